@@ -1,0 +1,1 @@
+"""Which of these MySQL setups is faster for this workload, by how much, and how sure are we?"""

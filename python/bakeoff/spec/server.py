@@ -1,0 +1,144 @@
+"""A server as a person writes it: `mysql:8.0.15,innodb_flush_method=fsync`.
+
+Forms: `FLAVOUR[:VERSION]`, `path:DIR`, `tarball:FILE`, `docker:IMAGE`, `mysql://user@host:3306/?socket=`; then any number of
+`,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
+"""
+
+import re
+from enum import StrEnum
+from typing import Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pydantic import BaseModel, ConfigDict
+
+from bakeoff.errors import SpecError
+
+
+class Origin(StrEnum):
+    """Where the binaries come from."""
+
+    CATALOG = "catalog"
+    PATH = "path"
+    TARBALL = "tarball"
+    DOCKER = "docker"
+    URL = "url"
+
+
+class ServerSpec(BaseModel):
+    """One server setup; equality is by value, so two arms may share binaries, templates and data.
+
+    Attributes:
+        origin: where the binaries come from.
+        flavour: `mysql`, `mariadb`, `percona` for CATALOG; else empty.
+        version: as typed after the flavour, a prefix of a full version (`8.0`), or empty for the newest.
+        location: directory, file, image or URL without its password for the other origins.
+        options: mysqld options, names with underscores and without dashes in front, in the order typed.
+        cnf_files: my.cnf files read before `options`.
+        env: environment of the server process (`LD_PRELOAD`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    origin: Origin
+    flavour: str = ""
+    version: str = ""
+    location: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    cnf_files: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """The text that `parse_server` reads back (a URL's password left out)."""
+        if self.origin is Origin.CATALOG:
+            head = f"{self.flavour}:{self.version}" if self.version else self.flavour
+        elif self.origin is Origin.URL:
+            head = self.location
+        else:
+            head = f"{self.origin}:{self.location}"
+        parts = [head, *(f"@{file}" for file in self.cnf_files)]
+        parts += [f"{name}={value}" if value else name for name, value in self.options]
+        parts += [f"env.{name}={value}" for name, value in self.env]
+        return ",".join(parts)
+
+    def with_options(self, **options: str) -> Self:
+        """The same server with options added or replaced."""
+        merged = dict(self.options) | options
+        return self.model_copy(update={"options": tuple(merged.items())})
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def parse_server(text: str) -> ServerSpec:
+    """Read one server from the command line or a study.
+
+    Raises:
+        SpecError: nothing typed, an option without a name, a form that does not exist.
+    """
+    head, *rest = _split_commas(text.strip())
+    if not head:
+        raise SpecError("server: nothing was named.", hint="Write mysql:8.0, path:/opt/mysql or mysql://user@host/.")
+    options: dict[str, str] = {}
+    env: dict[str, str] = {}
+    cnf_files: list[str] = []
+    for part in rest:
+        if part.startswith("@"):
+            cnf_files.append(part[1:])
+            continue
+        name, _, value = part.partition("=")
+        name = name.strip().lstrip("-")
+        if not _NAME.fullmatch(name):
+            raise SpecError(f"server {text!r}: {part!r} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync.")
+        if name.startswith("env."):
+            env[name[4:]] = value
+        else:
+            options[name.replace("-", "_")] = value
+    base = _parse_head(head, text)
+    return base.model_copy(
+        update={"options": tuple(options.items()), "env": tuple(env.items()), "cnf_files": tuple(cnf_files)}
+    )
+
+
+def url_password(text: str) -> str | None:
+    """The password inside a server URL, which `ServerSpec` never keeps; None when there is none."""
+    password = urlsplit(_split_commas(text.strip())[0]).password
+    return unquote(password) if password is not None else None
+
+
+def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
+    """Host, port, socket path and user of a server URL's `location`."""
+    parts = urlsplit(location)
+    socket = parse_qs(parts.query).get("socket", [None])[0]
+    return parts.hostname or "127.0.0.1", parts.port or 3306, socket, unquote(parts.username) if parts.username else None
+
+
+def _parse_head(head: str, text: str) -> ServerSpec:
+    if re.match(r"(mysql|mariadb)://", head):
+        parts = urlsplit(head)
+        host = parts.hostname or ""
+        netloc = (f"{parts.username}@" if parts.username else "") + host + (f":{parts.port}" if parts.port else "")
+        query = f"?{parts.query}" if parts.query else ""
+        return ServerSpec(origin=Origin.URL, location=f"{parts.scheme}://{netloc}{parts.path}{query}")
+    kind, colon, location = head.partition(":")
+    if kind in (Origin.PATH, Origin.TARBALL, Origin.DOCKER):
+        if not location:
+            raise SpecError(f"server {text!r}: nothing after {kind}:.", hint=f"Write {kind}:NAME.")
+        return ServerSpec(origin=Origin(kind), location=location)
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", kind) or (colon and not re.fullmatch(r"[0-9][0-9A-Za-z.+-]*", location)):
+        raise SpecError(
+            f"server {text!r} is not understood.",
+            hint="Write FLAVOUR:VERSION (mysql:8.0), path:DIR, tarball:FILE or mysql://user@host/.",
+        )
+    return ServerSpec(origin=Origin.CATALOG, flavour=kind, version=location)
+
+
+def _split_commas(text: str) -> list[str]:
+    """Split at commas that start an option; a comma inside a value (`sql_mode=A,B`) stays: what follows it has no `=`."""
+    parts: list[str] = []
+    for piece in text.split(","):
+        starts_option = "=" in piece or piece.startswith("@") or not parts or piece.startswith(("skip_", "skip-"))
+        if starts_option or "=" not in parts[-1]:
+            parts.append(piece)
+        else:
+            parts[-1] += "," + piece
+    return parts

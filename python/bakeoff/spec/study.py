@@ -1,0 +1,140 @@
+"""A study: arms, workloads, concurrencies, data and a stopping rule. A duel is the smallest one."""
+
+import math
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bakeoff.errors import SpecError
+from bakeoff.spec.server import ServerSpec
+
+OptionValue = bool | int | float | str
+
+
+class Profile(StrEnum):
+    """Which settings bakeoff makes equal before comparing."""
+
+    MATCHED = "matched"  # same memory and durability on all arms
+    STOCK = "stock"  # each version's own defaults
+
+
+class Data(BaseModel):
+    """What the tables hold and how they are declared: arms with equal data and equal server may share a build.
+
+    Attributes:
+        charset, collation: of the database, hence of the tables; None: the server's default.
+        table_options: appended to CREATE TABLE (`ROW_FORMAT=COMPRESSED`).
+        engine: storage engine, as `--mysql-storage-engine`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    charset: str | None = None
+    collation: str | None = None
+    table_options: str = ""
+    engine: str = "innodb"
+
+
+class Connection(BaseModel):
+    """How the client talks to the server.
+
+    Attributes:
+        charset, collation: of the connection; None: that of the data, so that no conversion is measured.
+        transport: `socket` or `tcp`.
+        tls: `disabled` by default: it is a factor, not an accident.
+        prepare_mode: `server` or `client` (`text` is another name of `client`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    charset: str | None = None
+    collation: str | None = None
+    transport: str = "socket"
+    tls: str = "disabled"
+    prepare_mode: str = "server"
+
+
+class Arm(BaseModel):
+    """One combination of levels: a server, its data, the way to talk to it.
+
+    Attributes:
+        name: short and unique in the study (`A`, `B`, `A'`).
+        label: what a reader calls it (`mysql:8.0.15`).
+        shadow_per_100: uncounted events per 100 counted: a planted slowdown, for proving the method.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    label: str
+    server: ServerSpec
+    data: Data = Data()
+    connection: Connection = Connection()
+    shadow_per_100: float = Field(default=0.0, ge=0.0)
+
+
+class Workload(BaseModel):
+    """A script and its options, sysbench's names (`table_size`, `range_size`).
+
+    Attributes:
+        script: bundled name (`oltp_read_only`) or path of a Lua file.
+        rate_per_s: open loop at this rate; None: closed loop.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    script: str
+    options: tuple[tuple[str, OptionValue], ...] = ()
+    rate_per_s: float | None = Field(default=None, gt=0)
+
+
+class Study(BaseModel):
+    """A question with everything needed to answer it.
+
+    Attributes:
+        arms: the baseline first; at least two.
+        workloads, threads: their product is the cells.
+        tables, table_size: the data that `prepare` loads, shared by all workloads.
+        precision: target half-width w, natural-log units.
+        equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
+        budget_s: wall time from loading to verdict, downloads left out.
+        builds: independent loads of the data per arm, rotated over epochs.
+        freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
+        seed: everything random in the run follows from it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    arms: tuple[Arm, ...]
+    workloads: tuple[Workload, ...]
+    threads: tuple[int, ...] = (4,)
+    tables: int = Field(default=4, ge=1, le=1000)
+    table_size: int = Field(default=100_000, ge=1)
+    precision: float = Field(default=math.log(1.01), gt=0)
+    equivalence: float = Field(default=math.log(1.01), gt=0)
+    budget_s: float = Field(default=600.0, gt=0)
+    builds: int = Field(default=2, ge=1)
+    profile: Profile = Profile.MATCHED
+    freeze: bool | None = None
+    pin: bool = False
+    seed: int = 0
+
+    @property
+    def baseline(self) -> Arm:
+        """The arm that every ratio is over."""
+        return self.arms[0]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Study":
+        names = [arm.name for arm in self.arms]
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise SpecError("study: it takes at least two arms, each with a name of its own.")
+        if not self.workloads or not self.threads or min(self.threads) < 1:
+            raise SpecError("study: it takes at least one workload and one number of threads above zero.")
+        return self
+
+
+def control_of(arm: Arm) -> Arm:
+    """A second instance of an arm: its ratio is known to be 1, so it shows whether this machine can be trusted today."""
+    return arm.model_copy(update={"name": f"{arm.name}'", "label": f"{arm.label} (control)", "shadow_per_100": 0.0})

@@ -1,0 +1,187 @@
+"""What an analysis says, as frozen values: the contract between the statistics and everything that shows them.
+
+All effects are natural-log ratios, contender over baseline; 0 is equal. Written to `analysis.json`.
+"""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Frozen(BaseModel):
+    """Base of the values here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Stop(StrEnum):
+    """Why measuring of a cell ended."""
+
+    PRECISE = "precise"  # half-width reached the target
+    DECISIVE = "decisive"  # the anytime-valid interval excludes 1
+    BUDGET = "budget"  # time ran out first
+    ABORTED = "aborted"  # the user ended it: only the anytime-valid interval may be told
+    RUNNING = "running"
+
+
+class Word(StrEnum):
+    """The verdict's words."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    EQUIVALENT = "EQUIVALENT"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Interval(Frozen):
+    """A two-sided interval of a log ratio; both ends None while n is too small for one."""
+
+    low: float | None
+    high: float | None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the width, or None."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+class Estimate(Frozen):
+    """A mean over epochs with its interval; `n` counts epochs."""
+
+    mean: float
+    interval: Interval
+    n: int
+
+
+class EpochPoint(Frozen):
+    """One epoch's log ratio: what the interval is made of."""
+
+    epoch: int
+    build: int
+    value: float
+
+
+class Verdict(Frozen):
+    """The answer of one comparison in one cell.
+
+    Attributes:
+        words: FASTER, SLOWER or INCONCLUSIVE, with EQUIVALENT beside or alone.
+        at_least: for a claim, the end of the interval that is nearer to 0, as a log ratio.
+        sentence: the whole answer in words, without the cell's name.
+    """
+
+    words: tuple[Word, ...]
+    at_least: float | None
+    sentence: str
+
+
+class Comparison(Frozen):
+    """Throughput of one contender over the baseline in one cell.
+
+    Attributes:
+        points: one value D_e an epoch, in order.
+        estimate: mean of the points with the interval that may be told (which one depends on `stop`; see docs/method.md).
+        live: the anytime-valid interval (alpha 5 %), valid however often one looks.
+        trimmed: the same from 20 % trimmed means of block log-ratios, free of stalls and bursts.
+        disagree: the two estimates exclude each other's point: stalls or bursts differ between the arms.
+        p_value, p_adjusted: two-sided, and after Holm over the family. None below n_min.
+        p_signflip: sign-flip randomisation p-value, for n >= 8.
+        check: t and sign-flip p-values differ by more than a factor of 3.
+        sd_restart, sd_within: components of the spread of one epoch's value.
+        carry_over, trend: their estimates; None without enough blocks.
+        build_effect: p-value of the F test between builds; None with one build.
+        flags: short upper-case words with a reason, for footnotes (`DISAGREE: …`).
+        more_epochs, more_s: what the target precision would still take; 0 when reached; None when unknown.
+    """
+
+    cell: str
+    workload: str
+    threads: int
+    baseline: str
+    contender: str
+    is_control: bool
+    points: tuple[EpochPoint, ...]
+    estimate: Estimate
+    live: Interval
+    stop: Stop
+    verdict: Verdict
+    trimmed: Estimate
+    disagree: bool
+    p_value: float | None
+    p_adjusted: float | None
+    p_signflip: float | None
+    check: bool
+    sd_restart: float | None
+    sd_within: float | None
+    carry_over: Estimate | None
+    trend: Estimate | None
+    build_effect: float | None
+    flags: tuple[str, ...]
+    more_epochs: int | None
+    more_s: float | None
+
+
+class LatencyRatio(Frozen):
+    """A quantile's log ratio over epochs; exploratory. `note` says why there is none (too few samples)."""
+
+    cell: str
+    contender: str
+    operation: str
+    clock: str
+    quantile: float
+    estimate: Estimate | None
+    note: str
+
+
+class ArmSummary(Frozen):
+    """One arm in one cell, over valid epochs. Means are of per-epoch values; per-operation costs are sums over sums.
+
+    Units are in the names; `quantiles_ns` maps "0.95" to the geometric mean over epochs.
+    """
+
+    cell: str
+    arm: str
+    epochs: int
+    tps: float
+    tps_low: float
+    tps_high: float
+    qps: float
+    quantiles_ns: dict[str, float]
+    clock: str
+    server_cpu_ns_per_event: float | None
+    client_cpu_ns_per_event: float
+    context_switches_per_event: float
+    server_read_bytes_per_event: float | None
+    server_write_bytes_per_event: float | None
+    received_bytes_per_event: float
+    errors_per_million: float
+    retries_per_million: float
+    client_cpu_share: float
+    steal_share: float
+
+
+class Analysis(Frozen):
+    """Everything that a report says, computed from a run directory alone.
+
+    Attributes:
+        family: how many primary comparisons Holm corrects over.
+        trusted: False when the control excludes 1 at 99 %: the whole report is UNTRUSTED. None without a control.
+        voided: epochs not used, with the reason, counted and shown.
+        undeclared: settings that differ between arms and that nobody asked for: {arm: {variable: (baseline, contender)}}.
+        geometric_mean: over the primary cells of each contender, the epoch as the cluster.
+    """
+
+    format: int = 1
+    baseline: str
+    contenders: tuple[str, ...]
+    control: str | None
+    family: int
+    comparisons: tuple[Comparison, ...]
+    arms: tuple[ArmSummary, ...]
+    latencies: tuple[LatencyRatio, ...]
+    geometric_mean: dict[str, Estimate]
+    trusted: bool | None
+    voided: dict[int, str]
+    undeclared: dict[str, dict[str, tuple[str, str]]]
+    epochs_used: int
+    stopped: Stop

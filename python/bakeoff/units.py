@@ -1,0 +1,103 @@
+"""Numbers with units: reading what people type, writing what people read.
+
+Inside bakeoff effects are natural-log ratios and times are integers of nanoseconds; this module is the edge.
+"""
+
+import math
+import re
+
+from bakeoff.errors import SpecError
+
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds in `90s`, `4m`, `1h30m`, `250ms`, or a bare number of seconds.
+
+    Raises:
+        SpecError: not a duration, or not above zero.
+    """
+    plain = text.strip().lower()
+    if re.fullmatch(r"\d+(\.\d+)?", plain):
+        seconds = float(plain)
+    elif plain and not _DURATION_PART.sub("", plain):
+        seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(plain))
+    else:
+        raise SpecError(f"duration {text!r} is not understood.", hint="Write 90s, 4m or 1h30m.")
+    if seconds <= 0:
+        raise SpecError(f"duration {text!r} must be above zero.", hint="Write 90s, 4m or 1h30m.")
+    return seconds
+
+
+def parse_precision(text: str) -> float:
+    """Half-width in natural-log units of `1%`, `0.5 %` or `0.01`: `1%` is ln 1.01.
+
+    Raises:
+        SpecError: not a share, or outside 0.05 % to 50 %.
+    """
+    plain = text.strip().replace(" ", "")
+    try:
+        share = float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
+    except ValueError:
+        raise SpecError(f"precision {text!r} is not understood.", hint="Write 1% or 0.5%.") from None
+    if not 0.0005 <= share <= 0.5:
+        raise SpecError(f"precision {text!r} is outside 0.05% to 50%.", hint="1% is the usual target.")
+    return math.log1p(share)
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in `128M`, `2g`, `4096`: powers of 1024, as mysqld reads them.
+
+    Raises:
+        SpecError: not a size.
+    """
+    found = re.fullmatch(r"(\d+)([kmgt]?)(?:i?b)?", text.strip().lower())
+    if not found:
+        raise SpecError(f"size {text!r} is not understood.", hint="Write 128M or 2G.")
+    return int(found[1]) * _BYTES[found[2]]
+
+
+def format_bytes(count: float) -> str:
+    """`1.2 GB`-style text in powers of 1000, at most three significant digits."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(value) < 1000 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 100 else f"{value:.3g} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def format_duration(seconds: float) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 5 min`: two parts at most."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        minutes, rest = divmod(whole, 60)
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    hours, rest = divmod(whole, 3600)
+    return f"{hours} h" + (f" {rest // 60} min" if rest >= 60 else "")
+
+
+def format_ns(nanoseconds: float) -> str:
+    """A latency in the unit that reads best: `870 ns`, `46.2 µs`, `1.35 ms`, `2.10 s`."""
+    for limit, unit in ((1e3, "ns"), (1e6, "µs"), (1e9, "ms")):
+        if abs(nanoseconds) < limit:
+            return f"{nanoseconds / (limit / 1e3):.3g} {unit}"
+    return f"{nanoseconds / 1e9:.3g} s"
+
+
+def format_rate(per_second: float) -> str:
+    """A throughput with thousands apart: `165,400`, `458`, `12.5`."""
+    return f"{per_second:,.0f}" if abs(per_second) >= 100 else f"{per_second:.3g}"
+
+
+def format_percent(log_ratio: float, *, signed: bool = True, digits: int = 1) -> str:
+    """A log ratio as the per cent that people read: ln 0.91 is `−9.0%`."""
+    percent = math.expm1(log_ratio) * 100
+    text = f"{abs(percent):.{digits}f}%"
+    if not signed:
+        return text
+    return ("−" if percent < 0 else "+") + text
