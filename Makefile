@@ -1,0 +1,47 @@
+# Every task of the project. `make help` lists them.
+BAKEOFF := .venv/bin/bakeoff
+PYTEST := .venv/bin/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-unit test-servers check fmt bench fuzz requirements clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what is missing, build into .venv
+	@tools/setup
+
+demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
+	$(BAKEOFF) duel mysql:5.7 mysql:8.0 --workload oltp_point_select,oltp_read_only --threads 4 \
+	    --tables 4 --table-size 100000 --budget 3m
+
+test: ## every test: Rust, Python, real servers, the report in a browser
+	@tools/setup --tests
+	cargo test --release --quiet --workspace
+	$(PYTEST) -m "not slow"
+
+test-unit: setup ## the fast tests, without a server or a browser
+	cargo test --release --quiet --workspace
+	$(PYTEST) -m "not slow and not server and not browser"
+
+test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
+	$(PYTEST) -m "slow and server" tests/servers
+
+check: setup ## formatting, lints, types, room boundaries
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	.venv/bin/mypy && .venv/bin/lint-imports
+
+fmt: ## format everything
+	cargo fmt --all
+	.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
+
+bench: setup ## what the client costs, against sysbench and the bare loop
+	.venv/bin/python bench/client-cost/run.py --server mysql:8.0
+
+requirements: ## write requirements.txt anew from pyproject.toml
+	uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.txt
+
+clean: ## remove what was built here (not the servers' cache)
+	rm -rf target .venv

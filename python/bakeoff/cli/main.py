@@ -1,0 +1,3 @@
+"""(being written)"""
+def main() -> None:
+    print("hi")
