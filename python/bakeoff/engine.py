@@ -1,0 +1,297 @@
+"""The only module that talks to bakeoff-engine: one process, JSON lines, contract version 1 (docs/engine.md).
+
+A reader thread turns the engine's lines into a queue, so that every wait here has a limit and a stop flag. The engine dies with us
+because its standard input closes with us.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from bakeoff.errors import EngineError, HostError
+
+CONTRACT = 1
+_HELLO_LIMIT_S = 15.0
+# Beyond what a request asks for: connecting, thread start, one drain (60 s at most by contract), histograms.
+_GRACE_S = 150.0
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ArmAddress:
+    """How the engine reaches one arm; fields are those of the contract's `open`."""
+
+    name: str
+    socket: str | None
+    host: str | None
+    port: int | None
+    user: str
+    password: str = field(repr=False)
+    database: str
+    charset: str
+    collation: str | None
+    tls: str = "disabled"
+    prepare_mode: str = "server"
+    server_pid: int | None = None
+    shadow_per_100: float = 0.0
+
+    def message(self) -> Message:
+        """The arm as the contract writes it."""
+        address = {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
+        return {
+            "name": self.name,
+            "address": address,
+            "user": self.user,
+            "password": self.password,
+            "database": self.database,
+            "charset": self.charset,
+            "collation": self.collation,
+            "tls": {"mode": self.tls, "ca": None, "cert": None, "key": None},
+            "prepare_mode": self.prepare_mode,
+            "server_pid": self.server_pid,
+            "shadow_per_100": self.shadow_per_100,
+            "ignore_errors": [1213, 1020, 1205],
+        }
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one `measure` gave: `slice` and `histogram` messages as they came."""
+
+    slices: list[Message]
+    histograms: list[Message]
+    seconds: float
+    cancelled: bool
+
+
+def engine_path() -> Path:
+    """The engine's binary: $BAKEOFF_ENGINE, else beside this Python, else on PATH.
+
+    Raises:
+        HostError: it is nowhere.
+    """
+    named = os.environ.get("BAKEOFF_ENGINE")
+    beside = Path(sys.executable).with_name("bakeoff-engine")
+    found = named or (str(beside) if beside.exists() else shutil.which("bakeoff-engine"))
+    if not found or not Path(found).exists():
+        raise HostError("bakeoff-engine was not found.", hint="Run `make setup`, or set BAKEOFF_ENGINE to its path.")
+    return Path(found)
+
+
+class Engine:
+    """A running engine. Use as a context manager; requests block and are made from one thread.
+
+    Args:
+        stop: when set, a running request is cancelled and returns what it has.
+        cpus: CPUs that the engine may use; None: all.
+        on_log: receives the engine's log lines.
+    """
+
+    def __init__(
+        self,
+        *,
+        stop: threading.Event | None = None,
+        cpus: frozenset[int] | None = None,
+        on_log: Callable[[str], None] | None = None,
+    ) -> None:
+        self._stop = stop or threading.Event()
+        self._on_log = on_log or (lambda _line: None)
+        self._lines: queue.Queue[Message | None] = queue.Queue()
+        self._stderr: deque[str] = deque(maxlen=20)
+        self._next_id = 1
+        # A session of its own: Ctrl-C at the terminal must reach us alone, so that the run can end in order.
+        self._process = subprocess.Popen(
+            [str(engine_path()), "drive"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+        if cpus:
+            os.sched_setaffinity(self._process.pid, cpus)
+        threading.Thread(target=self._read_stdout, daemon=True).start()
+        threading.Thread(target=self._read_stderr, daemon=True).start()
+        try:
+            self.hello = self._receive(time.monotonic() + _HELLO_LIMIT_S)
+            if self.hello.get("type") != "hello" or self.hello.get("contract") != CONTRACT:
+                raise EngineError(
+                    f"{engine_path()} speaks contract {self.hello.get('contract')}, this bakeoff {CONTRACT}.",
+                    hint="Build both from the same tree: make setup.",
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the engine."""
+        return self._process.pid
+
+    def open(self, arms: Iterable[ArmAddress]) -> list[Message]:
+        """Name the arms; returns what each server said of itself.
+
+        Raises:
+            EngineError: an arm cannot be reached, or refuses us.
+        """
+        return list(self._request({"type": "open", "arms": [arm.message() for arm in arms]}, 30.0)["arms"])
+
+    def command(
+        self,
+        arm: str,
+        script: str,
+        command: str,
+        *,
+        options: dict[str, Any],
+        threads: int,
+        seed: int,
+        limit_s: float = 24 * 3600.0,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> float:
+        """Run a script's command (`prepare`, `cleanup`) on one arm; returns its seconds.
+
+        Raises:
+            EngineError: as the contract's codes say.
+        """
+
+        def see(message: Message) -> None:
+            if message["type"] == "progress" and on_progress:
+                on_progress(message["label"], message["done"], message["total"])
+
+        request = {
+            "type": "command",
+            "arm": arm,
+            "script": script,
+            "command": command,
+            "options": options,
+            "threads": threads,
+            "seed": seed,
+        }
+        return float(self._request(request, limit_s, see)["seconds"])
+
+    def measure(self, request: Message, *, on_slice: Callable[[Message], None] | None = None) -> Measurement:
+        """Run one cell; `request` holds the contract's fields but `type` and `id`.
+
+        Returns early, with `cancelled`, when the stop flag is set.
+
+        Raises:
+            EngineError: as the contract's codes say.
+        """
+        slices: list[Message] = []
+        histograms: list[Message] = []
+
+        def see(message: Message) -> None:
+            if message["type"] == "slice":
+                slices.append(message)
+                if on_slice:
+                    on_slice(message)
+            elif message["type"] == "histogram":
+                histograms.append(message)
+
+        expected_s = request.get("seconds") or 3600.0
+        done = self._request({"type": "measure", **request}, expected_s + _GRACE_S, see)
+        return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")))
+
+    def close(self) -> None:
+        """End the engine: by closing its input, then by force. Safe to call twice."""
+        process = self._process
+        with contextlib.suppress(OSError):
+            if process.stdin:
+                process.stdin.close()
+        for end in (lambda: None, process.terminate, process.kill):
+            end()
+            try:
+                process.wait(timeout=5)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+
+    def _request(self, message: Message, limit_s: float, see: Callable[[Message], None] | None = None) -> Message:
+        identity = self._next_id
+        self._next_id += 1
+        self._send({**message, "id": identity})
+        deadline = time.monotonic() + limit_s
+        cancelling = False
+        while True:
+            if self._stop.is_set() and not cancelling:
+                cancelling = True
+                self._send({"type": "cancel", "id": identity + 1_000_000})
+            answer = self._receive(deadline, tick=not cancelling)
+            kind = answer.get("type")
+            if kind == "tick":
+                continue
+            if kind == "log":
+                self._on_log(str(answer.get("message", "")))
+            elif answer.get("id") != identity:
+                continue
+            elif kind == "error":
+                raise EngineError(str(answer["message"]), code=str(answer["code"]), arm=answer.get("arm"))
+            elif kind in ("done", "opened", "pong"):
+                return answer
+            elif see:
+                see(answer)
+
+    def _send(self, message: Message) -> None:
+        try:
+            assert self._process.stdin
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            raise self._died() from None
+
+    def _receive(self, deadline: float, *, tick: bool = False) -> Message:
+        while True:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                self.close()
+                raise EngineError("the engine did not answer in time and was ended.", code="internal")
+            try:
+                message = self._lines.get(timeout=min(remaining, 0.2))
+            except queue.Empty:
+                if tick and self._stop.is_set():
+                    return {"type": "tick"}
+                continue
+            if message is None:
+                raise self._died()
+            return message
+
+    def _died(self) -> EngineError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=2)
+        words = " | ".join(self._stderr) or "it said nothing"
+        return EngineError(
+            f"the engine ended unexpectedly (status {self._process.returncode}): {words}", code="internal"
+        )
+
+    def _read_stdout(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            try:
+                self._lines.put(json.loads(line))
+            except json.JSONDecodeError:
+                self._stderr.append(line.strip())
+        self._lines.put(None)
+
+    def _read_stderr(self) -> None:
+        assert self._process.stderr
+        for line in self._process.stderr:
+            self._stderr.append(line.rstrip())
