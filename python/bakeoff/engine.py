@@ -1,7 +1,7 @@
 """The only module that talks to bakeoff-engine: one process, JSON lines, contract version 1 (docs/engine.md).
 
-A reader thread turns the engine's lines into a queue, so that every wait here has a limit and a stop flag. The engine dies with us
-because its standard input closes with us.
+A reader thread turns the engine's lines into a queue, so that every wait here has a limit and a stop flag. The engine
+dies with us because its standard input closes with us.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A server as a person writes it: `mysql:8.0.15,innodb_flush_method=fsync`.
 
-Forms: `FLAVOUR[:VERSION]`, `path:DIR`, `tarball:FILE`, `docker:IMAGE`, `mysql://user@host:3306/?socket=`; then any number of
-`,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
+Forms: `FLAVOUR[:VERSION]`, `path:DIR`, `tarball:FILE`, `docker:IMAGE`, `mysql://user@host:3306/?socket=`; then any
+number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
 """
 
 import re
@@ -88,7 +88,9 @@ def parse_server(text: str) -> ServerSpec:
         name, _, value = part.partition("=")
         name = name.strip().lstrip("-")
         if not _NAME.fullmatch(name):
-            raise SpecError(f"server {text!r}: {part!r} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync.")
+            raise SpecError(
+                f"server {text!r}: {part!r} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync."
+            )
         if name.startswith("env."):
             env[name[4:]] = value
         else:
@@ -109,7 +111,12 @@ def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
     """Host, port, socket path and user of a server URL's `location`."""
     parts = urlsplit(location)
     socket = parse_qs(parts.query).get("socket", [None])[0]
-    return parts.hostname or "127.0.0.1", parts.port or 3306, socket, unquote(parts.username) if parts.username else None
+    return (
+        parts.hostname or "127.0.0.1",
+        parts.port or 3306,
+        socket,
+        unquote(parts.username) if parts.username else None,
+    )
 
 
 def _parse_head(head: str, text: str) -> ServerSpec:
@@ -133,10 +140,10 @@ def _parse_head(head: str, text: str) -> ServerSpec:
 
 
 def _split_commas(text: str) -> list[str]:
-    """Split at commas that start an option; a comma inside a value (`sql_mode=A,B`) stays: what follows it has no `=`."""
+    """Split at commas that start an option; one inside a value (`sql_mode=A,B`) stays: what follows it has no `=`."""
     parts: list[str] = []
     for piece in text.split(","):
-        starts_option = "=" in piece or piece.startswith("@") or not parts or piece.startswith(("skip_", "skip-"))
+        starts_option = not parts or "=" in piece or piece.startswith(("@", "skip_", "skip-"))
         if starts_option or "=" not in parts[-1]:
             parts.append(piece)
         else:

@@ -136,5 +136,5 @@ class Study(BaseModel):
 
 
 def control_of(arm: Arm) -> Arm:
-    """A second instance of an arm: its ratio is known to be 1, so it shows whether this machine can be trusted today."""
+    """A second instance of an arm: its true ratio is 1, so it shows whether this machine can be trusted today."""
     return arm.model_copy(update={"name": f"{arm.name}'", "label": f"{arm.label} (control)", "shadow_per_100": 0.0})
