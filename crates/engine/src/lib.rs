@@ -1,0 +1,7 @@
+//! Generates load on MySQL servers and measures it, steered by JSON lines (`docs/engine.md`).
+//!
+//! Owns: workers, arms, slices, pacing, `/proc` observation, the contract's messages. Joins `bakeoff-wire` (bytes),
+//! `bakeoff-script` (Lua) and `bakeoff-metrics` (numbers), which know nothing of each other. Knows nothing of studies, verdicts or
+//! how a server is started. A library so that its parts can be tested; `main.rs` only parses the command line.
+
+pub mod lifeline;

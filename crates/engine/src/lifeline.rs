@@ -1,0 +1,148 @@
+//! What a connection shares with the engine while its worker is busy inside it.
+//!
+//! Owns: the means to end a blocked connection from another thread ([`Lifeline`]) and the count of bytes that went over it
+//! ([`Traffic`]). The network client calls [`Lifeline::attach`] whenever it has a new socket and adds to [`Traffic`] at each
+//! system call; the coordinator calls [`Lifeline::cut`]. A blocking `recv` or `poll` then returns at once, the script gets a fatal
+//! error, and the worker can be joined: this is how "a request never waits for ever" is kept without a timer per query.
+
+use std::cell::Cell;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+
+/// Ends one worker's connections from outside. Shared by the worker (which attaches) and the coordinator (which cuts).
+#[derive(Debug, Default)]
+pub struct Lifeline {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Duplicates of the sockets in use, so that a number closed and given out again is never shut down by mistake.
+    sockets: Vec<OwnedFd>,
+    cut: bool,
+}
+
+impl Lifeline {
+    /// Registers a freshly connected socket; one that is attached after [`Lifeline::cut`] is shut down at once.
+    ///
+    /// Not for the hot path: takes a lock and makes a system call.
+    ///
+    /// # Errors
+    /// The descriptor could not be duplicated (too many open files).
+    pub fn attach(&self, socket: BorrowedFd<'_>) -> std::io::Result<Attachment> {
+        let duplicate = socket.try_clone_to_owned()?;
+        let number = duplicate.as_raw_fd();
+        let mut state = self.lock();
+        if state.cut {
+            shut_down(&duplicate);
+        }
+        state.sockets.push(duplicate);
+        Ok(Attachment(number))
+    }
+
+    /// Forgets a socket that its connection is about to close; without this the server would never see it closed.
+    pub fn detach(&self, attachment: &Attachment) {
+        self.lock().sockets.retain(|socket| socket.as_raw_fd() != attachment.0);
+    }
+
+    /// Shuts down every attached socket, now and from now on.
+    pub fn cut(&self) {
+        let mut state = self.lock();
+        state.cut = true;
+        for socket in &state.sockets {
+            shut_down(socket);
+        }
+    }
+
+    /// Has [`Lifeline::cut`] been called?
+    pub fn is_cut(&self) -> bool {
+        self.lock().cut
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // A panic elsewhere leaves the list as valid as before.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Names one attached socket for [`Lifeline::detach`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Attachment(i32);
+
+fn shut_down(socket: &OwnedFd) {
+    // The peer may be gone already; then there is nothing left to end.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
+/// Bytes over one worker's connections, TLS and packet headers included. Touched by the worker's own thread only.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    sent_bytes: Cell<u64>,
+    received_bytes: Cell<u64>,
+}
+
+impl Traffic {
+    /// Adds bytes handed to the kernel.
+    #[inline]
+    pub fn add_sent(&self, bytes: usize) {
+        self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
+    }
+
+    /// Adds bytes received from the kernel.
+    #[inline]
+    pub fn add_received(&self, bytes: usize) {
+        self.received_bytes.set(self.received_bytes.get() + bytes as u64);
+    }
+
+    /// Bytes handed to the kernel since the worker began.
+    #[inline]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
+    /// Bytes received from the kernel since the worker began.
+    #[inline]
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn cut_wakes_a_blocked_reader() {
+        let (mut here, _there) = UnixStream::pair().unwrap();
+        let lifeline = Lifeline::default();
+        lifeline.attach(here.as_fd()).unwrap();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(move || here.read(&mut [0; 1]).unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            lifeline.cut();
+            assert_eq!(reader.join().unwrap(), 0, "end of file");
+        });
+    }
+
+    #[test]
+    fn a_socket_attached_after_the_cut_is_dead() {
+        let (mut here, _there) = UnixStream::pair().unwrap();
+        let lifeline = Lifeline::default();
+        lifeline.cut();
+        lifeline.attach(here.as_fd()).unwrap();
+        assert_eq!(here.read(&mut [0; 1]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_detached_socket_is_closed_for_the_peer() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let lifeline = Lifeline::default();
+        let attachment = lifeline.attach(here.as_fd()).unwrap();
+        lifeline.detach(&attachment);
+        drop(here);
+        assert_eq!(there.read(&mut [0; 1]).unwrap(), 0);
+    }
+}
