@@ -1,0 +1,98 @@
+//! One connection to a server, as a script sees it.
+
+use std::sync::Arc;
+
+use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
+
+use super::address::ServerAddress;
+
+/// Bytes on the wire since the connection was made (its reconnections included), packet headers counted, TLS records not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// To the server.
+    pub sent_bytes: u64,
+    /// From the server.
+    pub received_bytes: u64,
+}
+
+/// A blocking connection to one server.
+#[derive(Debug)]
+pub struct Client {
+    address: Arc<ServerAddress>,
+    traffic: Traffic,
+}
+
+impl Client {
+    /// Connects, logs in and sets the character set.
+    ///
+    /// # Errors
+    /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable, 2005 unknown host, 2026 TLS, 2059 unknown authentication
+    /// plugin, 2013 lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections).
+    pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
+        Err(not_yet(address))
+    }
+
+    /// As the greeting told it, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
+    pub fn server_version(&self) -> &str {
+        ""
+    }
+
+    /// TLS version and cipher suite, e.g. `TLSv1.2 ECDHE-RSA-AES128-GCM-SHA256`; `None` without TLS.
+    pub fn tls_cipher(&self) -> Option<&str> {
+        None
+    }
+
+    /// Bytes sent and received so far.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
+
+fn not_yet(address: &ServerAddress) -> SqlError {
+    SqlError {
+        code: 2003,
+        sqlstate: "HY000".into(),
+        message: format!("{}: being written", address.endpoint),
+        fatal: true,
+    }
+}
+
+impl Connection for Client {
+    fn query(&mut self, _sql: &[u8]) -> Result<Reply, SqlError> {
+        Err(not_yet(&self.address))
+    }
+
+    fn prepare(&mut self, _sql: &[u8]) -> Result<StatementId, SqlError> {
+        Err(not_yet(&self.address))
+    }
+
+    fn execute(
+        &mut self,
+        _statement: StatementId,
+        _values: &[Value<'_>],
+    ) -> Result<Reply, SqlError> {
+        Err(not_yet(&self.address))
+    }
+
+    fn close_statement(&mut self, _statement: StatementId) {}
+
+    fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
+        Err(not_yet(&self.address))
+    }
+
+    fn fetch_row(&mut self, _row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
+        Err(not_yet(&self.address))
+    }
+
+    fn column_name(&self, _index: u32) -> Option<&str> {
+        None
+    }
+
+    fn reconnect(&mut self) -> Result<(), SqlError> {
+        Err(not_yet(&self.address))
+    }
+
+    fn charset(&self) -> (&str, &str) {
+        ("", "")
+    }
+}
