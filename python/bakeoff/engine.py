@@ -217,8 +217,9 @@ class Engine:
         with contextlib.suppress(OSError):
             if process.stdin:
                 process.stdin.close()
-        for end in (lambda: None, process.terminate, process.kill):
-            end()
+        for end in (None, process.terminate, process.kill):
+            if end:
+                end()
             try:
                 process.wait(timeout=5)
                 break

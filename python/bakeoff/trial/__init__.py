@@ -1,1 +1,1 @@
-"""(being written)"""
+"""Runs a study: servers up, gates passed, engine driven, host watched, evidence written. Emits events, prints nothing."""
