@@ -1,25 +1,19 @@
 //! One connection to a server, as a script sees it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
 
 use super::address::ServerAddress;
-
-/// Bytes on the wire since the connection was made (its reconnections included), packet headers counted, TLS records not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// To the server.
-    pub sent_bytes: u64,
-    /// From the server.
-    pub received_bytes: u64,
-}
+use crate::lifeline::{Lifeline, Traffic};
 
 /// A blocking connection to one server.
 #[derive(Debug)]
 pub struct Client {
     address: Arc<ServerAddress>,
-    traffic: Traffic,
+    lifeline: Option<Arc<Lifeline>>,
+    traffic: Rc<Traffic>,
 }
 
 impl Client {
@@ -29,6 +23,19 @@ impl Client {
     /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable, 2005 unknown host, 2026 TLS, 2059 unknown authentication
     /// plugin, 2013 lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections).
     pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
+        Err(not_yet(address))
+    }
+
+    /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `lifeline`, and its bytes are added to `traffic`.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_attached(
+        address: &Arc<ServerAddress>,
+        lifeline: Arc<Lifeline>,
+        traffic: Rc<Traffic>,
+    ) -> Result<Client, SqlError> {
+        let _ = (lifeline, traffic);
         Err(not_yet(address))
     }
 
@@ -42,9 +49,9 @@ impl Client {
         None
     }
 
-    /// Bytes sent and received so far.
-    pub fn traffic(&self) -> Traffic {
-        self.traffic
+    /// Bytes sent and received so far, shared with the worker where one was named.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 }
 

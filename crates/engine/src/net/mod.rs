@@ -7,4 +7,4 @@ mod address;
 mod client;
 
 pub use address::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
-pub use client::{Client, Traffic};
+pub use client::Client;
