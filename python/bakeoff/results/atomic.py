@@ -1,0 +1,32 @@
+"""Writing a file so that a reader, or a crash, sees all of it or none of it."""
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` beside `path`, sync it, rename it into place and sync the directory.
+
+    Raises:
+        OSError: as the file system says (no space, no permission); `path` is then as it was before.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and new names inside a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,328 @@
+"""One run directory: made once, written file by file, read any time later."""
+
+import fcntl
+import json
+import re
+import secrets as random_text
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import polars as pl
+from pydantic import BaseModel, ValidationError
+
+from bakeoff.errors import ResultsError
+from bakeoff.results.atomic import sync_directory, write_atomically
+from bakeoff.results.epoch import EpochData, Outcome
+from bakeoff.results.frames import HOST_SCHEMA, SLICE_SCHEMA
+from bakeoff.results.host import gather_host
+from bakeoff.results.manifest import FORMAT, Manifest, bakeoff_version, checkout_commit, now, python_version
+from bakeoff.results.redaction import Redactor
+from bakeoff.results.writer import EpochWriter
+from bakeoff.spec import Study
+
+Model = TypeVar("Model", bound=BaseModel)
+Json = Any  # what json.loads gives
+
+
+class RunDirectory:
+    """A run on disk. Get one from `RunDirectory.create` or `open_run`.
+
+    Attributes:
+        path: its directory.
+        name: the directory's name, by which people call the run.
+    """
+
+    def __init__(self, path: Path, *, secrets: Iterable[str] = ()) -> None:
+        self.path = path
+        self._redactor = Redactor(secrets)
+
+    @classmethod
+    def create(
+        cls,
+        root: Path,
+        study: Study,
+        *,
+        command: Sequence[str] = (),
+        engine: Mapping[str, Any] | None = None,
+        data_path: Path | None = None,
+        secrets: Iterable[str] = (),
+    ) -> "RunDirectory":
+        """Make `root/TITLE-TIME-XXXX` with its manifest and study.
+
+        Args:
+            root: usually `runs_root()`; made when it is not there.
+            study: what is asked; its title gives the name.
+            command: the command line (`sys.argv`); passwords in it are struck out.
+            engine: the engine's `hello` message.
+            data_path: where the servers' data will lie, for its file system's facts.
+            secrets: passwords that must never be written.
+
+        Raises:
+            ResultsError: the directory cannot be made or written.
+        """
+        redactor = Redactor(secrets)
+        created = now()
+        name = f"{slug(study.title)}-{created:%Y%m%dT%H%M%SZ}-{random_text.token_hex(2)}"
+        manifest = Manifest(
+            name=name,
+            title=study.title,
+            created_at=created,
+            bakeoff=bakeoff_version(),
+            commit=checkout_commit(),
+            python=python_version(),
+            command=tuple(redactor.free_text(word) for word in command),
+            seed=study.seed,
+            engine={key: value for key, value in (engine or {}).items() if key not in ("type", "pid")},
+            host=gather_host(root, data_path),
+        )
+        run = cls(root / name)
+        run._redactor = redactor
+        making = root / f".{name}.part"
+        try:
+            making.mkdir(parents=True)
+            (making / "epochs").mkdir()
+            for file, model in (("manifest.json", manifest), ("study.json", study)):
+                write_atomically(making / file, run._json(model))
+            making.rename(run.path)
+            sync_directory(root)
+        except OSError as error:
+            shutil.rmtree(making, ignore_errors=True)
+            raise ResultsError(
+                f"run directory {run.path} cannot be made: {error.strerror}.",
+                hint="Set BAKEOFF_RUNS or --runs to a directory that can be written.",
+            ) from error
+        return run
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self.path.name
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Be the only process that writes here; released also by the process's death.
+
+        Raises:
+            ResultsError: another process holds it.
+        """
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ResultsError(f"run {self.name} is being written by another bakeoff.") from error
+            yield
+
+    def discard_if_empty(self) -> bool:
+        """Remove the run when no epoch was finished, so that a failed start leaves nothing behind; True if removed."""
+        if self.finished_epochs():
+            return False
+        shutil.rmtree(self.path, ignore_errors=True)
+        return True
+
+    # ---- writing -----------------------------------------------------------------------------------------------
+
+    def write_json(self, name: str, content: BaseModel | Mapping[str, Any] | Sequence[Any]) -> Path:
+        """Write `plan.json`, `pilot.json`, `builds/A-0.json` … atomically, passwords struck out."""
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, self._json(content))
+        return path
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a rendered file (`report.html`) atomically, as it is."""
+        path = self.path / name
+        write_atomically(path, text.encode())
+        return path
+
+    def write_analysis(self, analysis: BaseModel) -> Path:
+        """Write `analysis.json` (a `bakeoff.stats.model.Analysis`)."""
+        return self.write_json("analysis.json", analysis)
+
+    def epoch(self, number: int, build: int) -> EpochWriter:
+        """Begin an epoch. What an earlier, broken-off attempt left is kept beside it as `epochs/NNN.abandoned-K`.
+
+        Raises:
+            ResultsError: this epoch is finished already.
+        """
+        path = self._epoch_path(number)
+        if (path / "outcome.json").exists():
+            raise ResultsError(f"run {self.name}: epoch {number} is finished and is not written again.")
+        if path.exists():
+            attempt = 1
+            while (aside := path.with_name(f"{path.name}.abandoned-{attempt}")).exists():
+                attempt += 1
+            path.rename(aside)
+        path.mkdir(parents=True)
+        return EpochWriter(path, epoch=number, build=build, redactor=self._redactor)
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def manifest(self) -> Manifest:
+        """Who made this run, where and how."""
+        return self._model("manifest.json", Manifest)
+
+    def study(self) -> Study:
+        """The study as asked for."""
+        return self._model("study.json", Study)
+
+    def read_json(self, name: str) -> Json:
+        """A JSON file's content, or None when it was never written.
+
+        Raises:
+            ResultsError: the file is not JSON.
+        """
+        path = self.path / name
+        try:
+            return json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._damaged(name, str(error)) from error
+
+    def plan(self) -> dict[str, Any] | None:
+        """`plan.json` as data (`bakeoff.plan.Plan` reads it), or None before it is written."""
+        document: dict[str, Any] | None = self.read_json("plan.json")
+        return document
+
+    def analysis(self) -> dict[str, Any] | None:
+        """`analysis.json` as data (`bakeoff.stats.model.Analysis` reads it), or None before it is written."""
+        document: dict[str, Any] | None = self.read_json("analysis.json")
+        return document
+
+    def builds(self) -> dict[str, dict[str, Any]]:
+        """Each load of the data: {"A-0": {rows, seconds, bytes …}}."""
+        return {
+            path.stem: self.read_json(f"builds/{path.name}") for path in sorted((self.path / "builds").glob("*.json"))
+        }
+
+    def finished_epochs(self) -> tuple[int, ...]:
+        """Numbers of the epochs that have an outcome, valid and voided alike, ascending."""
+        return tuple(sorted(int(path.parent.name) for path in self._epochs_path.glob("[0-9]*/outcome.json")))
+
+    def abandoned_epochs(self) -> int:
+        """How many attempts at an epoch were broken off (killed, crashed) and never counted."""
+        begun = [path for path in self._epochs_path.glob("[0-9]*") if path.is_dir()]
+        return sum(1 for path in begun if not (path / "outcome.json").exists())
+
+    def outcome(self, epoch: int) -> Outcome:
+        """How a finished epoch went."""
+        return self._model(f"epochs/{epoch:03d}/outcome.json", Outcome)
+
+    def load_epoch(self, epoch: int) -> EpochData:
+        """One finished epoch with its measurements.
+
+        Raises:
+            ResultsError: a file of it is missing or damaged.
+        """
+        outcome = self.outcome(epoch)
+        return EpochData(
+            epoch=epoch,
+            build=outcome.build,
+            valid=outcome.valid,
+            void_reason=outcome.void_reason,
+            slices=self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA),
+            histograms=self._json_lines(f"epochs/{epoch:03d}/histograms.jsonl"),
+            variables=self.server_json(epoch, "variables.json"),
+        )
+
+    def load_epochs(self) -> list[EpochData]:
+        """All finished epochs, valid and voided, ascending."""
+        return [self.load_epoch(epoch) for epoch in self.finished_epochs()]
+
+    def scan_slices(self) -> pl.LazyFrame:
+        """Slices of all valid epochs as one lazy table: for summaries that must not hold all of them in memory."""
+        files = [
+            self._epoch_path(epoch) / "slices.parquet" for epoch in self.finished_epochs() if self.outcome(epoch).valid
+        ]
+        return pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
+
+    def host_samples(self, epoch: int) -> pl.DataFrame:
+        """The machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
+        return self._parquet(f"epochs/{epoch:03d}/host.parquet", HOST_SCHEMA)
+
+    def server_json(self, epoch: int, name: str) -> dict[str, dict[str, str]]:
+        """`variables.json`, `status-before.json` or `status-after.json` of each arm in an epoch."""
+        found = sorted(self._epoch_path(epoch).glob(f"servers/*/{name}"))
+        return {unquote(path.parent.name): self.read_json(str(path.relative_to(self.path))) for path in found}
+
+    def server_text(self, epoch: int, arm: str, name: str) -> str | None:
+        """`my.cnf` or `error.log` of an arm in an epoch; None when there is none."""
+        for path in self._epoch_path(epoch).glob(f"servers/*/{name}"):
+            if unquote(path.parent.name) == arm:
+                return path.read_text(errors="replace")
+        return None
+
+    # ---- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def _epochs_path(self) -> Path:
+        return self.path / "epochs"
+
+    def _epoch_path(self, number: int) -> Path:
+        return self._epochs_path / f"{number:03d}"
+
+    def _json(self, content: object) -> bytes:
+        document = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+        return (json.dumps(self._redactor.tree(document), indent=1, ensure_ascii=False) + "\n").encode()
+
+    def _model(self, name: str, kind: type[Model]) -> Model:
+        document = self.read_json(name)
+        if document is None:
+            raise ResultsError(f"run {self.name}: {name} is missing.", hint="Is this a run directory of bakeoff?")
+        try:
+            return kind.model_validate(document)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise self._damaged(name, f"{where}: {first['msg']}") from error
+
+    def _parquet(self, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
+        path = self.path / name
+        try:
+            frame = pl.read_parquet(path)
+        except FileNotFoundError as error:
+            raise ResultsError(
+                f"run {self.name}: {name} is missing.", hint="Restore the file or measure again."
+            ) from error
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self._damaged(name, str(error)) from error
+        if missing := schema.keys() - set(frame.columns):
+            raise self._damaged(name, f"columns {', '.join(sorted(missing))} are missing")
+        return frame
+
+    def _json_lines(self, name: str) -> list[dict[str, Any]]:
+        try:
+            return [json.loads(line) for line in (self.path / name).read_text().splitlines()]
+        except (OSError, ValueError) as error:
+            raise self._damaged(name, str(error)) from error
+
+    def _damaged(self, name: str, reason: str) -> ResultsError:
+        first = reason.strip().splitlines()[0].rstrip(".") if reason.strip() else "unreadable"
+        return ResultsError(f"run {self.name}: {name} is damaged: {first}.", hint="Restore the file or measure again.")
+
+
+def check_format(path: Path) -> None:
+    """Make sure that a directory is a run that this program can read.
+
+    Raises:
+        ResultsError: no run directory, or of a format that this bakeoff does not know.
+    """
+    run = RunDirectory(path)
+    document = run.read_json("manifest.json")
+    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+        raise ResultsError(f"{path} is no run directory: its manifest.json has no format version.")
+    if document["format"] != FORMAT:
+        raise ResultsError(
+            f"run {path.name} has format {document['format']}; bakeoff {bakeoff_version()} reads format {FORMAT}.",
+            hint=f"It was written by bakeoff {document.get('bakeoff', '?')}: use that version.",
+        )
+
+
+def slug(title: str) -> str:
+    """A title as a part of a file name: `mysql:5.7 vs mysql:8.0` is `mysql-5.7-vs-mysql-8.0`; at most 60 characters."""
+    plain = re.sub(r"[^a-z0-9.]+", "-", title.lower())
+    return re.sub(r"-?\.{2,}-?", "-", plain)[:60].strip("-.") or "run"
