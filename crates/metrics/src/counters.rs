@@ -1,0 +1,310 @@
+//! What one worker counts while a slice runs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::SliceTotals;
+
+/// Error numbers told apart within a slice; a script that survives more kinds than this has other troubles.
+const ERROR_SLOTS: usize = 16;
+/// Bits of a slot that hold the count; those above hold the error number plus one (17 bits are needed).
+const COUNT_BITS: u32 = 40;
+
+/// Counters of one worker, written by that worker alone and readable by any thread.
+///
+/// An increment is a relaxed load and a relaxed store, which is a plain increment on every processor: no locked instruction, no
+/// fence. A reader sees each counter whole but not all of one moment; an exact picture needs the writer at rest, with an
+/// acquire-release edge between the two (the slice gate has one). Aligned to 128 bytes because processors fetch cache lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct SliceCounters {
+    events: AtomicU64,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    other: AtomicU64,
+    retries: AtomicU64,
+    reconnects: AtomicU64,
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+    latency_sum_ns: AtomicU64,
+    latency_max_ns: AtomicU64,
+    late_starts: AtomicU64,
+    /// Start of the window [ns of the clock]; 0: no event has begun since the guard.
+    window_start_ns: AtomicU64,
+    /// End of the last event in the window [ns of the clock].
+    window_end_ns: AtomicU64,
+    /// `(error number + 1) << COUNT_BITS | count`; 0 is a free slot. The last slot takes what finds no other, as number 0.
+    errors: [AtomicU64; ERROR_SLOTS],
+}
+
+/// Adds without a locked instruction; right only because there is one writer.
+#[inline]
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(amount), Relaxed);
+}
+
+impl SliceCounters {
+    /// Counters of a slice that has not begun.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens the window at `start_ns`, unless it is open already.
+    #[inline]
+    pub fn open_window(&self, start_ns: u64) {
+        if self.window_start_ns.load(Relaxed) == 0 {
+            self.window_start_ns.store(start_ns, Relaxed);
+            self.window_end_ns.store(start_ns, Relaxed);
+        }
+    }
+
+    /// Moves the window's end to the end of an event, counted or not.
+    #[inline]
+    pub fn extend_window(&self, end_ns: u64) {
+        self.window_end_ns.store(end_ns, Relaxed);
+    }
+
+    /// Counts an event and its latency [ns].
+    #[inline]
+    pub fn add_event(&self, latency_ns: u64) {
+        add(&self.events, 1);
+        add(&self.latency_sum_ns, latency_ns);
+        if latency_ns > self.latency_max_ns.load(Relaxed) {
+            self.latency_max_ns.store(latency_ns, Relaxed);
+        }
+    }
+
+    /// Counts statements that returned a result set.
+    #[inline]
+    pub fn add_reads(&self, amount: u64) {
+        add(&self.reads, amount);
+    }
+
+    /// Counts statements that changed a row.
+    #[inline]
+    pub fn add_writes(&self, amount: u64) {
+        add(&self.writes, amount);
+    }
+
+    /// Counts statements that did neither.
+    #[inline]
+    pub fn add_other(&self, amount: u64) {
+        add(&self.other, amount);
+    }
+
+    /// Counts events added by the script itself, without a latency.
+    #[inline]
+    pub fn add_bare_events(&self, amount: u64) {
+        add(&self.events, amount);
+    }
+
+    /// Counts connections made anew.
+    #[inline]
+    pub fn add_reconnects(&self, amount: u64) {
+        add(&self.reconnects, amount);
+    }
+
+    /// Counts bytes over the connection.
+    #[inline]
+    pub fn add_bytes(&self, sent: u64, received: u64) {
+        add(&self.sent_bytes, sent);
+        add(&self.received_bytes, received);
+    }
+
+    /// Counts an open-loop event that began late although its worker was free.
+    #[inline]
+    pub fn add_late_start(&self) {
+        add(&self.late_starts, 1);
+    }
+
+    /// Counts an event that was run again.
+    pub fn add_retry(&self) {
+        add(&self.retries, 1);
+    }
+
+    /// Counts `amount` errors of one number.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn add_errors(&self, code: u16, amount: u64) {
+        let key = u64::from(code) + 1;
+        let (last, slots) = self.errors.split_last().expect("the array is not empty");
+        for slot in slots {
+            let present = slot.load(Relaxed);
+            if present == 0 {
+                slot.store((key << COUNT_BITS) + amount, Relaxed);
+                return;
+            }
+            if present >> COUNT_BITS == key {
+                slot.store(present + amount, Relaxed);
+                return;
+            }
+        }
+        last.store((last.load(Relaxed) | (1 << COUNT_BITS)) + amount, Relaxed);
+    }
+
+    /// Sets everything back to zero. Only the writer may call it.
+    pub fn reset(&self) {
+        let Self {
+            events,
+            reads,
+            writes,
+            other,
+            retries,
+            reconnects,
+            sent_bytes,
+            received_bytes,
+            latency_sum_ns,
+            latency_max_ns,
+            late_starts,
+            window_start_ns,
+            window_end_ns,
+            errors,
+        } = self;
+        let plain = [
+            events,
+            reads,
+            writes,
+            other,
+            retries,
+            reconnects,
+            sent_bytes,
+            received_bytes,
+            latency_sum_ns,
+            latency_max_ns,
+            late_starts,
+            window_start_ns,
+            window_end_ns,
+        ];
+        plain
+            .into_iter()
+            .chain(errors)
+            .for_each(|counter| counter.store(0, Relaxed));
+    }
+
+    /// The numbers as they stand; `busy_ns` is the window's length.
+    pub fn totals(&self) -> SliceTotals {
+        let mut errors = BTreeMap::new();
+        for slot in self
+            .errors
+            .iter()
+            .map(|slot| slot.load(Relaxed))
+            .filter(|&slot| slot != 0)
+        {
+            let code = u16::try_from((slot >> COUNT_BITS) - 1).unwrap_or(0);
+            *errors.entry(code).or_default() += slot & ((1 << COUNT_BITS) - 1);
+        }
+        SliceTotals {
+            events: self.events.load(Relaxed),
+            reads: self.reads.load(Relaxed),
+            writes: self.writes.load(Relaxed),
+            other: self.other.load(Relaxed),
+            errors,
+            retries: self.retries.load(Relaxed),
+            reconnects: self.reconnects.load(Relaxed),
+            sent_bytes: self.sent_bytes.load(Relaxed),
+            received_bytes: self.received_bytes.load(Relaxed),
+            latency_sum_ns: self.latency_sum_ns.load(Relaxed),
+            latency_max_ns: self.latency_max_ns.load(Relaxed),
+            late_starts: self.late_starts.load(Relaxed),
+            busy_ns: self
+                .window_end_ns
+                .load(Relaxed)
+                .saturating_sub(self.window_start_ns.load(Relaxed)),
+        }
+    }
+
+    /// End of the last event in the window [ns of the clock]; 0 when none began.
+    pub fn window_end_ns(&self) -> u64 {
+        self.window_end_ns.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Event(u64),
+        Read(u64),
+        Write(u64),
+        Other(u64),
+        Error(u16),
+        Retry,
+        Reconnect,
+        Bytes(u64, u64),
+        Late,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0_u64..1_000_000).prop_map(Step::Event),
+            (0_u64..9).prop_map(Step::Read),
+            (0_u64..9).prop_map(Step::Write),
+            (0_u64..9).prop_map(Step::Other),
+            prop_oneof![Just(1213), Just(1205), Just(1020), Just(0), Just(u16::MAX)]
+                .prop_map(Step::Error),
+            Just(Step::Retry),
+            Just(Step::Reconnect),
+            (0_u64..999, 0_u64..999).prop_map(|(sent, received)| Step::Bytes(sent, received)),
+            Just(Step::Late),
+        ]
+    }
+
+    fn run(steps: &[Step]) -> SliceTotals {
+        let counters = SliceCounters::new();
+        for step in steps {
+            match *step {
+                Step::Event(latency_ns) => counters.add_event(latency_ns),
+                Step::Read(n) => counters.add_reads(n),
+                Step::Write(n) => counters.add_writes(n),
+                Step::Other(n) => counters.add_other(n),
+                Step::Error(code) => counters.add_errors(code, 1),
+                Step::Retry => counters.add_retry(),
+                Step::Reconnect => counters.add_reconnects(1),
+                Step::Bytes(sent, received) => counters.add_bytes(sent, received),
+                Step::Late => counters.add_late_start(),
+            }
+        }
+        counters.totals()
+    }
+
+    proptest! {
+        #[test]
+        fn merging_equals_counting_all(parts in prop::collection::vec(prop::collection::vec(step(), 0..50), 1..6)) {
+            let mut merged = SliceTotals::default();
+            parts.iter().for_each(|part| merged.merge(&run(part)));
+            prop_assert_eq!(merged, run(&parts.concat()));
+        }
+    }
+
+    #[test]
+    fn the_window_goes_from_first_start_to_last_end() {
+        let counters = SliceCounters::new();
+        assert_eq!(counters.totals().busy_ns, 0);
+        counters.open_window(1_000);
+        counters.extend_window(1_400);
+        counters.open_window(1_400);
+        counters.extend_window(1_900);
+        assert_eq!(counters.totals().busy_ns, 900);
+        counters.reset();
+        assert_eq!(counters.totals(), SliceTotals::default());
+    }
+
+    #[test]
+    fn more_kinds_of_errors_than_slots_are_still_counted() {
+        let counters = SliceCounters::new();
+        (1..=20).for_each(|code| counters.add_errors(code, 2));
+        let errors = counters.totals().errors;
+        assert_eq!(errors.values().sum::<u64>(), 40);
+        assert_eq!((errors[&15], errors[&0]), (2, 10));
+    }
+
+    #[test]
+    fn counters_of_two_workers_share_no_cache_line_pair() {
+        assert_eq!(align_of::<SliceCounters>(), 128);
+        assert_eq!(size_of::<SliceCounters>() % 128, 0);
+    }
+}
