@@ -1,1 +1,12 @@
-"""What will run: cells, epochs, orders, seeds, minutes. Pure functions of a study."""
+"""Which arms, cells and epochs, in which random order, with which seeds, within which budget. Pure functions."""
+
+from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength
+from bakeoff.plan.seeds import seed_for
+from bakeoff.plan.study import epoch_draft, plan_study
+from bakeoff.plan.timing import EPOCHS_MIN, best_seconds_per_cell, guard_ns, longest_slice_ns
+from bakeoff.plan.workloads import writes
+
+__all__ = [
+    "EPOCHS_MIN", "Cell", "CellDraft", "EpochDraft", "Plan", "Seeds", "SliceLength", "best_seconds_per_cell",
+    "epoch_draft", "guard_ns", "longest_slice_ns", "plan_study", "seed_for", "writes",
+]  # fmt: skip

@@ -1,0 +1,113 @@
+"""From a study to a plan, and from a plan to the drafts of its epochs. Pure: no clock, no file, no random state."""
+
+from bakeoff.errors import SpecError
+from bakeoff.plan import timing
+from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds
+from bakeoff.plan.seeds import seed_for, shuffled
+from bakeoff.plan.workloads import workload_names, writes
+from bakeoff.spec import Study
+
+_PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
+
+
+def plan_study(study: Study, *, overhead_s: float, load_s: float, seconds_per_cell: float | None = None) -> Plan:
+    """Turn a study into cells, orders and seconds.
+
+    Args:
+        study: the question; its budget and seed count here.
+        overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
+        load_s: expected wall seconds before the first epoch.
+        seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
+
+    Returns:
+        A plan; it may not fit the budget (`fits`), which is for the caller to tell.
+
+    Raises:
+        SpecError: negative times.
+    """
+    if overhead_s < 0 or load_s < 0:
+        raise SpecError(f"plan: overhead {overhead_s} s and load {load_s} s must not be negative.")
+    count = len(study.workloads) * len(study.threads)
+    seconds = (
+        timing.seconds_per_cell(budget_s=study.budget_s, load_s=load_s, overhead_s=overhead_s, cells=count)
+        if seconds_per_cell is None
+        else seconds_per_cell
+    )
+    epoch_s = overhead_s + count * seconds
+    fitting = int((study.budget_s - load_s) / epoch_s + 1e-9)
+    plan = Plan(
+        seed=study.seed,
+        arms=tuple(arm.name for arm in study.arms),
+        builds=study.builds,
+        cells=_cells(study, seconds),
+        seconds_per_cell=seconds,
+        overhead_s=overhead_s,
+        load_s=load_s,
+        budget_s=study.budget_s,
+        epochs_min=timing.EPOCHS_MIN,
+        epochs_expected=max(fitting, 0),
+        fits=fitting >= timing.EPOCHS_MIN,
+        budget_needed_s=load_s + timing.EPOCHS_MIN * epoch_s,
+        epochs=(),
+    )
+    drafts = tuple(epoch_draft(plan, study, epoch) for epoch in range(max(fitting, timing.EPOCHS_MIN)))
+    return plan.model_copy(update={"epochs": drafts})
+
+
+def epoch_draft(plan: Plan, study: Study, epoch: int, *, finished: frozenset[str] = frozenset()) -> EpochDraft:
+    """Draw an epoch: start order, cells, build, padding and seeds.
+
+    Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often than
+    another. Builds rotate. Cells that only read come before those that write, each group in random order.
+
+    Args:
+        plan: arms, cells and builds.
+        study: its seed.
+        epoch: number from 0.
+        finished: cells no longer measured; leaving them out changes no other choice.
+    """
+    seed = study.seed
+    pair, second = divmod(epoch, 2)
+    start = shuffled(plan.arms, seed, "start", pair)
+    seeds = Seeds(
+        order=seed_for(seed, "order", epoch),
+        keys=seed_for(seed, "keys", epoch),
+        padding=seed_for(seed, "padding", epoch),
+    )
+    open_cells = [cell for cell in plan.cells if cell.name not in finished]
+    reading = shuffled((cell.name for cell in open_cells if not cell.writes), seed, "cells", epoch)
+    writing = shuffled((cell.name for cell in open_cells if cell.writes), seed, "cells", epoch)
+    return EpochDraft(
+        epoch=epoch,
+        build=epoch % plan.builds,
+        start_order=start[::-1] if second else start,
+        cells=tuple(
+            CellDraft(cell=name, order_seed=seed_for(seeds.order, name), key_seed=seed_for(seeds.keys, name))
+            for name in (*reading, *writing)
+        ),
+        padding_bytes={arm: seed_for(seeds.padding, arm) % _PADDING_MAX_BYTES for arm in plan.arms},
+        seeds=seeds,
+    )
+
+
+def _cells(study: Study, seconds: float) -> tuple[Cell, ...]:
+    cells = []
+    for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
+        changes_data = writes(workload.script)
+        slices = timing.default_slices(
+            writes=changes_data, open_loop=workload.rate_per_s is not None, seconds=seconds, arms=len(study.arms)
+        )
+        cells += [
+            Cell(
+                name=f"{name}/{threads}",
+                workload=name,
+                workload_index=index,
+                script=workload.script,
+                threads=threads,
+                writes=changes_data,
+                freeze=changes_data if study.freeze is None else study.freeze,
+                slices=slices,
+            )
+            for threads in dict.fromkeys(study.threads)
+        ]
+    return tuple(cells)

@@ -1,0 +1,81 @@
+"""How long: slices and guards before the pilot, measuring seconds a cell and epoch from the budget (docs/method.md)."""
+
+import math
+
+from bakeoff.plan.model import SliceLength
+
+EPOCHS_MIN = 6
+"""Fewest epochs for a verdict at the target precision (method 2.5)."""
+
+SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
+"""Measuring seconds a cell and epoch: below 2 s a write cell has no whole block, above 120 s restarts are missing."""
+
+# A first guess without a pilot, within a factor of 2 of the optimum m* for the noise seen so far (method 2.6).
+_COMFORTABLE_S = 20.0
+# From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
+_EPOCHS_AIM = 8
+# Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
+_BLOCKS_AIM = 4
+
+_MS = 1_000_000
+_READ_SLICE_NS = 100 * _MS
+_WRITE_SLICE_NS = 2_000 * _MS
+_OPEN_SLICE_NS = 1_000 * _MS
+_SLICE_MIN_NS = 50 * _MS
+
+
+def seconds_per_cell(*, budget_s: float, load_s: float, overhead_s: float, cells: int) -> float:
+    """Measuring seconds a cell and epoch before anything is known about the noise.
+
+    As long as is comfortable (20 s) while 8 epochs fit; shorter when they do not; when that leaves less than 5 s,
+    6 epochs must do. Never below 2 s, even if then the budget does not hold 6 epochs.
+    """
+
+    def at(epochs: int) -> float:
+        return ((budget_s - load_s) / epochs - overhead_s) / cells
+
+    seconds = at(_EPOCHS_AIM)
+    if seconds < 5.0:
+        seconds = min(5.0, at(EPOCHS_MIN))
+    return min(max(seconds, SECONDS_MIN), _COMFORTABLE_S)
+
+
+def best_seconds_per_cell(*, overhead_s: float, cells: int, variance_rate_s: float, restart_variance: float) -> float:
+    """Measuring seconds that give the narrowest interval for a given total time, m* = sqrt(o v / (C sigma_I^2)).
+
+    Args:
+        overhead_s: o, unmeasured seconds an epoch, shared by the cells.
+        cells: C, how many there are.
+        variance_rate_s: v, within-epoch variance of the log ratio times measured seconds.
+        restart_variance: sigma_I^2, variance of the log ratio between epochs that no longer measuring would remove.
+
+    Returns:
+        m*, clamped to [5 s, 120 s]; 120 s when restarts add nothing.
+
+    Source: Kalibera & Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013 (two levels).
+    """
+    if restart_variance <= 0:
+        return SECONDS_MAX
+    return min(max(math.sqrt(overhead_s * variance_rate_s / (cells * restart_variance)), 5.0), SECONDS_MAX)
+
+
+def guard_ns(slice_ns: int) -> int:
+    """5 to 10 ms, and at most a tenth of the slice."""
+    return min(max(slice_ns // 20, 5 * _MS), 10 * _MS, slice_ns // 10)
+
+
+def longest_slice_ns(*, seconds: float, arms: int, blocks: int = _BLOCKS_AIM) -> int:
+    """Longest slice with which that many blocks (each arm twice) fit into one measuring; at least 50 ms."""
+    return max(int(seconds * 1e9) // (blocks * 2 * max(arms, 1)), _SLICE_MIN_NS)
+
+
+def default_slices(*, writes: bool, open_loop: bool, seconds: float, arms: int) -> SliceLength:
+    """Slice and guard before (or without) a pilot: 100 ms for reads, 1 s in open loop, 2 s for writes, or what fits.
+
+    Writes and open loop take longer slices than four blocks would allow, down to two blocks: what they measure (a
+    flush, a tail) needs its time.
+    """
+    wanted = _WRITE_SLICE_NS if writes else _OPEN_SLICE_NS if open_loop else _READ_SLICE_NS
+    blocks = 2 if writes or open_loop else _BLOCKS_AIM
+    length = min(wanted, longest_slice_ns(seconds=seconds, arms=arms, blocks=blocks))
+    return SliceLength(slice_ns=length, guard_ns=guard_ns(length))
