@@ -1,0 +1,231 @@
+"""One epoch's slices reduced to one number a comparison, D_e, and to what explains it.
+
+D_e = ln(N_B / T_B) - ln(N_A / T_A) with sums over the epoch's counted slices: events N, and time T in seconds, the mean
+over connections of the time they were busy. Slices are never used as n; the D_e of different epochs are (docs/method.md).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bakeoff.results.epoch import EpochData
+
+_TRIM = 0.2  # share of blocks left out on each side of the secondary estimate
+_EVENTS_FLOOR = 0.5  # events a slice with none is given in the secondary estimate, so that its logarithm exists
+_BATCHES = 8  # blocks are put together to that many batches when neighbours resemble each other
+_AUTOCORRELATION_MAX = 0.1
+_KEYS = ["cell", "block", "arm"]
+
+
+@dataclass(frozen=True)
+class PairEstimate:
+    """One contender against the baseline in one cell of one epoch; log ratios.
+
+    Attributes:
+        value: D_e. Not finite when an arm completed nothing in the whole epoch.
+        trimmed: 20 % trimmed mean of the blocks' log ratios, the "interference-free" ratio.
+        blocks: whole blocks it rests on; `cut` are left out because a `cancel` or a crash cut them short.
+        variance_of_mean: how much of the variance of `value` comes from within the epoch; None below 3 blocks.
+        seconds: measured wall seconds of the cell, all arms.
+        carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
+        trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
+    """
+
+    cell: str
+    contender: str
+    epoch: int
+    build: int
+    value: float
+    trimmed: float
+    blocks: int
+    cut: int
+    variance_of_mean: float | None
+    seconds: float
+    carry_over: dict[str, float]
+    trend: float | None
+
+
+@dataclass(frozen=True)
+class EpochEstimates:
+    """A whole epoch: `pairs` in the order of cells as they were measured, then of contenders by name."""
+
+    epoch: int
+    build: int
+    pairs: tuple[PairEstimate, ...]
+
+
+def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
+    """Reduce one epoch.
+
+    Args:
+        epoch: its slices need `cell`, `arm`, `block`, `start_ns`, `length_ns`, `busy_ns`, `connections`, `events`.
+        baseline: name of the arm that the ratios are over.
+
+    Returns:
+        A pair for every cell and contender that were measured together with the baseline; none of an empty epoch.
+    """
+    if epoch.slices.is_empty():
+        return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=())
+    slices, cut = _whole_blocks(with_rates(epoch.slices))
+    order = {cell: i for i, cell in enumerate(epoch.slices["cell"].unique(maintain_order=True))}
+    rates = _rates(slices, ["cell", "arm"])
+    halves = _rates(_with_half(slices), ["cell", "arm", "half"])
+    contrasts = _contrasts(slices, baseline)
+    carried = _carry_over(slices)
+    seconds = _wall_seconds(slices)
+    pairs = []
+    for cell, arm in sorted(rates, key=lambda key: (order[str(key[0])], key[1])):
+        if arm == baseline or (cell, baseline) not in rates:
+            continue
+        blocks = contrasts.get((cell, arm), np.empty(0))
+        pairs.append(
+            PairEstimate(
+                cell=cell,
+                contender=arm,
+                epoch=epoch.epoch,
+                build=epoch.build,
+                value=log_ratio(rates[cell, arm], rates[cell, baseline]),
+                trimmed=trimmed_mean(blocks),
+                blocks=blocks.size,
+                cut=cut.get(cell, 0),
+                variance_of_mean=variance_of_mean(blocks),
+                seconds=seconds[cell],
+                carry_over={name: carried[cell, name] for name in (baseline, arm) if (cell, name) in carried},
+                trend=_trend(halves, cell, arm, baseline),
+            )
+        )
+    return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=tuple(pairs))
+
+
+def with_rates(slices: pl.DataFrame) -> pl.DataFrame:
+    """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with the floor of half an event).
+
+    A slice in which nothing was counted has no window of its own and is charged its length.
+    """
+    events = pl.col("events").fill_null(0).cast(pl.Float64)
+    busy = pl.col("busy_ns").fill_null(0).cast(pl.Float64)
+    connections = pl.col("connections").fill_null(1).clip(lower_bound=1).cast(pl.Float64)
+    length = pl.col("length_ns").fill_null(0).cast(pl.Float64)
+    seconds = pl.when(busy > 0).then(busy / connections).otherwise(length) / 1e9
+    return slices.with_columns(events=events, seconds=seconds).with_columns(
+        log_rate=(events.clip(lower_bound=_EVENTS_FLOOR) / pl.col("seconds")).log()
+    )
+
+
+def log_ratio(contender: float, baseline: float) -> float:
+    """ln(contender / baseline); +/-inf when one side is 0, nan when both are or one is missing."""
+    if math.isnan(contender) or math.isnan(baseline) or (contender <= 0 and baseline <= 0):
+        return math.nan
+    if contender <= 0:
+        return -math.inf
+    return math.inf if baseline <= 0 else math.log(contender) - math.log(baseline)
+
+
+def trimmed_mean(values: NDArray[np.float64]) -> float:
+    """Mean without the lowest and the highest fifth (rounded down); nan of nothing."""
+    if values.size == 0:
+        return math.nan
+    cut = int(_TRIM * values.size)
+    return float(np.mean(np.sort(values)[cut : values.size - cut]))
+
+
+def variance_of_mean(values: NDArray[np.float64]) -> float | None:
+    """Variance of the mean of a series of block contrasts; None below 3.
+
+    Neighbouring blocks that resemble each other (lag-1 autocorrelation above 0.1) are first put together to 8 batches.
+    """
+    values = values[np.isfinite(values)]
+    if values.size < 3:
+        return None
+    if values.size >= 2 * _BATCHES and _lag_one(values) > _AUTOCORRELATION_MAX:
+        values = np.array([batch.mean() for batch in np.array_split(values, _BATCHES)])
+    return float(np.var(values, ddof=1) / values.size)
+
+
+def _lag_one(values: NDArray[np.float64]) -> float:
+    centred = values - values.mean()
+    total = float(centred @ centred)
+    return float(centred[1:] @ centred[:-1]) / total if total > 0 else 0.0
+
+
+def _whole_blocks(slices: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Blocks in which every arm of the cell had as many slices as the others; how many were left out, by cell."""
+    counts = slices.group_by(_KEYS).len()
+    blocks = (
+        counts.group_by("cell", "block")
+        .agg(arms=pl.len(), fewest=pl.col("len").min(), most=pl.col("len").max())
+        .with_columns(
+            whole=(pl.col("fewest") == pl.col("most")) & (pl.col("arms") == pl.col("arms").max().over("cell"))
+        )
+    )
+    cut = blocks.group_by("cell").agg((~pl.col("whole")).sum().alias("cut"))
+    kept = slices.join(blocks.filter("whole").select("cell", "block"), on=["cell", "block"], how="semi")
+    return kept, dict(cut.iter_rows())
+
+
+def _rates(slices: pl.DataFrame, keys: list[str]) -> dict[tuple[str, ...], float]:
+    sums = slices.group_by(keys).agg(pl.col("events").sum(), pl.col("seconds").sum())
+    return {tuple(row[:-2]): row[-2] / row[-1] if row[-1] > 0 else math.nan for row in sums.iter_rows()}
+
+
+def _with_half(slices: pl.DataFrame) -> pl.DataFrame:
+    """First and second half of each cell's blocks, a middle one left out."""
+    rank = pl.col("block").rank("dense").over("cell").cast(pl.Int64) - 1
+    count = pl.col("block").n_unique().over("cell").cast(pl.Int64)
+    half = pl.when(rank < count // 2).then(0).when(rank >= count - count // 2).then(1)
+    return slices.with_columns(half=half).filter(pl.col("half").is_not_null() & (count >= 4))
+
+
+def _trend(halves: dict[tuple[str, ...], float], cell: str, arm: str, baseline: str) -> float | None:
+    keys = [(cell, name, half) for half in (0, 1) for name in (arm, baseline)]
+    if not all(key in halves for key in keys):  # type: ignore[comparison-overlap]
+        return None
+    first, first_base, second, second_base = (halves[key] for key in keys)  # type: ignore[index]
+    trend = log_ratio(first, first_base) - log_ratio(second, second_base)
+    return trend if math.isfinite(trend) else None
+
+
+def _contrasts(slices: pl.DataFrame, baseline: str) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Log ratio of each block, in order, by (cell, contender): mean log rate of the one arm minus that of the other."""
+    means = slices.group_by(_KEYS).agg(pl.col("log_rate").mean())
+    base = means.filter(pl.col("arm") == baseline).select("cell", "block", base="log_rate")
+    joined = (
+        means.filter(pl.col("arm") != baseline)
+        .join(base, on=["cell", "block"])
+        .sort("cell", "arm", "block")
+        .select("cell", "arm", contrast=pl.col("log_rate") - pl.col("base"))
+    )
+    grouped = joined.group_by("cell", "arm", maintain_order=True).agg(pl.col("contrast"))
+    return {(cell, arm): np.asarray(values, dtype=np.float64) for cell, arm, values in grouped.iter_rows()}
+
+
+def _carry_over(slices: pl.DataFrame) -> dict[tuple[str, str], float]:
+    """By (cell, arm): mean log rate after a slice of the same arm minus after another's, a linear drift removed."""
+    ordered = slices.sort("cell", "start_ns").with_columns(
+        same=(pl.col("arm") == pl.col("arm").shift(1).over("cell")), time=pl.col("start_ns").cast(pl.Float64)
+    )
+    key = ["cell", "arm"]
+    spread = pl.col("time").var().over(key)
+    slope = pl.when(spread > 0).then(pl.cov("time", "log_rate").over(key) / spread).otherwise(0.0)
+    level = pl.col("log_rate") - slope * (pl.col("time") - pl.col("time").mean().over(key))
+    sums = (
+        ordered.with_columns(level=level)
+        .filter(pl.col("same").is_not_null())
+        .group_by(key)
+        .agg(
+            after_same=pl.col("level").filter(pl.col("same")).mean(),
+            after_other=pl.col("level").filter(~pl.col("same")).mean(),
+        )
+        .drop_nulls()
+    )
+    return {(cell, arm): same - other for cell, arm, same, other in sums.iter_rows() if math.isfinite(same - other)}
+
+
+def _wall_seconds(slices: pl.DataFrame) -> dict[str, float]:
+    ends = slices.group_by("cell").agg(
+        ((pl.col("start_ns") + pl.col("length_ns")).max() - pl.col("start_ns").min()) / 1e9
+    )
+    return dict(ends.iter_rows())

@@ -1,0 +1,183 @@
+"""Intervals and p-values of a mean over epochs, with the constants of docs/method.md.
+
+Everything takes n values (one an epoch), their mean and their standard deviation `sd` (n - 1 in the denominator), in
+natural-log units. The constants were calibrated by simulation (bakeoff.stats.simulate); change one and run it again.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from bakeoff.stats.model import Interval
+
+N_MIN = 6
+"""Fewest epochs for a verdict at the target precision."""
+
+N_MIN_DECISIVE = 5
+"""Fewest epochs for a verdict by the anytime-valid interval."""
+
+N_MIN_SIGN_FLIP = 8
+"""Fewest epochs for the sign-flip test: below, its smallest p-value 2/2^n is of no use."""
+
+INFLATION = 1.08
+"""Factor on the t interval that pays for stopping when s happens to be small."""
+
+ALPHA_PRECISE = 0.04
+"""Error share of the t interval; with ALPHA_DECISIVE it makes the 5 % of the whole rule."""
+
+ALPHA_DECISIVE = 0.01
+"""Error share of stopping on a decisive difference, divided by the size of the family."""
+
+ALPHA_LIVE = 0.05
+"""Of the interval shown while measuring, and told after an abort."""
+
+_PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
+_EXACT_FLIPS_UP_TO = 14  # 2^14 sign vectors; more epochs draw 20,000 of them
+_RANDOM_FLIPS = 20_000
+
+
+@cache
+def t_quantile(probability: float, degrees: int) -> float:
+    """Quantile of Student's t; `degrees` >= 1."""
+    return float(stdtrit(degrees, probability))
+
+
+def t_interval(mean: float, sd: float, n: int, *, alpha: float, inflation: float = 1.0) -> Interval:
+    """Two-sided t interval of level 1 - alpha; both ends None for n < 2."""
+    if n < 2:
+        return Interval(low=None, high=None)
+    half = inflation * t_quantile(1 - alpha / 2, n - 1) * sd / math.sqrt(n)
+    return Interval(low=mean - half, high=mean + half)
+
+
+def precision_half_width(sd: float, n: int) -> float:
+    """h_n = 1.08 t_{0.98, n-1} s / sqrt(n); infinite for n < 2."""
+    if n < 2:
+        return math.inf
+    return INFLATION * t_quantile(1 - ALPHA_PRECISE / 2, n - 1) * sd / math.sqrt(n)
+
+
+@cache
+def anytime_multiplier(n: int, alpha: float) -> float:
+    """c_n, the half-width of the confidence sequence in units of s / sqrt(n); infinite while n is too small.
+
+    c_n = sqrt((n-1)(K-1) / (1 - K/g)), g = 1 + 4n, K = (sqrt(g)/alpha)^(2/n). The intervals of all n hold the truth
+    together with probability 1 - alpha, so one may look after every epoch and stop for any reason.
+
+    Assumes: independent epochs, normal values; conservative under symmetric heavy tails (simulated).
+    Source: Lai 1976; Wang & Ramdas, Anytime-valid t-tests, arXiv 2310.03722.
+    """
+    if n < 2:
+        return math.inf
+    g = 1 + _PRIOR_VARIANCE * n
+    k = (math.sqrt(g) / alpha) ** (2 / n)
+    if k >= g:
+        return math.inf
+    return math.sqrt((n - 1) * (k - 1) / (1 - k / g))
+
+
+def anytime_half_width(sd: float, n: int, *, alpha: float) -> float:
+    """c_n s / sqrt(n); infinite while n is too small for one."""
+    multiplier = anytime_multiplier(n, alpha)
+    return math.inf if math.isinf(multiplier) else multiplier * sd / math.sqrt(n)
+
+
+def around(mean: float, half_width: float) -> Interval:
+    """The interval mean +/- half_width; both ends None when that is not finite."""
+    if not math.isfinite(half_width) or not math.isfinite(mean):
+        return Interval(low=None, high=None)
+    return Interval(low=mean - half_width, high=mean + half_width)
+
+
+def excludes_zero(interval: Interval) -> bool:
+    """Both ends on one side of 0; False without an interval."""
+    return interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
+
+
+def p_value(mean: float, sd: float, n: int) -> float:
+    """Two-sided p of 'no difference' that belongs to h_n: p < 0.04 exactly when |mean| > h_n. 1 for n < 2."""
+    if n < 2:
+        return 1.0
+    if sd == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * stdtr(n - 1, -abs(mean) * math.sqrt(n) / (INFLATION * sd)))
+
+
+def sign_flip_p(values: Sequence[float], *, seed: int = 0) -> float:
+    """Two-sided randomisation p-value of a mean of 0: the share of sign vectors whose |mean| is at least the one seen.
+
+    Exact over all 2^n vectors up to n = 14, else 20,000 drawn ones and the one seen. Needs no normality: each value is
+    symmetric about 0 under 'no difference', because the order of the arms was drawn by a fair coin.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    n = x.size
+    if n == 0:
+        return 1.0
+    observed = abs(x.sum()) * (1 - 1e-12)  # ties by rounding count as ties
+    if n <= _EXACT_FLIPS_UP_TO:
+        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        return float(np.mean(np.abs(signs @ x) >= observed))
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), size=(_RANDOM_FLIPS, n))
+    return float((1 + np.count_nonzero(np.abs(signs @ x) >= observed)) / (1 + _RANDOM_FLIPS))
+
+
+def smallest_sign_flip_p(n: int) -> float:
+    """The least value that `sign_flip_p` can take."""
+    return 2 / 2**n if n <= _EXACT_FLIPS_UP_TO else 1 / (1 + _RANDOM_FLIPS)
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's step-down adjustment over a family declared beforehand; a missing p counts as 1 and stays None."""
+    family = len(p_values)
+    order = sorted(range(family), key=lambda i: 1.0 if p_values[i] is None else p_values[i])  # type: ignore[arg-type,return-value]
+    adjusted: list[float | None] = [None] * family
+    largest = 0.0
+    for rank, i in enumerate(order):
+        p = p_values[i]
+        largest = max(largest, min(1.0, (family - rank) * (1.0 if p is None else p)))
+        adjusted[i] = None if p is None else largest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's adjustment: false discovery rate, for exploratory metrics only."""
+    family = len(p_values)
+    adjusted = [1.0] * family
+    smallest = 1.0
+    for rank, i in sorted(enumerate(sorted(range(family), key=lambda i: p_values[i])), reverse=True):
+        smallest = min(smallest, p_values[i] * family / (rank + 1))
+        adjusted[i] = smallest
+    return adjusted
+
+
+def minimal_detectable_effect(sd: float, n: int, *, power: float = 0.8) -> float:
+    """Log ratio that n such epochs would have claimed with that probability: h_n + t_{power, n-1} s / sqrt(n)."""
+    if n < 2:
+        return math.inf
+    return precision_half_width(sd, n) + t_quantile(power, n - 1) * sd / math.sqrt(n)
+
+
+def epochs_needed(sd: float, precision: float, *, at_least: int = N_MIN) -> int:
+    """Fewest epochs n >= at_least whose h_n would reach the target if `sd` were the true one (Stein's formula).
+
+    An estimate of time only: no interval is built on it.
+    """
+    n = max(at_least, 2)
+    while precision_half_width(sd, n) > precision and n < 100_000:
+        # Jump near the answer by the sqrt(n) law, then walk: t falls with n, so the jump never overshoots by much.
+        n = max(n + 1, int(n * min((precision_half_width(sd, n) / precision) ** 2, 100.0) * 0.9))
+    while n > max(at_least, 2) and precision_half_width(sd, n - 1) <= precision:
+        n -= 1
+    return n
+
+
+def standard_deviation(values: Sequence[float]) -> float:
+    """Sample standard deviation with n - 1; 0 for fewer than two values."""
+    n = len(values)
+    if n < 2:
+        return 0.0
+    mean = math.fsum(values) / n
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))

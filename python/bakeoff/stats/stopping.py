@@ -1,0 +1,211 @@
+"""When to stop: the rule of docs/method.md as a pure function of the epochs so far.
+
+A comparison (one contender in one cell) is PRECISE when its t interval is narrow enough, DECISIVE when the
+anytime-valid interval excludes 'equal'. A cell is finished when all its comparisons are, at the same number of epochs;
+a control arm is watched and never waited for.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bakeoff.plan import Plan
+from bakeoff.spec import Study
+from bakeoff.stats.estimate import EpochEstimates
+from bakeoff.stats.interval import (
+    ALPHA_DECISIVE,
+    ALPHA_LIVE,
+    N_MIN,
+    N_MIN_DECISIVE,
+    anytime_half_width,
+    around,
+    epochs_needed,
+    precision_half_width,
+    standard_deviation,
+)
+from bakeoff.stats.model import Interval, Stop
+
+GRACE = 1.2
+"""Share of the budget that may be used to complete the fewest epochs a verdict needs."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One comparison after n valid epochs; log ratios.
+
+    Attributes:
+        mean: mean of the epochs' values; None before the first.
+        live: the anytime-valid 95 % interval: the only one to be shown while measuring.
+        half_width: h_n, what PRECISE waits for; infinite below two epochs.
+        stop: PRECISE, DECISIVE or RUNNING, as the epochs so far say.
+        epochs_left: epochs that the target precision would still take by the spread so far; None below two.
+    """
+
+    cell: str
+    contender: str
+    is_control: bool
+    n: int
+    mean: float | None
+    live: Interval
+    half_width: float
+    stop: Stop
+    epochs_left: int | None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do after an epoch.
+
+    Attributes:
+        stop: RUNNING: measure another epoch; else why measuring has ended.
+        finished: cells not to be measured any more.
+        remaining: the others, in plan order.
+        progress: every comparison, for the live display.
+        epochs_left: epochs that the slowest cell would still take; None while unknown.
+        more_s: wall seconds these would take, or the budget's rest if that is less; None while unknown.
+    """
+
+    stop: Stop
+    finished: frozenset[str]
+    remaining: tuple[str, ...]
+    progress: tuple[Progress, ...]
+    epochs_left: int | None
+    more_s: float | None
+
+
+def control_name(study: Study) -> str | None:
+    """The control arm's name (`A'` beside the baseline `A`), or None without one."""
+    name = f"{study.baseline.name}'"
+    return name if any(arm.name == name for arm in study.arms) else None
+
+
+def contenders(study: Study) -> tuple[str, ...]:
+    """Arms that the question is about: all but the baseline and its control."""
+    return tuple(arm.name for arm in study.arms[1:] if arm.name != control_name(study))
+
+
+def family_size(study: Study, cells: int) -> int:
+    """M: how many primary comparisons are corrected for together (cells x contenders, the control left out)."""
+    return max(1, cells * len(contenders(study)))
+
+
+def stop_state(values: Sequence[float], *, precision: float, family: int) -> Stop:
+    """PRECISE, DECISIVE or RUNNING for one comparison's values; values that are not finite mean RUNNING for ever."""
+    n = len(values)
+    if n < N_MIN_DECISIVE or not all(map(math.isfinite, values)):
+        return Stop.RUNNING
+    mean, sd = math.fsum(values) / n, standard_deviation(values)
+    if n >= N_MIN and precision_half_width(sd, n) <= precision:
+        return Stop.PRECISE
+    if abs(mean) > anytime_half_width(sd, n, alpha=ALPHA_DECISIVE / family):
+        return Stop.DECISIVE
+    return Stop.RUNNING
+
+
+def progress_of(
+    values: Sequence[float], *, cell: str, contender: str, is_control: bool, precision: float, family: int
+) -> Progress:
+    """Where one comparison stands."""
+    n = len(values)
+    usable = n > 0 and all(map(math.isfinite, values))
+    mean = math.fsum(values) / n if usable else None
+    sd = standard_deviation(values) if usable else math.nan
+    stop = stop_state(values, precision=precision, family=family)
+    left = None
+    if stop is not Stop.RUNNING:
+        left = 0
+    elif usable and n >= 2:
+        left = max(1, epochs_needed(sd, precision) - n)
+    return Progress(
+        cell=cell,
+        contender=contender,
+        is_control=is_control,
+        n=n,
+        mean=mean,
+        live=around(mean, anytime_half_width(sd, n, alpha=ALPHA_LIVE)) if mean is not None else around(0.0, math.inf),
+        half_width=precision_half_width(sd, n) if usable else math.inf,
+        stop=stop,
+        epochs_left=left,
+    )
+
+
+def decide(
+    history: Sequence[EpochEstimates],
+    study: Study,
+    plan: Plan,
+    *,
+    elapsed_s: float,
+    epoch_s: float | None = None,
+    aborted: bool = False,
+) -> Decision:
+    """Say what to do next, from the valid epochs so far.
+
+    Args:
+        history: one entry a valid epoch, in order (`epoch_estimates`); leave voided epochs out.
+        study: precision, budget, arms.
+        plan: cells and expected seconds.
+        elapsed_s: wall seconds used of the budget, loading included.
+        epoch_s: expected wall seconds of the next epoch; None: the plan's, for the cells that remain.
+        aborted: the user ended it.
+
+    Returns:
+        The decision. The same history always gives the same one: call it again after `--resume`.
+    """
+    values = _values_by_comparison(history)
+    family = family_size(study, len(plan.cells))
+    control = control_name(study)
+    progress = []
+    finished = set()
+    for cell in plan.cells:
+        states = [
+            progress_of(
+                values.get((cell.name, arm.name), ()),
+                cell=cell.name,
+                contender=arm.name,
+                is_control=arm.name == control,
+                precision=study.precision,
+                family=family,
+            )
+            for arm in study.arms[1:]
+        ]
+        progress += states
+        asked = [state for state in states if not state.is_control] or states
+        if all(state.stop is not Stop.RUNNING for state in asked):
+            finished.add(cell.name)
+    remaining = tuple(cell.name for cell in plan.cells if cell.name not in finished)
+    next_s = plan.epoch_seconds(len(remaining)) if epoch_s is None else epoch_s
+    measured = min((state.n for state in progress if state.cell in remaining), default=0)
+    stop = _overall(progress, remaining, aborted=aborted)
+    limit_s = study.budget_s * (GRACE if measured < N_MIN else 1.0)
+    if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:
+        stop = Stop.BUDGET
+    left = _most([state.epochs_left for state in progress if state.cell in remaining and not state.is_control])
+    more_s = None if left is None else min(left * next_s, max(study.budget_s - elapsed_s, 0.0))
+    return Decision(
+        stop=stop,
+        finished=frozenset(finished),
+        remaining=remaining,
+        progress=tuple(progress),
+        epochs_left=left,
+        more_s=0.0 if stop is not Stop.RUNNING else more_s,
+    )
+
+
+def _overall(progress: Iterable[Progress], remaining: Sequence[str], *, aborted: bool) -> Stop:
+    if remaining:
+        return Stop.ABORTED if aborted else Stop.RUNNING
+    stops = {state.stop for state in progress if not state.is_control}
+    return Stop.DECISIVE if Stop.DECISIVE in stops else Stop.PRECISE
+
+
+def _most(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return max(known) if known and len(known) == len(numbers) else None
+
+
+def _values_by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], list[float]]:
+    values: dict[tuple[str, str], list[float]] = {}
+    for epoch in history:
+        for pair in epoch.pairs:
+            values.setdefault((pair.cell, pair.contender), []).append(pair.value)
+    return values
