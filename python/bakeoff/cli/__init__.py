@@ -1,1 +1,1 @@
-"""(being written)"""
+"""The command line: parse, call, render, exit code. No decision is made here."""

@@ -1,3 +1,73 @@
-"""(being written)"""
+"""The `bakeoff` command: its sub-commands, and what becomes of whatever goes wrong."""
+
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import typer
+
+from bakeoff.cli import doctor, duel, listing, report, server
+from bakeoff.errors import BakeoffError, ExitCode, ServerError
+
+app = typer.Typer(
+    name="bakeoff",
+    help="Which of these MySQL setups is faster for this workload, by how much, and how sure are we?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("duel")(duel.duel)
+app.command("report")(report.report)
+app.command("list")(listing.list_things)
+app.command("doctor")(doctor.doctor)
+app.add_typer(server.app, name="server")
+
+
 def main() -> None:
-    print("hi")
+    """Run the command line and exit with one of `ExitCode`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns its exit code. Whatever goes wrong is one line on standard error, never a traceback."""
+    try:
+        return int(app(arguments, standalone_mode=False) or ExitCode.DONE)
+    except BakeoffError as error:
+        _complain(str(error), error.log_tail if isinstance(error, ServerError) else "")
+        return error.exit_code
+    except typer.TyperException as error:
+        _complain(f"{error.format_message()} Try `bakeoff --help`.")
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted.")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`bakeoff list | head`): not a failure, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    except OSError as error:
+        place = f" {error.filename}:" if error.filename else ""
+        _complain(f"the system refused:{place} {error.strerror or error}.")
+        return ExitCode.NOT_READY
+    except Exception as error:
+        _complain(f"a bug in bakeoff: {type(error).__name__}: {error}. Details: {_keep_traceback()}")
+        return ExitCode.INTERNAL
+
+
+def _complain(message: str, log_tail: str = "") -> None:
+    print(f"bakeoff: {message}", file=sys.stderr)
+    for line in log_tail.strip().splitlines()[-8:]:
+        print(f"  | {line}", file=sys.stderr)
+
+
+def _keep_traceback() -> Path:
+    with tempfile.NamedTemporaryFile("w", prefix="bakeoff-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        traceback.print_exc(file=file)
+    return Path(file.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -121,9 +121,14 @@ def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
 
 def _parse_head(head: str, text: str) -> ServerSpec:
     if re.match(r"(mysql|mariadb)://", head):
-        parts = urlsplit(head)
-        host = parts.hostname or ""
-        netloc = (f"{parts.username}@" if parts.username else "") + host + (f":{parts.port}" if parts.port else "")
+        try:
+            parts = urlsplit(head)
+            host, port = parts.hostname or "", parts.port
+        except ValueError as error:
+            raise SpecError(
+                f"server: this URL is not understood ({error}).", hint="Write mysql://user@host:3306/."
+            ) from None
+        netloc = (f"{parts.username}@" if parts.username else "") + host + (f":{port}" if port else "")
         query = f"?{parts.query}" if parts.query else ""
         return ServerSpec(origin=Origin.URL, location=f"{parts.scheme}://{netloc}{parts.path}{query}")
     kind, colon, location = head.partition(":")

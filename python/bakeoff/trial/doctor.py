@@ -78,7 +78,7 @@ def _load() -> Iterator[Finding]:
     yield Finding(
         "scheduling",
         Severity.NOTE if gaps else Severity.OK,
-        f"{gaps} interruptions above {_JITTER_NS / 1e6:.0f} ms in {_PROBE_S:.0f} s, the longest {worst_ns / 1e6:.1f} ms",
+        f"{gaps} gaps above {_JITTER_NS / 1e6:.0f} ms in {_PROBE_S:.0f} s, the longest {worst_ns / 1e6:.1f} ms",
         "Slices will be longer, or epochs more." if gaps else "",
     )
 

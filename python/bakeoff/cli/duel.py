@@ -1,0 +1,180 @@
+"""`bakeoff duel`: two setups (or more), one verdict."""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakeoff.cli.output import Format, format_option
+from bakeoff.cli.running import RunOptions, run_and_tell
+from bakeoff.errors import SpecError
+from bakeoff.spec import Arm, Connection, Data, Profile, Study, Workload, control_of, parse_server
+from bakeoff.spec.server import url_password
+from bakeoff.units import parse_duration_s, parse_precision
+
+_ARM_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def duel(
+    servers: Annotated[
+        list[str],
+        typer.Argument(metavar="SERVER...", help="The baseline first: mysql:5.7 mysql:8.0,innodb_flush_method=fsync …"),
+    ],
+    workload: Annotated[
+        list[str], typer.Option("--workload", "-w", help="Script, or several with commas; repeatable.")
+    ] = ["oltp_read_only"],  # noqa: B006 — typer's own way of a default list
+    threads: Annotated[str, typer.Option(help="Connections; several with commas: 1,16,64.")] = "4",
+    tables: Annotated[int, typer.Option(min=1, help="Tables to load.")] = 4,
+    table_size: Annotated[
+        str, typer.Option("--table-size", help="Rows a table; k and m are 1,000 and 1,000,000.")
+    ] = "100000",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Open loop at this many events per second.")] = None,
+    precision: Annotated[str, typer.Option(help="Half-width at which to stop.")] = "1%",
+    equivalence: Annotated[
+        str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision.")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
+    builds: Annotated[int, typer.Option(min=1, help="Independent loads of the data per arm.")] = 2,
+    profile: Annotated[
+        Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
+    ] = Profile.MATCHED,
+    control: Annotated[
+        bool, typer.Option("--control/--no-control", help="Run a second instance of the baseline as a control.")
+    ] = False,
+    charset: Annotated[
+        str, typer.Option(help="Of the tables and the connection; `server`: each server's default.")
+    ] = "utf8mb4",
+    collation: Annotated[
+        str | None, typer.Option(help="Of the tables; default: the charset's default in each version.")
+    ] = None,
+    engine: Annotated[str, typer.Option("--mysql-storage-engine", help="Storage engine of the tables.")] = "innodb",
+    table_options: Annotated[str, typer.Option("--create-table-options", help="Appended to CREATE TABLE.")] = "",
+    ps_mode: Annotated[
+        str, typer.Option("--db-ps-mode", help="server, client (literals in the text) or text (the same as client).")
+    ] = "server",
+    transport: Annotated[str, typer.Option(help="socket or tcp.")] = "socket",
+    tls: Annotated[
+        str, typer.Option("--mysql-ssl", help="disabled, preferred, required, verify_ca, verify_identity.")
+    ] = "disabled",
+    freeze: Annotated[
+        bool | None,
+        typer.Option("--freeze/--no-freeze", help="Stop resting servers (SIGSTOP); default: when a workload writes."),
+    ] = None,
+    pin: Annotated[bool, typer.Option("--pin", help="Give client and servers disjoint CPUs.")] = False,
+    plant: Annotated[
+        float,
+        typer.Option(
+            "--plant",
+            min=0,
+            metavar="K",
+            help="Slow the last server by K uncounted events per 100: a known truth, to test the verdict.",
+        ),
+    ] = 0.0,
+    seed: Annotated[
+        int | None, typer.Option(help="Everything random follows from it; default: a new one, printed.")
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option("--runs", help="Folder for run directories; default: ./bakeoff-runs or $BAKEOFF_RUNS."),
+    ] = None,
+    open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")] = False,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> int:
+    """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
+    if len(servers) < 2:
+        raise SpecError("duel: it takes at least two servers.", hint="Example: bakeoff duel mysql:5.7 mysql:8.0")
+    if len(servers) > len(_ARM_NAMES):
+        raise SpecError(f"duel: {len(servers)} servers are more than {len(_ARM_NAMES)}.", hint="Split them over runs.")
+    specs = [parse_server(text) for text in servers]
+    options = _parse_options(option or [])
+    data = Data(
+        charset=None if charset == "server" else charset,
+        collation=collation,
+        table_options=table_options,
+        engine=engine,
+    )
+    connection = Connection(transport=transport, tls=tls, prepare_mode=_prepare_mode(ps_mode))
+    arms = [
+        Arm(
+            name=name,
+            label=str(spec),
+            server=spec,
+            data=data,
+            connection=connection,
+            shadow_per_100=plant if index == len(specs) - 1 else 0.0,
+        )
+        for index, (name, spec) in enumerate(zip(_ARM_NAMES, specs, strict=False))
+    ]
+    if control:
+        arms.append(control_of(arms[0]))
+    target = parse_precision(precision)
+    study = Study(
+        title=" against ".join(arm.label for arm in arms if not arm.name.endswith("'")),
+        arms=tuple(arms),
+        workloads=tuple(
+            Workload(script=script, options=options, rate_per_s=rate) for script in _split(workload, "--workload")
+        ),
+        threads=tuple(_number(text, "--threads") for text in _split([threads], "--threads")),
+        tables=tables,
+        table_size=_number(table_size, "--table-size"),
+        precision=target,
+        equivalence=parse_precision(equivalence) if equivalence else target,
+        budget_s=parse_duration_s(budget),
+        builds=builds,
+        profile=profile,
+        freeze=freeze,
+        pin=pin,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+    )
+    passwords = {arm.name: url_password(text) for arm, text in zip(arms, servers, strict=False)}
+    return run_and_tell(
+        study,
+        RunOptions(
+            runs_root=runs or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs")),
+            command_line=tuple(sys.argv),
+            passwords={name: password for name, password in passwords.items() if password},
+            quiet=quiet,
+            json=output is Format.JSON,
+            open_report=open_report,
+        ),
+    )
+
+
+def _split(texts: list[str], flag: str) -> list[str]:
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    if not parts or not all(parts):
+        raise SpecError(f"{flag}: an empty entry in {','.join(texts)!r}.", hint=f"Write {flag} a,b,c.")
+    return list(dict.fromkeys(parts))
+
+
+def _number(text: str, flag: str) -> int:
+    scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
+    digits = text[:-1] if scale > 1 else text
+    if not digits.isdigit() or int(digits) < 1:
+        raise SpecError(f"{flag}: {text!r} is not a whole number above zero.", hint=f"Write {flag} 4 or {flag} 100k.")
+    return int(digits) * scale
+
+
+def _parse_options(texts: list[str]) -> tuple[tuple[str, bool | int | float | str], ...]:
+    options: dict[str, bool | int | float | str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise SpecError(f"--option: {text!r} is not NAME=VALUE.", hint="Write -o range_size=10.")
+        options[name.lstrip("-").replace("-", "_")] = value
+    return tuple(options.items())
+
+
+def _prepare_mode(text: str) -> str:
+    modes = {"auto": "server", "server": "server", "client": "client", "text": "client", "disable": "client"}
+    if text not in modes:
+        raise SpecError(f"--db-ps-mode: {text!r} is unknown.", hint="Write server, client or text.")
+    return modes[text]

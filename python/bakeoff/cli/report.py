@@ -1,0 +1,65 @@
+"""`bakeoff report`: a run's report, in any format, at any later time."""
+
+import webbrowser
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bakeoff.errors import ResultsError
+from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
+from bakeoff.results import open_run
+from bakeoff.stats import analyse
+from bakeoff.stats.model import Analysis, Stop
+
+
+class ReportFormat(StrEnum):
+    """What the report is rendered as."""
+
+    TEXT = "text"
+    HTML = "html"
+    MARKDOWN = "md"
+    CSV = "csv"
+    JSON = "json"
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or (the beginning of) a run's name.")],
+    output: Annotated[ReportFormat, typer.Option("--format", help="How to render it.")] = ReportFormat.HTML,
+    to: Annotated[Path | None, typer.Option("--output", "-O", help="File to write; `-` for standard output.")] = None,
+    runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
+    open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser (html).")] = False,
+) -> None:
+    """Render a run's report. HTML goes to RUN/report.html, everything else to standard output, unless --output says where."""
+    directory = open_run(run, runs)
+    stored = directory.analysis()
+    if stored is not None:
+        analysis = Analysis.model_validate(stored)
+    else:
+        # Killed before its end: what was finished can be analysed all the same.
+        epochs = directory.load_epochs()
+        if not epochs:
+            raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
+        analysis = analyse(epochs, directory.study(), stopped=Stop.ABORTED)
+    view = build_view(directory, analysis)
+    if output is ReportFormat.TEXT:
+        render_terminal(view, Console())
+        return
+    renderers = {
+        ReportFormat.HTML: render_html,
+        ReportFormat.MARKDOWN: render_markdown,
+        ReportFormat.CSV: render_csv,
+        ReportFormat.JSON: render_json,
+    }
+    text = renderers[output](view)
+    if to is None and output is ReportFormat.HTML:
+        to = directory.path / "report.html"
+    if to is None or str(to) == "-":
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    to.write_text(text, encoding="utf-8")
+    typer.echo(f"{to}")
+    if open_report and output is ReportFormat.HTML:
+        webbrowser.open(to.resolve().as_uri())

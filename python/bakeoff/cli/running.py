@@ -1,0 +1,81 @@
+"""From a study to a verdict on the screen: what `duel` and later `run` share."""
+
+import contextlib
+import signal
+import threading
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from bakeoff.errors import ExitCode
+from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report.live import live_for
+from bakeoff.results import RunDirectory
+from bakeoff.spec import Study
+from bakeoff.trial import run_study
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is shown and where it is kept.
+
+    Attributes:
+        passwords: by arm name; never written anywhere.
+    """
+
+    runs_root: Path
+    command_line: tuple[str, ...]
+    passwords: dict[str, str]
+    quiet: bool = False
+    json: bool = False
+    open_report: bool = False
+
+
+def run_and_tell(study: Study, options: RunOptions) -> int:
+    """Run, show while it runs, write the report, print the verdict; returns the exit code.
+
+    The first Ctrl-C (or SIGTERM) ends the run in order: the epoch in flight is dropped, the anytime-valid interval is told.
+    """
+    stop = threading.Event()
+    console = Console()
+    with live_for(study, quiet=options.quiet, json=options.json) as live, _ending_in_order(stop):
+        run = run_study(
+            study,
+            options.runs_root,
+            listener=live,
+            stop=stop,
+            passwords=options.passwords,
+            command_line=options.command_line,
+        )
+        analysis = run.analysis()
+        live.stage("writing the report")
+        view = build_view(run, analysis)
+        run.write_text("report.html", render_html(view))
+    if options.json:
+        print(render_json(view))
+    else:
+        render_terminal(view, console)
+    if options.open_report:
+        webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
+
+
+@contextlib.contextmanager
+def _ending_in_order(stop: threading.Event) -> Iterator[None]:
+    """The first signal sets `stop`; the second one is a KeyboardInterrupt: everything is still stopped, nothing is told."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,320 @@
+"""One epoch: servers freshly started from restored data, every open cell measured once, everything stopped again.
+
+The epoch is the unit of replication: whatever goes wrong mechanically inside it voids it for every arm at once.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from bakeoff.engine import Engine, Measurement, Message
+from bakeoff.errors import EngineError, ServerError
+from bakeoff.plan import Cell, EpochDraft
+from bakeoff.results import EpochWriter, Outcome
+from bakeoff.servers import Gates, Instance, ReadableServer, ServerHouse, Snapshot, gates
+from bakeoff.spec import Study, Workload
+from bakeoff.trial.arms import ArmSetup, address_of
+from bakeoff.trial.host import HostWatch
+from bakeoff.trial.listener import Listener
+from bakeoff.trial.loading import SnapshotKey, database_of, script_options
+
+_SETTLE_LIMIT_S = 60.0
+_WARM_S = 5.0
+_WARM_CELL_MIN_S = 1.5
+_WARM_SLICE_NS = 50_000_000
+_GUARD_NS = 5_000_000
+# More errors than this, per event, and the arm measures failing rather than working.
+_ERROR_SHARE = 0.01
+# Errors that say "this epoch went wrong"; the others (refused password, bad script) would be the same every time.
+_VOIDING = frozenset({"server_lost", "sql_error", "connect_failed", "thread_init_timeout"})
+
+
+class Interrupted(Exception):
+    """The user ended the run inside an epoch: it is dropped."""
+
+
+@dataclass
+class Phases:
+    """Wall seconds of an epoch by phase."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Add the block's time to a phase."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+
+@dataclass(frozen=True)
+class EpochTools:
+    """What every epoch of a run works with."""
+
+    study: Study
+    setups: tuple[ArmSetup, ...]
+    house: ServerHouse
+    snapshots: Mapping[SnapshotKey, Snapshot]
+    listener: Listener
+    stop: threading.Event
+    client_cpus: frozenset[int] | None
+    server_cpus: frozenset[int] | None
+
+
+class Epoch:
+    """Servers up, gates passed, engine connected: `with Epoch(...) as epoch`, then `measure` cell by cell.
+
+    Args:
+        draft: orders, build, padding and seeds of this epoch.
+        writer: where its evidence goes.
+    """
+
+    def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter) -> None:
+        self.phases = Phases()
+        self.gates: dict[str, Gates] = {}
+        self._tools = tools
+        self._draft = draft
+        self._writer = writer
+        self._started_at = datetime.now(UTC)
+        self._begin = time.monotonic()
+        self._servers: dict[str, ReadableServer] = {}
+        self._measured: list[str] = []
+        self._exit = contextlib.ExitStack()
+        self._engine: Engine
+        self._host: HostWatch
+
+    def __enter__(self) -> "Epoch":
+        try:
+            self._start_servers()
+            self._pass_gates()
+            self._host = self._exit.enter_context(HostWatch(self._pids()))
+            self._engine = self._exit.enter_context(
+                Engine(stop=self._tools.stop, cpus=self._tools.client_cpus, on_log=self._tools.listener.note)
+            )
+            return self
+        except BaseException:
+            self._keep_logs()
+            self._exit.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._keep_logs()
+        with self.phases.measure("stop"):
+            self._exit.close()
+
+    def warm(self, cells: tuple[Cell, ...]) -> None:
+        """Load every workload for a short while, at its highest concurrency; nothing of it is kept."""
+        hottest: dict[int, Cell] = {}
+        for cell in cells:
+            known = hottest.get(cell.workload_index)
+            if known is None or cell.threads > known.threads:
+                hottest[cell.workload_index] = cell
+        seconds = max(_WARM_CELL_MIN_S, _WARM_S / len(hottest))
+        with self.phases.measure("warm"):
+            for cell in hottest.values():
+                self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: warming {cell.name}")
+                self._measure(cell, seconds, order_seed=0, key_seed=self._draft.seeds.padding)
+
+    def pilot(self, cell: Cell, seconds: float) -> list[Message]:
+        """Slices of 50 ms, from which the slice length is chosen; not evidence."""
+        with self.phases.measure("pilot"):
+            self._tools.listener.stage(f"choosing the slice length of {cell.name}")
+            return self._measure(cell, seconds, order_seed=1, key_seed=self._draft.seeds.padding + 1).slices
+
+    def measure(self, cell: Cell, seconds: float) -> None:
+        """Measure one cell and keep what comes.
+
+        Raises:
+            Interrupted: the stop flag was set.
+            EngineError: as the engine says.
+        """
+        draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
+        self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: measuring {cell.name}")
+        if self._measured and cell.writes:
+            self._settle()
+        with self.phases.measure("measure"):
+            measured = self._measure(
+                cell,
+                seconds,
+                order_seed=draft.order_seed,
+                key_seed=draft.key_seed,
+                slice_ns=cell.slices.slice_ns,
+                guard_ns=cell.slices.guard_ns,
+            )
+        self._measured.append(cell.name)
+        self._writer.add_slices(measured.slices)
+        self._writer.add_histograms(measured.histograms)
+        _check_errors(measured.slices)
+
+    def outcome(self, *, void_reason: str = "") -> Outcome:
+        """What happened, for outcome.json; servers' values are read now, while they still run."""
+        if not void_reason:
+            for name, server in self._servers.items():
+                self._writer.write_server_json(name, "status-after.json", server.status())
+        self._writer.add_host_samples(self._host.samples)
+        return Outcome(
+            epoch=self._draft.epoch,
+            build=self._draft.build,
+            valid=not void_reason,
+            void_reason=void_reason,
+            started_at=self._started_at,
+            wall_s=time.monotonic() - self._begin,
+            measured_s=self.phases.seconds.get("measure", 0.0),
+            phases_s=self.phases.seconds,
+            start_order=self._draft.start_order,
+            cell_order=tuple(self._measured),
+            seeds=self._draft.seeds.model_dump(),
+            gates={name: passed.as_record() for name, passed in self.gates.items()},
+        )
+
+    def _start_servers(self) -> None:
+        tools, draft = self._tools, self._draft
+        ours = [setup for setup in self._in_start_order() if setup.installation]
+        with self.phases.measure("restore"):
+            tools.listener.stage(f"epoch {draft.epoch + 1}: restoring the data")
+            instances = [self._restore(setup) for setup in ours]
+        with self.phases.measure("start"):
+            tools.listener.stage(f"epoch {draft.epoch + 1}: starting servers")
+            tools.house.start_all(instances)
+        for setup, instance in zip(ours, instances, strict=True):
+            self._servers[setup.arm.name] = instance
+            self._writer.write_server_text(setup.arm.name, "my.cnf", instance.my_cnf)
+            for text in instance.ignored_settings():
+                tools.listener.note(f"{setup.arm.label}: {text}")
+        for setup in tools.setups:
+            if setup.remote:
+                self._servers[setup.arm.name] = setup.remote
+        for name, server in self._servers.items():
+            self._writer.write_server_json(name, "variables.json", server.variables())
+            self._writer.write_server_json(name, "status-before.json", server.status())
+
+    def _restore(self, setup: ArmSetup) -> Instance:
+        assert setup.installation
+        assert setup.settings
+        tools, draft = self._tools, self._draft
+        instance = tools.house.restore(
+            setup.arm.name,
+            tools.snapshots[(setup.build_key, draft.build)],
+            setup.installation,
+            setup.settings,
+            env=dict(setup.arm.server.env) | {"BAKEOFF_PADDING": "x" * draft.padding_bytes[setup.arm.name]},
+            cpus=tools.server_cpus,
+        )
+        self._exit.callback(instance.remove)
+        return instance
+
+    def _pass_gates(self) -> None:
+        """Buffer pool warm, purge and flushing done, on all arms at once: each would disturb the other's slices."""
+        databases = dict.fromkeys(database_of(workload) for workload in self._tools.study.workloads)
+
+        def pass_one(server: Instance) -> Gates:
+            warmths = [gates.warm(server, database) for database in databases]
+            return gates.settle(server, _SETTLE_LIMIT_S, warmths[-1])
+
+        self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: warming buffer pools")
+        ours = {name: server for name, server in self._servers.items() if isinstance(server, Instance)}
+        with self.phases.measure("gates"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            self.gates = dict(zip(ours, pool.map(pass_one, ours.values()), strict=True))
+
+    def _settle(self) -> None:
+        self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: letting writes settle")
+        with self.phases.measure("gates"):
+            for server in self._servers.values():
+                if isinstance(server, Instance):
+                    gates.settle(server, _SETTLE_LIMIT_S)
+
+    def _measure(
+        self,
+        cell: Cell,
+        seconds: float,
+        *,
+        order_seed: int,
+        key_seed: int,
+        slice_ns: int = _WARM_SLICE_NS,
+        guard_ns: int = _GUARD_NS,
+    ) -> Measurement:
+        study = self._tools.study
+        workload = study.workloads[cell.workload_index]
+        self._engine.open(self._addresses(workload))
+        measured = self._engine.measure(
+            {
+                "cell": cell.name,
+                "script": cell.script,
+                "options": script_options(study, workload, study.baseline.data),
+                "arm_options": {},
+                "threads": cell.threads,
+                "arms": [arm.name for arm in study.arms],
+                "seconds": seconds,
+                "blocks": None,
+                "slice_ns": slice_ns,
+                "guard_ns": guard_ns,
+                "order_seed": order_seed,
+                "key_seed": key_seed,
+                "load": _load(workload),
+                "freeze": cell.freeze and all(isinstance(server, Instance) for server in self._servers.values()),
+                "settle_ns": 0,
+            }
+        )
+        if self._tools.stop.is_set():
+            raise Interrupted
+        return measured
+
+    def _addresses(self, workload: Workload) -> list[Any]:
+        pids = self._pids()
+        return [
+            address_of(setup, self._servers[setup.arm.name], database_of(workload), pid=pids.get(setup.arm.name))
+            for setup in self._tools.setups
+        ]
+
+    def _pids(self) -> dict[str, int]:
+        return {name: server.pid for name, server in self._servers.items() if isinstance(server, Instance)}
+
+    def _in_start_order(self) -> list[ArmSetup]:
+        by_name = {setup.arm.name: setup for setup in self._tools.setups}
+        return [by_name[name] for name in self._draft.start_order]
+
+    def _keep_logs(self) -> None:
+        for name, server in self._servers.items():
+            if isinstance(server, Instance):
+                with contextlib.suppress(OSError):
+                    self._writer.write_server_text(name, "error.log", server.error_log_tail())
+
+
+def is_voiding(error: Exception) -> bool:
+    """Whether an error voids the epoch (and the run goes on), rather than ending the run."""
+    if isinstance(error, EngineError):
+        return error.code in _VOIDING
+    return isinstance(error, (ServerError, TooManyErrors))
+
+
+class TooManyErrors(Exception):
+    """An arm's statements failed too often for its throughput to mean anything."""
+
+
+def _check_errors(slices: list[Message]) -> None:
+    events: dict[str, int] = {}
+    errors: dict[str, dict[str, int]] = {}
+    for message in slices:
+        arm = message["arm"]
+        events[arm] = events.get(arm, 0) + message["events"]
+        for code, count in message["errors"].items():
+            by_code = errors.setdefault(arm, {})
+            by_code[code] = by_code.get(code, 0) + count
+    for arm, by_code in errors.items():
+        total = sum(by_code.values())
+        if total > _ERROR_SHARE * max(events[arm], 1):
+            codes = ", ".join(f"{code} × {count}" for code, count in sorted(by_code.items()))
+            raise TooManyErrors(f"arm {arm}: {total} errors in {events[arm]} events ({codes})")
+
+
+def _load(workload: Workload) -> dict[str, Any]:
+    if workload.rate_per_s is None:
+        return {"model": "closed"}
+    return {"model": "open", "rate_per_s": workload.rate_per_s, "arrivals": "poisson"}

@@ -1,0 +1,148 @@
+"""Loads the data of every build, once for all arms that share it, and keeps each as a snapshot."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from bakeoff.engine import Engine
+from bakeoff.plan.seeds import seed_for
+from bakeoff.results import RunDirectory
+from bakeoff.servers import ReadableServer, ServerHouse, Snapshot, gates
+from bakeoff.spec import Data, Study, Workload
+from bakeoff.trial.arms import ArmSetup, address_of
+from bakeoff.trial.listener import Listener
+
+# The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
+_SBTEST_PREFIXES = ("oltp_", "select_random_")
+_SETTLE_LIMIT_S = 120.0
+_LOADER_THREADS = 8
+
+SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """What loads go through; one for a run."""
+
+    study: Study
+    house: ServerHouse
+    run: RunDirectory
+    listener: Listener
+    engine: Engine
+
+    def load_all(self, setups: Iterable[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
+        """Every build of every distinct setup, as snapshots of stopped servers.
+
+        Raises:
+            ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
+        """
+        snapshots: dict[SnapshotKey, Snapshot] = {}
+        for build in range(self.study.builds):
+            for setup in setups:
+                key = (setup.build_key, build)
+                if setup.installation is not None and key not in snapshots:
+                    snapshots[key] = self._load(setup, build)
+        return snapshots
+
+    def load_remote(self, setup: ArmSetup) -> None:
+        """Load a running server, unless its tables are there already: then they are used as they are."""
+        assert setup.remote
+        for database, workload in families(self.study.workloads):
+            if not _has_tables(setup.remote, database):
+                self._fill(setup, setup.remote, database, workload, build=0)
+
+    def _load(self, setup: ArmSetup, build: int) -> Snapshot:
+        assert setup.installation
+        assert setup.settings
+        arm = setup.arm
+        self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
+        started = time.monotonic()
+        instance = self.house.create(f"load-{arm.name}", setup.installation, setup.settings)
+        try:
+            instance.start()
+            for database, workload in families(self.study.workloads):
+                self._fill(setup, instance, database, workload, build=build)
+                gates.analyze(instance, database)
+            gates.settle(instance, _SETTLE_LIMIT_S)
+            data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
+            instance.stop()
+            snapshot = self.house.snapshot(instance, f"{arm.name}-{build}")
+        finally:
+            instance.remove()
+        self.run.write_json(
+            f"builds/{arm.name}-{build}.json",
+            {
+                "arm": arm.name,
+                "build": build,
+                "rows": self.study.tables * self.study.table_size,
+                "seconds": round(time.monotonic() - started, 3),
+                "data_bytes": data_bytes,
+                "snapshot_bytes": snapshot.bytes_on_disk,
+            },
+        )
+        return snapshot
+
+    def _fill(self, setup: ArmSetup, server: ReadableServer, database: str, workload: Workload, *, build: int) -> None:
+        arm = setup.arm
+        _create_database(server, database, arm.data)
+        pid = getattr(server, "pid", None)
+        self.engine.open([address_of(setup, server, database, pid=pid)])
+        self.engine.command(
+            arm.name,
+            workload.script,
+            "prepare",
+            options=script_options(self.study, workload, arm.data),
+            threads=min(_LOADER_THREADS, max(2, self.study.tables)),
+            seed=seed_for(self.study.seed, "build", build),
+            on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
+        )
+
+
+def families(workloads: Iterable[Workload]) -> list[tuple[str, Workload]]:
+    """Databases to load, each with the workload whose `prepare` fills it; one for all scripts that share sbtest's tables."""
+    found: dict[str, Workload] = {}
+    for workload in workloads:
+        found.setdefault(database_of(workload), workload)
+    return list(found.items())
+
+
+def database_of(workload: Workload) -> str:
+    """`sbtest` for the scripts that share its tables, else a database of the script's own."""
+    stem = workload.script.rsplit("/", 1)[-1].removesuffix(".lua")
+    if stem.startswith(_SBTEST_PREFIXES):
+        return "sbtest"
+    return "sbtest_" + "".join(c if c.isalnum() else "_" for c in stem)
+
+
+def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
+    """Options of the script: the study's tables and sizes, then what the workload itself says."""
+    options: dict[str, Any] = {
+        "tables": study.tables,
+        "table_size": study.table_size,
+        "mysql_storage_engine": data.engine,
+    }
+    if data.table_options:
+        options["create_table_options"] = data.table_options
+    return options | dict(workload.options)
+
+
+def _create_database(server: ReadableServer, database: str, data: Data) -> None:
+    declared = f" CHARACTER SET {data.charset}" if data.charset else ""
+    declared += f" COLLATE {data.collation}" if data.collation else ""
+    connection = server.connect()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{database}`{declared}")
+    finally:
+        connection.close()
+
+
+def _has_tables(server: ReadableServer, database: str) -> bool:
+    connection = server.connect()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (database,))
+            return int(cursor.fetchone()[0]) > 0
+    finally:
+        connection.close()

@@ -1,0 +1,182 @@
+"""A whole run: install, load, plan, epochs until the rule says stop, analysis. Everything is written as it happens."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakeoff.engine import Engine
+from bakeoff.errors import BakeoffError, TrialInvalid
+from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study
+from bakeoff.results import EpochData, RunDirectory
+from bakeoff.results.frames import slices_frame
+from bakeoff.servers import ServerHouse, default_work_root
+from bakeoff.spec import Study
+from bakeoff.stats import analyse, choose_slice_length, decide, epoch_estimates, noise_card
+from bakeoff.stats.model import Analysis, Stop
+from bakeoff.trial.arms import cpu_sets, prepare_arms
+from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, is_voiding
+from bakeoff.trial.listener import Listener
+from bakeoff.trial.loading import Loader
+
+_PILOT_S = 6.0
+_STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
+_NOISE_CARD_AFTER = 3
+# An epoch voided again and again is not bad luck.
+_VOID_IN_A_ROW = 2
+
+
+def run_study(
+    study: Study,
+    runs_root: Path,
+    *,
+    listener: Listener,
+    stop: threading.Event,
+    passwords: Mapping[str, str],
+    command_line: Sequence[str],
+) -> RunDirectory:
+    """Run a study to its end, or until `stop` is set; returns the run directory with its analysis written.
+
+    Whatever happens no server is left behind, and a run without a finished epoch leaves no directory.
+
+    Raises:
+        BakeoffError: it could not be started, or what came out cannot be used.
+    """
+    setups = prepare_arms(study, passwords=passwords, on_progress=listener.progress)
+    work_root = default_work_root()
+    with ServerHouse(work_root) as house, Engine(stop=stop, on_log=listener.note) as engine:
+        run = RunDirectory.create(
+            runs_root,
+            study,
+            command=command_line,
+            engine=engine.hello,
+            data_path=work_root,
+            secrets=tuple(passwords.values()),
+        )
+        try:
+            begin = time.monotonic()
+            loader = Loader(study, house, run, listener, engine)
+            snapshots = loader.load_all(setups)
+            for setup in setups:
+                if setup.remote:
+                    loader.load_remote(setup)
+            client_cpus, server_cpus = cpu_sets(study)
+            tools = EpochTools(
+                study, setups, house, snapshots, listener, stop, client_cpus=client_cpus, server_cpus=server_cpus
+            )
+            engine.close()
+            _Trial(study, run, tools, begin).run()
+        except BaseException:
+            run.discard_if_empty()
+            raise
+    return run
+
+
+@dataclass
+class _Trial:
+    """The loop over epochs, with what it has learnt so far."""
+
+    study: Study
+    run_directory: RunDirectory
+    tools: EpochTools
+    begin: float
+    plan: Plan | None = None
+
+    def run(self) -> Analysis:
+        """Epochs until the rule says stop; the analysis is written before returning."""
+        finished: frozenset[str] = frozenset()
+        history: list[EpochData] = []
+        voided_in_a_row = 0
+        stop = Stop.RUNNING
+        number = 0
+        while stop is Stop.RUNNING:
+            data = self._one_epoch(number, finished)
+            if data is None:
+                stop = Stop.ABORTED
+                break
+            history.append(data)
+            number += 1
+            voided_in_a_row = 0 if data.valid else voided_in_a_row + 1
+            if voided_in_a_row >= _VOID_IN_A_ROW:
+                raise TrialInvalid(
+                    f"epochs {number - 1} and {number} both had to be voided: {data.void_reason}.",
+                    hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
+                )
+            stop, finished = self._consider(history)
+        if not any(data.valid for data in history):
+            raise TrialInvalid("the run was ended before one epoch was complete.", hint="Nothing was measured.")
+        analysis = analyse(history, self.study, plan=self.plan, stopped=stop)
+        self.run_directory.write_analysis(analysis)
+        return analysis
+
+    def _consider(self, history: list[EpochData]) -> tuple[Stop, frozenset[str]]:
+        assert self.plan
+        valid = [data for data in history if data.valid]
+        estimates = [epoch_estimates(data, self.study) for data in valid]
+        elapsed_s = self._elapsed_s()
+        decision = decide(estimates, self.study, self.plan, elapsed_s=elapsed_s, aborted=self.tools.stop.is_set())
+        if valid:
+            analysis = analyse(history, self.study, plan=self.plan, stopped=decision.stop)
+            self.tools.listener.epoch_finished(history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
+            if len(valid) == _NOISE_CARD_AFTER and history[-1].valid:
+                self.tools.listener.noise_card(noise_card(valid, self.study, self.plan))
+        return decision.stop, decision.finished
+
+    def _one_epoch(self, number: int, finished: frozenset[str]) -> EpochData | None:
+        """Run one epoch; a voided one is written and returned as such, None when the user ended it."""
+        plan = self.plan or plan_study(self.study, overhead_s=0.0, load_s=0.0)
+        draft = epoch_draft(plan, self.study, number, finished=finished)
+        writer = self.run_directory.epoch(number, draft.build)
+        epoch = Epoch(self.tools, draft, writer)
+        try:
+            with epoch:
+                reason = ""
+                try:
+                    epoch.warm(plan.cells)
+                    if self.plan is None:
+                        self.plan = plan = self._plan_from(epoch, plan)
+                    for cell in draft.cell_order:
+                        epoch.measure(plan.cell(cell), plan.seconds_per_cell)
+                except (BakeoffError, TooManyErrors) as error:
+                    if not is_voiding(error):
+                        raise
+                    reason = str(error)
+                outcome = epoch.outcome(void_reason=reason)
+        except Interrupted:
+            return None
+        writer.finish(outcome.model_copy(update={"wall_s": outcome.wall_s + epoch.phases.seconds.get("stop", 0.0)}))
+        if outcome.void_reason:
+            self.tools.listener.note(f"epoch {number + 1} is voided for all arms: {outcome.void_reason}")
+        return self.run_directory.load_epoch(number)
+
+    def _plan_from(self, epoch: Epoch, draft: Plan) -> Plan:
+        """The plan proper: slice lengths by pilot, seconds a cell by what an epoch costs here."""
+        chosen: dict[str, SliceLength] = {}
+        curves = {}
+        for cell in draft.cells:
+            if cell.writes or self.study.workloads[cell.workload_index].rate_per_s is not None:
+                continue
+            pilot = slices_frame(epoch.pilot(cell, self._pilot_s(draft)), epoch=0, build=0)
+            choice = choose_slice_length(pilot, arms=draft.arms, seconds=draft.seconds_per_cell)
+            chosen[cell.name] = SliceLength(slice_ns=choice.slice_ns, guard_ns=choice.guard_ns)
+            curves[cell.name] = choice.model_dump(mode="json")
+        overhead_s = (
+            sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm")) + _STOP_S
+        )
+        plan = plan_study(self.study, overhead_s=overhead_s, load_s=self._elapsed_s() - overhead_s + _STOP_S)
+        plan = plan.with_slices(chosen)
+        self.run_directory.write_json("plan.json", plan)
+        self.run_directory.write_json("pilot.json", curves)
+        if not plan.fits:
+            self.tools.listener.note(
+                f"the budget is too small for {plan.epochs_min} epochs; about {plan.budget_needed_s:.0f} s would do"
+            )
+        return plan
+
+    def _pilot_s(self, draft: Plan) -> float:
+        """As long as is useful, and at most a tenth of the budget for all cells together."""
+        return max(1.0, min(_PILOT_S, 0.1 * self.study.budget_s / len(draft.cells)))
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self.begin

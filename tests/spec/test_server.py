@@ -1,0 +1,63 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakeoff.errors import SpecError
+from bakeoff.spec import Origin, parse_server
+from bakeoff.spec.server import url_parts, url_password
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql",
+        "mysql:8.0.15",
+        "mariadb:10.11,plugin_load_add=ha_rocksdb",
+        "mysql:8.0,innodb_flush_method=fsync,sync_binlog=0",
+        "path:/opt/mysql,skip_log_bin",
+        "tarball:mysql-8.4.6-linux-glibc2.28-x86_64.tar.xz",
+        "mysql:8.0,@/etc/my.cnf,env.LD_PRELOAD=libjemalloc.so.2",
+        "mysql://bench@127.0.0.1:3307/?socket=/tmp/x.sock",
+    ],
+)
+def test_what_is_read_is_written_back(text):
+    assert str(parse_server(text)) == text
+
+
+def test_dashes_and_leading_dashes_are_forgiven():
+    assert parse_server("mysql:8.0,--innodb-flush-method=fsync").options == (("innodb_flush_method", "fsync"),)
+
+
+def test_a_comma_inside_a_value_stays_in_it():
+    spec = parse_server("mysql:8.0,sql_mode=STRICT_TRANS_TABLES,NO_ZERO_DATE,sync_binlog=0")
+    assert dict(spec.options) == {"sql_mode": "STRICT_TRANS_TABLES,NO_ZERO_DATE", "sync_binlog": "0"}
+
+
+def test_a_password_never_stays_in_the_spec():
+    spec = parse_server("mysql://bench:s%65cret@db.test:3307/")
+    assert spec.origin is Origin.URL
+    assert "secret" not in str(spec)
+    assert "secret" not in spec.model_dump_json()
+    assert "secret" not in repr(spec)
+    assert url_password("mysql://bench:s%65cret@db.test:3307/") == "secret"
+    assert url_parts(spec.location) == ("db.test", 3307, None, "bench")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "mysql://[x", "mysql://h:port/", "mysql:", "Mysql:8.0", "path:", "mysql:8.0,=x", "mysql:8.0,9x=1", "mysql 8"],
+)
+def test_nonsense_is_one_clear_line(text):
+    with pytest.raises(SpecError) as caught:
+        parse_server(text)
+    assert "\n" not in str(caught.value)
+    assert caught.value.hint
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused(text):
+    try:
+        spec = parse_server(text)
+    except SpecError:
+        return
+    assert str(spec)

@@ -1,0 +1,92 @@
+"""engine.py against a scripted engine: the contract's faults, without a server."""
+
+import sys
+import threading
+
+import pytest
+
+from bakeoff.engine import ArmAddress, Engine
+from bakeoff.errors import EngineError, HostError
+
+ARM = ArmAddress("A", "/tmp/a.sock", None, None, "root", "hunter2", "sbtest", "utf8mb4", None)
+
+PRELUDE = """#!{python}
+import json, sys
+def say(**message): print(json.dumps(message), flush=True)
+say(type="hello", contract=1, engine="test", build={{}}, pid=1)
+for line in sys.stdin:
+    request = json.loads(line)
+    kind, id = request["type"], request["id"]
+"""
+
+
+@pytest.fixture
+def scripted(tmp_path, monkeypatch):
+    """An engine whose answers are the given Python lines; they see `request`, `kind`, `id` and `say`."""
+
+    def make(*lines, prelude=PRELUDE):
+        path = tmp_path / "engine"
+        path.write_text(prelude.format(python=sys.executable) + "".join(f"    {line}\n" for line in lines))
+        path.chmod(0o755)
+        monkeypatch.setenv("BAKEOFF_ENGINE", str(path))
+        return path
+
+    return make
+
+
+def test_slices_and_histograms_come_back_in_order(scripted):
+    scripted(
+        "say(type='log', level='notice', message='hello from Lua')",
+        "for n in range(3): say(type='slice', id=id, arm='A', events=n)",
+        "say(type='histogram', id=id, arm='A', operation='event')",
+        "say(type='done', id=id, seconds=1.5, blocks=1, cancelled=False)",
+    )
+    logged = []
+    with Engine(on_log=logged.append) as engine:
+        measured = engine.measure({"seconds": 1.0})
+    assert [message["events"] for message in measured.slices] == [0, 1, 2]
+    assert [message["operation"] for message in measured.histograms] == ["event"]
+    assert logged == ["hello from Lua"]
+
+
+def test_an_error_keeps_its_code_and_arm(scripted):
+    scripted("say(type='error', id=id, code='access_denied', arm='A', message='arm A: access denied', fatal=False)")
+    with Engine() as engine, pytest.raises(EngineError, match="access denied") as caught:
+        engine.open([ARM])
+    assert (caught.value.code, caught.value.arm) == ("access_denied", "A")
+
+
+def test_the_password_reaches_the_engine_and_nothing_else(scripted):
+    scripted("say(type='opened', id=id, arms=[{'password_length': len(request['arms'][0]['password'])}])")
+    with Engine() as engine:
+        assert engine.open([ARM]) == [{"password_length": 7}]
+    assert "hunter2" not in repr(ARM)
+
+
+def test_an_engine_that_dies_is_an_error_with_its_last_words(scripted):
+    scripted("print('thread panicked', file=sys.stderr, flush=True)", "sys.exit(3)")
+    with Engine() as engine, pytest.raises(EngineError, match=r"status 3.*thread panicked"):
+        engine.measure({"seconds": 1.0})
+
+
+def test_setting_stop_cancels_a_running_measure(scripted):
+    scripted(
+        "if kind == 'cancel': say(type='done', id=asked, seconds=0.1, blocks=0, cancelled=True)",
+        "else: asked = id",
+    )
+    stop = threading.Event()
+    with Engine(stop=stop) as engine:
+        threading.Timer(0.2, stop.set).start()
+        assert engine.measure({"seconds": 60.0}).cancelled
+
+
+def test_another_contract_is_refused(scripted):
+    scripted("pass", prelude=PRELUDE.replace("contract=1", "contract=7"))
+    with pytest.raises(EngineError, match="contract 7"):
+        Engine()
+
+
+def test_a_missing_engine_says_how_to_get_one(monkeypatch):
+    monkeypatch.setenv("BAKEOFF_ENGINE", "/nowhere/bakeoff-engine")
+    with pytest.raises(HostError, match="make setup"):
+        Engine()
