@@ -14,7 +14,6 @@ from rich.console import Console
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
-from bakeoff.results import RunDirectory
 from bakeoff.spec import Study
 from bakeoff.trial import run_study
 
@@ -66,7 +65,7 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
 
 @contextlib.contextmanager
 def _ending_in_order(stop: threading.Event) -> Iterator[None]:
-    """The first signal sets `stop`; the second one is a KeyboardInterrupt: everything is still stopped, nothing is told."""
+    """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():

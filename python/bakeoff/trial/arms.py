@@ -12,7 +12,8 @@ from bakeoff.servers import Installation, ReadableServer, RemoteServer, ServerMe
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.units import format_bytes
 
-# InnoDB needs 200 to 260 bytes for a row of sbtest (119 + 59 characters, two indexes, page fill 15/16); the rest is head room.
+# InnoDB needs 200 to 260 bytes for a row of sbtest (119 + 59 characters, two indexes, pages 15/16 full); the rest is
+# head room.
 _BYTES_PER_ROW = 400
 _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 # Of the memory that is free: the rest is for the page cache, the client and what servers use outside the pool.
@@ -47,6 +48,7 @@ def prepare_arms(
     """Install every server of the study and work out its settings.
 
     Args:
+        study: its arms, memory and concurrencies.
         passwords: of servers named by URL, by arm name.
         on_progress: (what, bytes done, bytes in all or None) of downloads.
 

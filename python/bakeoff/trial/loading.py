@@ -100,7 +100,7 @@ class Loader:
 
 
 def families(workloads: Iterable[Workload]) -> list[tuple[str, Workload]]:
-    """Databases to load, each with the workload whose `prepare` fills it; one for all scripts that share sbtest's tables."""
+    """Databases to load, each with the workload whose `prepare` fills it; scripts that share tables share one."""
     found: dict[str, Workload] = {}
     for workload in workloads:
         found.setdefault(database_of(workload), workload)
