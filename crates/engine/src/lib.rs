@@ -4,4 +4,13 @@
 //! `bakeoff-script` (Lua) and `bakeoff-metrics` (numbers), which know nothing of each other. Knows nothing of studies, verdicts or
 //! how a server is started. A library so that its parts can be tested; `main.rs` only parses the command line.
 
+pub mod contract;
+pub mod freeze;
+pub mod gate;
 pub mod lifeline;
+pub mod net;
+pub mod observe;
+pub mod order;
+pub mod random;
+pub mod schedule;
+pub mod slice;

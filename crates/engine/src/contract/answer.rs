@@ -1,0 +1,169 @@
+//! What the engine says.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::failure::Failure;
+
+/// One line to standard output.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+pub enum Answer {
+    Hello {
+        contract: u32,
+        engine: &'static str,
+        build: Build,
+        pid: u32,
+    },
+    Log {
+        level: &'static str,
+        message: String,
+    },
+    Opened {
+        id: u64,
+        arms: Vec<OpenedArm>,
+    },
+    Progress {
+        id: u64,
+        arm: String,
+        label: String,
+        done: u64,
+        total: u64,
+    },
+    Started {
+        id: u64,
+    },
+    Slice(Box<SliceRecord>),
+    Histogram {
+        id: u64,
+        cell: String,
+        arm: String,
+        operation: String,
+        clock: Clock,
+        count: u64,
+        mean_ns: f64,
+        min_ns: u64,
+        max_ns: u64,
+        quantiles_ns: BTreeMap<&'static str, u64>,
+        hdr: String,
+    },
+    Done {
+        id: u64,
+        seconds: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        blocks: Option<u64>,
+        cancelled: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        workers_stopped: Option<u64>,
+    },
+    Pong {
+        id: u64,
+    },
+    Error {
+        id: Option<u64>,
+        code: super::Code,
+        arm: Option<String>,
+        sql_errno: Option<u16>,
+        sqlstate: Option<String>,
+        message: String,
+        fatal: bool,
+    },
+}
+
+impl Answer {
+    /// The last answer of a request that failed; `id` is null when the line had none that could be read.
+    pub fn error(id: Option<u64>, failure: Failure) -> Self {
+        let Failure {
+            code,
+            arm,
+            sql_errno,
+            sqlstate,
+            message,
+            fatal,
+        } = failure;
+        // One line for a person: a Lua traceback keeps its words and loses its line breaks.
+        let message = message.replace('\n', " | ");
+        Self::Error {
+            id,
+            code,
+            arm,
+            sql_errno,
+            sqlstate,
+            message,
+            fatal,
+        }
+    }
+}
+
+/// How this binary was built.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+pub struct Build {
+    pub profile: &'static str,
+    pub commit: &'static str,
+    pub rustc: &'static str,
+    pub target: &'static str,
+}
+
+/// What one server said of itself.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+pub struct OpenedArm {
+    pub name: String,
+    pub server_version: String,
+    pub charset: String,
+    pub collation: String,
+    pub tls_cipher: Option<String>,
+}
+
+/// Where a latency begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// When the event began (closed loop).
+    Service,
+    /// When it was intended to begin (open loop).
+    Response,
+}
+
+/// One slice of one arm.
+#[derive(Debug, Clone, Default, Serialize)]
+#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+pub struct SliceRecord {
+    pub id: u64,
+    pub cell: String,
+    pub arm: String,
+    pub block: u64,
+    pub position: usize,
+    pub start_ns: u64,
+    pub length_ns: u64,
+    pub busy_ns: u64,
+    pub connections: u64,
+    pub events: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub other: u64,
+    pub errors: BTreeMap<String, u64>,
+    pub retries: u64,
+    pub reconnects: u64,
+    pub late_starts: u64,
+    pub dropped: u64,
+    pub latency_sum_ns: u64,
+    pub latency_max_ns: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    pub client_user_ns: Option<u64>,
+    pub client_system_ns: Option<u64>,
+    pub server_cpu_ns: Option<u64>,
+    pub server_read_bytes: Option<u64>,
+    pub server_write_bytes: Option<u64>,
+    pub server_rss_bytes: Option<u64>,
+    pub host_user_ns: Option<u64>,
+    pub host_system_ns: Option<u64>,
+    pub host_iowait_ns: Option<u64>,
+    pub host_steal_ns: Option<u64>,
+    pub host_idle_ns: Option<u64>,
+    pub context_switches: Option<u64>,
+}

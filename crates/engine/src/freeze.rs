@@ -1,0 +1,243 @@
+//! Stopping the servers of resting arms, and making sure that none stays stopped.
+//!
+//! Every stopped process is in one table of the whole program, written before SIGSTOP and cleared after SIGCONT. So whatever ends the
+//! engine short of SIGKILL (a signal, a panic, a crash in a script's C code) thaws them: the signal handlers here only read that table.
+
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Servers frozen at one time at most.
+const PLACES: usize = 256;
+/// How long a thawed process may take to show another state than stopped. It takes microseconds.
+const THAW_LIMIT: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_micros(100);
+
+/// Process ids that are stopped, or about to be; 0 is a free place.
+static FROZEN: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
+
+/// A server could not be stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum FreezeError {
+    /// No such process, or not ours to stop.
+    #[error("process {pid} cannot be stopped: {reason}")]
+    Refused {
+        /// The server.
+        pid: i32,
+        /// The kernel's words.
+        reason: rustix::io::Errno,
+    },
+    /// More servers than the table has places.
+    #[error("more than {PLACES} servers cannot be frozen at a time")]
+    TooMany,
+}
+
+/// Stops processes and thaws every one of them when dropped.
+#[derive(Debug, Default)]
+pub struct Freezer {
+    frozen: Vec<i32>,
+}
+
+impl Freezer {
+    /// Nothing frozen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops a process (SIGSTOP) and waits until it stands; one that is stopped by us already is left so.
+    ///
+    /// # Errors
+    /// [`FreezeError`] when it cannot be signalled.
+    pub fn freeze(&mut self, pid: i32) -> Result<(), FreezeError> {
+        if self.frozen.contains(&pid) {
+            return Ok(());
+        }
+        let place = FROZEN
+            .iter()
+            .find(|place| place.compare_exchange(0, pid, SeqCst, SeqCst).is_ok())
+            .ok_or(FreezeError::TooMany)?;
+        if let Err(reason) = signal(pid, Signal::STOP) {
+            place.store(0, SeqCst);
+            return Err(FreezeError::Refused { pid, reason });
+        }
+        self.frozen.push(pid);
+        wait_for(pid, |stopped| stopped);
+        Ok(())
+    }
+
+    /// Thaws a process (SIGCONT) and waits until it is no longer stopped; one that we did not stop is left alone.
+    pub fn thaw(&mut self, pid: i32) {
+        let Some(index) = self.frozen.iter().position(|&frozen| frozen == pid) else {
+            return;
+        };
+        self.frozen.swap_remove(index);
+        // A server that died meanwhile cannot be thawed; the arm's next query tells of it.
+        let _ = signal(pid, Signal::CONT);
+        for place in &FROZEN {
+            if place.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok() {
+                break;
+            }
+        }
+        wait_for(pid, |stopped| !stopped);
+    }
+
+    /// Thaws everything that this freezer stopped.
+    pub fn thaw_all(&mut self) {
+        while let Some(&pid) = self.frozen.last() {
+            self.thaw(pid);
+        }
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        self.thaw_all();
+    }
+}
+
+/// Thaws every process that any part of this program stopped. Safe in a signal handler: loads and `kill` only.
+pub fn thaw_everything() {
+    for place in &FROZEN {
+        let pid = place.load(SeqCst);
+        if pid > 0 {
+            let _ = signal(pid, Signal::CONT);
+        }
+    }
+}
+
+/// Makes sure that signals which end the program thaw the servers first, and that a panic does.
+///
+/// SIGTERM, SIGINT, SIGHUP and SIGQUIT then end it with status 128 + signal; SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT have
+/// their usual end. For the binary: call once, before any thread is made.
+pub fn thaw_when_ended() {
+    for number in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        handle(number, end_by_signal, 0);
+    }
+    for number in [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGABRT,
+    ] {
+        // The default action is restored first: returning repeats the fault, and that ends the program as usual.
+        handle(number, thaw_by_signal, libc::SA_RESETHAND);
+    }
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        thaw_everything();
+        before(panic);
+    }));
+}
+
+fn handle(number: i32, handler: extern "C" fn(i32), flags: i32) {
+    // SAFETY: the structure is valid when zeroed; the handlers make only async-signal-safe calls.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = flags | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigaction(number, &raw const action, std::ptr::null_mut());
+    }
+}
+
+extern "C" fn end_by_signal(number: i32) {
+    thaw_everything();
+    // SAFETY: `_exit` is async-signal-safe and does not return.
+    unsafe { libc::_exit(128 + number) }
+}
+
+extern "C" fn thaw_by_signal(_number: i32) {
+    thaw_everything();
+}
+
+fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {
+    let pid = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH)?;
+    kill_process(pid, signal)
+}
+
+/// Polls the process state until `wanted(is stopped)`, the process is gone, or the limit has passed.
+fn wait_for(pid: i32, wanted: impl Fn(bool) -> bool) {
+    let begun = Instant::now();
+    while is_stopped(pid).is_some_and(|stopped| !wanted(stopped)) && begun.elapsed() < THAW_LIMIT {
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Is the process stopped? `None` when there is no such process.
+fn is_stopped(pid: i32) -> Option<bool> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name is in parentheses and may hold spaces and parentheses itself.
+    let state = stat.rsplit(')').next()?.trim_start().chars().next()?;
+    Some(state == 'T')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn new() -> Self {
+            Self(Command::new("sleep").arg("60").spawn().unwrap())
+        }
+
+        fn pid(&self) -> i32 {
+            i32::try_from(self.0.id()).unwrap()
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn freezes_thaws_and_thaws_again_when_dropped() {
+        let sleeper = Sleeper::new();
+        let mut freezer = Freezer::new();
+        freezer.freeze(sleeper.pid()).unwrap();
+        assert_eq!(is_stopped(sleeper.pid()), Some(true));
+        freezer.thaw(sleeper.pid());
+        assert_eq!(is_stopped(sleeper.pid()), Some(false));
+        freezer.freeze(sleeper.pid()).unwrap();
+        freezer.freeze(sleeper.pid()).unwrap();
+        drop(freezer);
+        assert_eq!(is_stopped(sleeper.pid()), Some(false));
+        assert!(
+            FROZEN
+                .iter()
+                .all(|place| place.load(SeqCst) != sleeper.pid())
+        );
+    }
+
+    #[test]
+    fn a_panic_thaws() {
+        let sleeper = Sleeper::new();
+        let pid = sleeper.pid();
+        let result = std::thread::spawn(move || {
+            let mut freezer = Freezer::new();
+            freezer.freeze(pid).unwrap();
+            panic!("on purpose");
+        })
+        .join();
+        assert!(result.is_err());
+        assert_eq!(is_stopped(pid), Some(false));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_an_error() {
+        let mut sleeper = Sleeper::new();
+        let pid = sleeper.pid();
+        sleeper.0.kill().unwrap();
+        sleeper.0.wait().unwrap();
+        assert!(matches!(
+            Freezer::new().freeze(pid),
+            Err(FreezeError::Refused { .. })
+        ));
+    }
+}

@@ -1,0 +1,306 @@
+//! Where the workers of one arm rest between slices, and how the coordinator starts them and waits for them.
+//!
+//! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start; the coordinator sleeps on a
+//! condition variable that the last worker to rest signals. In a running slice a worker only reads the word; the lock is taken
+//! once at a slice's start and once at its end.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::thread::futex;
+
+use crate::contract::Failure;
+use crate::slice::Slice;
+
+/// The word's value from when the gate is closed for good; slices are numbered from 1 below it.
+const CLOSED: u32 = u32::MAX;
+
+/// One arm's gate.
+#[derive(Debug)]
+pub struct Gate {
+    /// Number of the present (or last) slice, or [`CLOSED`]. Alone in its cache lines: every worker reads it once an event.
+    word: Word,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Word(AtomicU32);
+
+#[derive(Debug)]
+struct State {
+    slice: Option<Arc<Slice>>,
+    /// Workers that are neither resting nor ended.
+    busy: usize,
+    /// Workers that have not ended.
+    live: usize,
+    /// The first failure of any worker.
+    failure: Option<Failure>,
+}
+
+/// Why waiting for the workers ended without all of them at rest.
+#[derive(Debug)]
+pub enum WaitError {
+    /// A worker ended with this failure.
+    Failed(Failure),
+    /// The limit passed; so many workers were still busy.
+    TimedOut {
+        /// Workers neither resting nor ended.
+        busy: usize,
+    },
+}
+
+impl Gate {
+    /// A gate for so many workers, all of them busy setting themselves up.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            word: Word::default(),
+            state: Mutex::new(State {
+                slice: None,
+                busy: workers,
+                live: workers,
+                failure: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is whole between any two statements that could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Worker: rests until the slice after number `seen` (0 at first) starts. `None`: the gate is closed, go home.
+    pub fn rest(&self, seen: u32) -> Option<(u32, Arc<Slice>)> {
+        {
+            let mut state = self.lock();
+            state.busy = state.busy.saturating_sub(1);
+            if state.busy == 0 {
+                self.changed.notify_all();
+            }
+        }
+        loop {
+            let number = self.word.0.load(Acquire);
+            if number == CLOSED {
+                return None;
+            }
+            if number != seen {
+                let slice = self.lock().slice.clone()?;
+                return Some((number, slice));
+            }
+            // Wakes for nothing and values that changed meanwhile are settled by the loop.
+            let _ = futex::wait(&self.word.0, futex::Flags::PRIVATE, seen, None);
+        }
+    }
+
+    /// Worker: is slice `number` still the one to run? False once the gate is closed.
+    #[inline]
+    pub fn is_open(&self, number: u32) -> bool {
+        self.word.0.load(Relaxed) == number
+    }
+
+    /// Worker: sleeps until `until_ns` [ns of the clock], or less long when the gate closes.
+    pub fn sleep_until(&self, number: u32, until_ns: u64) {
+        let limit = rustix::time::Timespec {
+            tv_sec: (until_ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (until_ns % 1_000_000_000).cast_signed(),
+        };
+        while self.is_open(number) && bakeoff_metrics::now_ns() < until_ns {
+            // The bitset form takes an absolute CLOCK_MONOTONIC time: no drift between reading the clock and sleeping.
+            let _ = futex::wait_bitset(
+                &self.word.0,
+                futex::Flags::PRIVATE,
+                number,
+                Some(&limit),
+                NonZeroU32::MAX,
+            );
+        }
+    }
+
+    /// Worker: ends. Only the first failure of the arm is kept.
+    pub fn leave(&self, result: Result<(), Failure>) {
+        let mut state = self.lock();
+        // After the gate has closed nobody waits for rest any more, only for all to be gone.
+        state.busy = state.busy.saturating_sub(1);
+        state.live -= 1;
+        if let Err(failure) = result {
+            state.failure.get_or_insert(failure);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Coordinator: starts a slice. All workers must be at rest. Returns its number.
+    pub fn open(&self, slice: Arc<Slice>) -> u32 {
+        let mut state = self.lock();
+        state.slice = Some(slice);
+        state.busy = state.live;
+        let number = self.word.0.load(Relaxed) + 1;
+        self.word.0.store(number, Release);
+        drop(state);
+        self.wake_all();
+        number
+    }
+
+    /// Coordinator: closes the gate for good; workers leave after the event they are in.
+    pub fn close(&self) {
+        self.word.0.store(CLOSED, Release);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        let _ = futex::wake(
+            &self.word.0,
+            futex::Flags::PRIVATE,
+            i32::MAX.cast_unsigned(),
+        );
+    }
+
+    /// Coordinator: waits until every worker rests or has ended; returns how many live.
+    ///
+    /// # Errors
+    /// [`WaitError::Failed`] as soon as a worker fails, [`WaitError::TimedOut`] after `limit`.
+    pub fn wait_all_resting(&self, limit: Duration) -> Result<usize, WaitError> {
+        let state = self.wait(limit, |state| state.busy == 0 || state.failure.is_some());
+        match &state.failure {
+            Some(failure) => Err(WaitError::Failed(failure.clone())),
+            None if state.busy == 0 => Ok(state.live),
+            None => Err(WaitError::TimedOut { busy: state.busy }),
+        }
+    }
+
+    /// Coordinator: waits until every worker has ended, up to `limit`; returns how many have not.
+    pub fn wait_all_gone(&self, limit: Duration) -> usize {
+        self.wait(limit, |state| state.live == 0).live
+    }
+
+    /// The first failure of any worker.
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock().failure.clone()
+    }
+
+    fn wait(&self, limit: Duration, reached: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let until = Instant::now() + limit;
+        let mut state = self.lock();
+        while !reached(&state) {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                break;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, remaining)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Code;
+    use std::sync::atomic::AtomicU64;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn slice(block: u64) -> Arc<Slice> {
+        Arc::new(Slice {
+            block,
+            turn: 0,
+            start_ns: 0,
+            guard_end_ns: 0,
+            deadline_ns: 0,
+            agenda: None,
+        })
+    }
+
+    #[test]
+    fn every_worker_runs_every_slice_once() {
+        let gate = Gate::new(5);
+        let sum = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while let Some((number, slice)) = gate.rest(seen) {
+                        assert!(number > seen);
+                        seen = number;
+                        sum.fetch_add(slice.block, Relaxed);
+                    }
+                    gate.leave(Ok(()));
+                });
+            }
+            let mut expected = 0;
+            for block in 1..200 {
+                assert_eq!(gate.wait_all_resting(LIMIT).unwrap(), 5);
+                assert_eq!(sum.load(Relaxed), expected);
+                gate.open(slice(block));
+                expected += 5 * block;
+            }
+            gate.wait_all_resting(LIMIT).unwrap();
+            gate.close();
+            assert_eq!(gate.wait_all_gone(LIMIT), 0);
+            assert_eq!(sum.load(Relaxed), expected);
+        });
+    }
+
+    #[test]
+    fn a_failure_ends_the_wait_and_closing_releases_the_others() {
+        let gate = Gate::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(gate.rest(0).is_none());
+                gate.leave(Ok(()));
+            });
+            gate.leave(Err(Failure::new(Code::ScriptError, "broken")));
+            let Err(WaitError::Failed(failure)) = gate.wait_all_resting(LIMIT) else {
+                panic!("no failure")
+            };
+            assert_eq!(failure.message, "broken");
+            gate.close();
+            assert_eq!(gate.wait_all_gone(LIMIT), 0);
+        });
+    }
+
+    #[test]
+    fn a_busy_worker_is_waited_for_only_so_long() {
+        let gate = Gate::new(1);
+        let Err(WaitError::TimedOut { busy }) = gate.wait_all_resting(Duration::from_millis(20))
+        else {
+            panic!("rested")
+        };
+        assert_eq!(busy, 1);
+    }
+
+    #[test]
+    fn closing_ends_a_sleep() {
+        let gate = Gate::new(1);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let (number, _) = gate.rest(0).unwrap();
+                gate.sleep_until(number, bakeoff_metrics::now_ns() + 60_000_000_000);
+                assert!(!gate.is_open(number));
+                gate.leave(Ok(()));
+            });
+            gate.wait_all_resting(LIMIT).unwrap();
+            gate.open(slice(0));
+            std::thread::sleep(Duration::from_millis(20));
+            gate.close();
+            assert_eq!(gate.wait_all_gone(LIMIT), 0);
+            sleeper.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_sleep_ends_at_its_time() {
+        let gate = Gate::new(1);
+        let begun_ns = bakeoff_metrics::now_ns();
+        gate.sleep_until(0, begun_ns + 5_000_000);
+        let slept_ns = bakeoff_metrics::now_ns() - begun_ns;
+        assert!((5_000_000..1_000_000_000).contains(&slept_ns), "{slept_ns}");
+    }
+}

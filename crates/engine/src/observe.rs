@@ -1,0 +1,255 @@
+//! What a slice cost: CPU time, bytes and memory of client, server and machine, read from the kernel between slices.
+//!
+//! Whatever cannot be read (no such process, not ours to see) is `None`, never an error: a measurement does not fail for it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rustix::param::{clock_ticks_per_second, page_size};
+
+/// Bytes of `/proc/stat` that are looked at first; a machine of 64 CPUs has about 8 KiB.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Kernel counters at one moment. All but `server_rss_bytes` only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as docs/engine.md names them")]
+pub struct Snapshot {
+    pub client_user_ns: Option<u64>,
+    pub client_system_ns: Option<u64>,
+    pub server_cpu_ns: Option<u64>,
+    pub server_read_bytes: Option<u64>,
+    pub server_write_bytes: Option<u64>,
+    pub server_rss_bytes: Option<u64>,
+    pub host_user_ns: Option<u64>,
+    pub host_system_ns: Option<u64>,
+    pub host_iowait_ns: Option<u64>,
+    pub host_steal_ns: Option<u64>,
+    pub host_idle_ns: Option<u64>,
+    pub context_switches: Option<u64>,
+}
+
+impl Snapshot {
+    /// What was spent between `earlier` and now; memory is as it is now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let spent = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            client_user_ns: spent(self.client_user_ns, earlier.client_user_ns),
+            client_system_ns: spent(self.client_system_ns, earlier.client_system_ns),
+            server_cpu_ns: spent(self.server_cpu_ns, earlier.server_cpu_ns),
+            server_read_bytes: spent(self.server_read_bytes, earlier.server_read_bytes),
+            server_write_bytes: spent(self.server_write_bytes, earlier.server_write_bytes),
+            server_rss_bytes: self.server_rss_bytes,
+            host_user_ns: spent(self.host_user_ns, earlier.host_user_ns),
+            host_system_ns: spent(self.host_system_ns, earlier.host_system_ns),
+            host_iowait_ns: spent(self.host_iowait_ns, earlier.host_iowait_ns),
+            host_steal_ns: spent(self.host_steal_ns, earlier.host_steal_ns),
+            host_idle_ns: spent(self.host_idle_ns, earlier.host_idle_ns),
+            context_switches: spent(self.context_switches, earlier.context_switches),
+        }
+    }
+}
+
+/// Reads the counters of this process, this machine and one server. Files stay open, so a reading costs some ten microseconds.
+#[derive(Debug)]
+pub struct Observer {
+    host: Option<File>,
+    server: Option<Server>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Server {
+    pid: i32,
+    io: Option<File>,
+    memory: Option<File>,
+}
+
+impl Observer {
+    /// Watches the server `server_pid`, if any.
+    pub fn new(server_pid: Option<i32>) -> Self {
+        let open = |path: String| File::open(path).ok();
+        Self {
+            host: open("/proc/stat".into()),
+            server: server_pid.map(|pid| Server {
+                pid,
+                io: open(format!("/proc/{pid}/io")),
+                memory: open(format!("/proc/{pid}/statm")),
+            }),
+            buffer: vec![0; BUFFER_BYTES],
+        }
+    }
+
+    /// The counters now. Not for the hot path.
+    pub fn snapshot(&mut self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        if let Some(text) = self
+            .host
+            .as_ref()
+            .and_then(|file| read(file, &mut self.buffer))
+        {
+            parse_host(text, &mut snapshot);
+        }
+        if let Some(server) = &self.server {
+            snapshot.server_cpu_ns = process_cpu_ns(server.pid);
+            if let Some(text) = server
+                .io
+                .as_ref()
+                .and_then(|file| read(file, &mut self.buffer))
+            {
+                snapshot.server_read_bytes = labelled(text, "read_bytes:");
+                snapshot.server_write_bytes = labelled(text, "write_bytes:");
+            }
+            snapshot.server_rss_bytes = server
+                .memory
+                .as_ref()
+                .and_then(|file| read(file, &mut self.buffer))
+                .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
+                .map(|pages| pages * page_size() as u64);
+        }
+        if let Some((user_ns, system_ns)) = own_cpu_ns() {
+            snapshot.client_user_ns = Some(user_ns);
+            snapshot.client_system_ns = Some(system_ns);
+        }
+        snapshot
+    }
+}
+
+/// The whole of a `/proc` file, anew each time.
+fn read<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+    let mut filled = 0;
+    loop {
+        let count = file.read_at(&mut buffer[filled..], filled as u64).ok()?;
+        filled += count;
+        if count == 0 {
+            return std::str::from_utf8(&buffer[..filled]).ok();
+        }
+        if filled == buffer.len() {
+            buffer.resize(2 * filled, 0);
+        }
+    }
+}
+
+fn labelled(text: &str, label: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(label)?.trim().parse().ok())
+}
+
+/// `/proc/stat`: the line of all CPUs (in ticks, 10 ms as a rule) and the context switches since boot; see proc(5).
+fn parse_host(text: &str, snapshot: &mut Snapshot) {
+    snapshot.context_switches = labelled(text, "ctxt");
+    let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else {
+        return;
+    };
+    let ticks: Vec<u64> = line
+        .split_ascii_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let tick_ns = 1_000_000_000 / clock_ticks_per_second().max(1);
+    // user nice system idle iowait irq softirq steal; guest time is already in user and nice.
+    let sum_ns = |columns: &[usize]| {
+        columns
+            .iter()
+            .map(|&column| ticks.get(column).map(|t| t * tick_ns))
+            .sum()
+    };
+    snapshot.host_user_ns = sum_ns(&[0, 1]);
+    snapshot.host_system_ns = sum_ns(&[2, 5, 6]);
+    snapshot.host_idle_ns = sum_ns(&[3]);
+    snapshot.host_iowait_ns = sum_ns(&[4]);
+    snapshot.host_steal_ns = sum_ns(&[7]);
+}
+
+/// User and system CPU time of this process, all threads [ns].
+fn own_cpu_ns() -> Option<(u64, u64)> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: `usage` is a valid place to write to, and is read only when the call succeeded.
+    let usage = unsafe {
+        if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
+            return None;
+        }
+        usage.assume_init()
+    };
+    let ns = |time: libc::timeval| {
+        time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_usec.cast_unsigned() * 1_000
+    };
+    Some((ns(usage.ru_utime), ns(usage.ru_stime)))
+}
+
+/// CPU time of a process, all threads, exact [ns]; needs no right over the process.
+fn process_cpu_ns(pid: i32) -> Option<u64> {
+    // How the kernel names the CPU clock of a process: include/linux/posix-timers.h, CPUCLOCK_SCHED = 2, not per thread.
+    let clock = ((!pid) << 3) | 2;
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place to write to; a clock that does not exist is an error, not undefined.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (result == 0)
+        .then(|| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn burn(milliseconds: u64) {
+        let begun = own_cpu_ns().unwrap();
+        let mut sum = 0_u64;
+        while own_cpu_ns().unwrap().0 + own_cpu_ns().unwrap().1 - begun.0 - begun.1
+            < milliseconds * 1_000_000
+        {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+    }
+
+    #[test]
+    fn a_process_watching_itself_sees_its_cpu_time() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let mut observer = Observer::new(Some(pid));
+        let before = observer.snapshot();
+        burn(50);
+        let spent = observer.snapshot().since(&before);
+        assert!(spent.server_cpu_ns.unwrap() >= 40_000_000, "{spent:?}");
+        assert!(
+            spent.client_user_ns.unwrap() + spent.client_system_ns.unwrap() >= 40_000_000,
+            "{spent:?}"
+        );
+        assert!(spent.server_rss_bytes.unwrap() > 100_000, "{spent:?}");
+        assert!(spent.server_read_bytes.is_some(), "{spent:?}");
+        assert!(spent.context_switches.is_some(), "{spent:?}");
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_gives_null() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let snapshot = Observer::new(Some(i32::try_from(child.id()).unwrap())).snapshot();
+        assert_eq!(
+            (
+                snapshot.server_cpu_ns,
+                snapshot.server_rss_bytes,
+                snapshot.server_read_bytes
+            ),
+            (None, None, None)
+        );
+        assert!(snapshot.host_idle_ns.is_some());
+    }
+
+    #[test]
+    fn the_machines_line_is_read_by_column() {
+        let mut snapshot = Snapshot::default();
+        parse_host(
+            "cpu  1 2 4 8 16 32 64 128 0 0\ncpu0 9 9\nctxt 77\nbtime 5\n",
+            &mut snapshot,
+        );
+        let tick_ns = 1_000_000_000 / clock_ticks_per_second();
+        assert_eq!(snapshot.host_user_ns, Some(3 * tick_ns));
+        assert_eq!(snapshot.host_system_ns, Some(100 * tick_ns));
+        assert_eq!(snapshot.host_idle_ns, Some(8 * tick_ns));
+        assert_eq!(snapshot.host_iowait_ns, Some(16 * tick_ns));
+        assert_eq!(snapshot.host_steal_ns, Some(128 * tick_ns));
+        assert_eq!(snapshot.context_switches, Some(77));
+    }
+}
