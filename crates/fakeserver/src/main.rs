@@ -1,2 +1,200 @@
-//! (being written)
-fn main() {}
+//! bakeoff-fakeserver: a MySQL-speaking server whose latency law is known, so that a measurement can be held against the truth.
+//!
+//! It owns its half of the protocol and shares no code with bakeoff's client. Threads: one that waits for signals, one that
+//! accepts a listener each, and `--threads` event loops, each with its own connections; they share counters only.
+
+mod event_loop;
+mod fault;
+mod handshake;
+mod law;
+mod options;
+mod packet;
+mod process;
+mod random;
+mod resultset;
+mod server;
+mod session;
+mod settings;
+mod sql;
+
+use std::io::{self, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use clap::Parser;
+use serde_json::json;
+
+use crate::event_loop::{EventLoop, Inbox, Waiting, monotonic_ns};
+use crate::options::Options;
+use crate::server::{Counters, Server};
+
+/// Small: ten thousand connections need no stack of their own, and few threads need little.
+const STACK_BYTES: usize = 512 << 10;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bakeoff-fakeserver: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(options: &Options) -> io::Result<()> {
+    let signals = process::block_ending_signals()?;
+    if !options.detached {
+        process::end_with_parent()?;
+    }
+    process::raise_file_limit();
+
+    let started_ns = monotonic_ns();
+    let server = Arc::new(Server {
+        config: options.config(started_ns),
+        counters: Counters::default(),
+    });
+    let waiting = Waiting {
+        origin_ns: options.origin_ns.unwrap_or(started_ns),
+        spin_ns: options.spin,
+        burn: options.cpu_burn,
+    };
+    let mut inboxes = Vec::new();
+    for index in 0..options.threads {
+        let inbox = Arc::new(Inbox::new()?);
+        inboxes.push(Arc::clone(&inbox));
+        let server = Arc::clone(&server);
+        spawn(&format!("serve-{index}"), move || {
+            process::sleep_precisely();
+            match EventLoop::new(server, inbox, waiting) {
+                Ok(serving) => serving.run(),
+                Err(error) => error,
+            }
+        })?;
+    }
+    let inboxes: Arc<[Arc<Inbox>]> = inboxes.into();
+
+    if let Some(path) = &options.socket {
+        let listener = listen_at(path)?;
+        let accepted = move || {
+            let (stream, _) = listener.accept()?;
+            stream.set_nonblocking(true)?;
+            Ok(OwnedFd::from(stream))
+        };
+        accept_forever("accept-socket", accepted, &server, &inboxes)?;
+    }
+    let mut port = None;
+    if let Some(asked) = options.port {
+        let listener = TcpListener::bind(("127.0.0.1", asked)).map_err(|error| {
+            describe(
+                error,
+                format!("cannot listen on 127.0.0.1:{asked}"),
+                "Give another --port, or 0.",
+            )
+        })?;
+        port = Some(listener.local_addr()?.port());
+        let accepted = move || {
+            let (stream, _) = listener.accept()?;
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            Ok(OwnedFd::from(stream))
+        };
+        accept_forever("accept-tcp", accepted, &server, &inboxes)?;
+    }
+
+    print_line(&json!({
+        "type": "ready", "socket": options.socket, "port": port, "pid": std::process::id(), "seed": server.config.seed,
+        "instance_factor": server.config.law.instance_factor, "origin_ns": waiting.origin_ns,
+    }))?;
+    signals.wait();
+    if let Some(path) = &options.socket {
+        // Best effort: the path may be gone with its folder.
+        let _ = std::fs::remove_file(path);
+    }
+    let counters: serde_json::Map<_, _> = server
+        .counters
+        .snapshot()
+        .into_iter()
+        .map(|(name, count)| (name.to_ascii_lowercase(), json!(count)))
+        .collect();
+    print_line(&json!({ "type": "ended", "counters": counters }))
+}
+
+fn print_line(value: &serde_json::Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{value}").and_then(|()| out.flush()) {
+        // The parent that read it has ended: nobody is left to tell.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+fn describe(error: io::Error, what: String, hint: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}. {hint}"))
+}
+
+/// Listens at the path; a file left behind by a dead server is taken away, a living server's is not.
+fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    let shown = path.display();
+    if UnixStream::connect(path).is_ok() {
+        let what = format!("cannot listen at {shown}");
+        return Err(describe(
+            io::ErrorKind::AddrInUse.into(),
+            what,
+            "A server is there already; give another --socket.",
+        ));
+    }
+    if path.exists() {
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path).map_err(|error| {
+        describe(
+            error,
+            format!("cannot listen at {shown}"),
+            "Is the folder there, and the path below 108 bytes?",
+        )
+    })
+}
+
+fn accept_forever(
+    name: &str,
+    accepted: impl Fn() -> io::Result<OwnedFd> + Send + 'static,
+    server: &Arc<Server>,
+    inboxes: &Arc<[Arc<Inbox>]>,
+) -> io::Result<()> {
+    let (server, inboxes) = (Arc::clone(server), Arc::clone(inboxes));
+    spawn(name, move || {
+        loop {
+            match accepted() {
+                Ok(socket) => {
+                    let number = server.counters.connections.fetch_add(1, Ordering::Relaxed) + 1;
+                    if let Err(error) =
+                        inboxes[number as usize % inboxes.len()].push(socket, number as u32)
+                    {
+                        return error;
+                    }
+                }
+                // Out of files: the client waits in the backlog until others leave.
+                Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+            }
+        }
+    })
+}
+
+/// Starts a thread that never ends but with an error, which ends the process.
+fn spawn(name: &str, body: impl FnOnce() -> io::Error + Send + 'static) -> io::Result<()> {
+    let shown = name.to_owned();
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            let error = body();
+            eprintln!("bakeoff-fakeserver: thread {shown}: {error}");
+            std::process::exit(70);
+        })?;
+    Ok(())
+}

@@ -1,0 +1,439 @@
+//! Sockets and time: one thread with epoll serves many connections, and a heap of due times gives answers when their work is done.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::fault::Delivery;
+use crate::packet::{Front, front};
+use crate::server::Server;
+use crate::session::{Catalogue, MAX_ALLOWED_PACKET_BYTES, Reply, Session};
+
+const READ_BUFFER_BYTES: usize = 64 << 10;
+/// A resting connection keeps no buffer above this: ten thousand of them must fit.
+const KEPT_BUFFER_BYTES: usize = 4 << 10;
+const INBOX: EventData = EventData::new_u64(u64::MAX);
+
+/// CLOCK_MONOTONIC in ns.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// How waits are done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// CLOCK_MONOTONIC at the law's time zero.
+    pub(crate) origin_ns: u64,
+    /// The last stretch of a wait is spun.
+    pub(crate) spin_ns: u64,
+    /// Work burns this thread's CPU, one statement after another, instead of passing in parallel.
+    pub(crate) burn: bool,
+}
+
+/// New connections for a loop, handed over by the accepting threads.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    arrived: Mutex<Vec<(OwnedFd, u32)>>,
+    wake: OwnedFd,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            arrived: Mutex::default(),
+            wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+        })
+    }
+
+    /// Gives a connected, non-blocking socket to the loop.
+    pub(crate) fn push(&self, socket: OwnedFd, connection_id: u32) -> io::Result<()> {
+        self.arrived
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((socket, connection_id));
+        rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
+        Ok(())
+    }
+
+    fn take(&self) -> Vec<(OwnedFd, u32)> {
+        // Only clears the counter; that it was already clear is no error.
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        std::mem::take(&mut *self.arrived.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Takes the next payload.
+    Open,
+    /// An encoded answer waits for its work to be done.
+    Working(Delivery),
+    /// Never says another word.
+    Mute,
+    /// Closes when its output is out.
+    Closing,
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: OwnedFd,
+    session: Session,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+    state: State,
+    /// Tells a due time of this connection from one of an earlier connection in the same slot.
+    generation: u64,
+    waits_to_write: bool,
+}
+
+/// One serving thread's world.
+#[derive(Debug)]
+pub(crate) struct EventLoop {
+    server: Arc<Server>,
+    inbox: Arc<Inbox>,
+    waiting: Waiting,
+    epoll: OwnedFd,
+    connections: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    due: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    next_generation: u64,
+    catalogue: Catalogue,
+    buffer: Vec<u8>,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        inbox: Arc<Inbox>,
+        waiting: Waiting,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &inbox.wake, INBOX, EventFlags::IN)?;
+        Ok(Self {
+            server,
+            inbox,
+            waiting,
+            epoll,
+            connections: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            next_generation: 0,
+            catalogue: Catalogue::default(),
+            buffer: vec![0; READ_BUFFER_BYTES],
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.waiting.origin_ns)
+    }
+
+    /// Serves until the process ends.
+    pub(crate) fn run(mut self) -> io::Error {
+        let mut events = Vec::with_capacity(256);
+        loop {
+            let timeout = self.give_due_answers();
+            events.clear();
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                timeout.as_ref(),
+            ) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return error.into(),
+            }
+            for event in events.drain(..) {
+                let (data, flags) = (event.data, event.flags);
+                if data.u64() == INBOX.u64() {
+                    self.welcome();
+                } else {
+                    self.serve(data.u64() as usize, flags);
+                }
+            }
+        }
+    }
+
+    /// Gives the answers whose time has come; returns how long epoll may wait, None for ever.
+    fn give_due_answers(&mut self) -> Option<Timespec> {
+        loop {
+            let &Reverse((due_ns, slot, generation)) = self.due.peek()?;
+            let left_ns = due_ns.saturating_sub(self.now_ns());
+            if left_ns > 0 {
+                let sleep_ns = left_ns.saturating_sub(self.waiting.spin_ns);
+                return Some(Timespec {
+                    tv_sec: (sleep_ns / 1_000_000_000) as i64,
+                    tv_nsec: (sleep_ns % 1_000_000_000) as i64,
+                });
+            }
+            self.due.pop();
+            if let Some(connection) = self.connections[slot]
+                .as_mut()
+                .filter(|c| c.generation == generation)
+                && let State::Working(delivery) = connection.state
+            {
+                connection.state = State::Open;
+                self.deliver(slot, delivery);
+                self.advance(slot);
+            }
+        }
+    }
+
+    fn welcome(&mut self) {
+        for (socket, connection_id) in self.inbox.take() {
+            let open = self
+                .server
+                .counters
+                .open_connections
+                .fetch_add(1, Ordering::Relaxed)
+                + 1;
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            if epoll::add(
+                &self.epoll,
+                &socket,
+                EventData::new_u64(slot as u64),
+                EventFlags::IN,
+            )
+            .is_err()
+            {
+                self.server
+                    .counters
+                    .open_connections
+                    .fetch_sub(1, Ordering::Relaxed);
+                self.free.push(slot);
+                continue;
+            }
+            let session = Session::new(&self.server, connection_id);
+            let mut output = Vec::new();
+            let reply = session.greet(
+                &self.server,
+                open > self.server.config.max_connections,
+                &mut output,
+            );
+            self.next_generation += 1;
+            self.connections[slot] = Some(Box::new(Connection {
+                socket,
+                session,
+                input: Vec::new(),
+                output,
+                sent: 0,
+                state: State::Open,
+                generation: self.next_generation,
+                waits_to_write: false,
+            }));
+            self.deliver(slot, reply.delivery);
+        }
+    }
+
+    fn serve(&mut self, slot: usize, flags: EventFlags) {
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) && !self.read(slot)
+        {
+            return self.drop_connection(slot);
+        }
+        if flags.contains(EventFlags::OUT) {
+            self.flush(slot);
+        }
+        self.advance(slot);
+    }
+
+    /// Reads what is there; false when the client is gone.
+    fn read(&mut self, slot: usize) -> bool {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return true;
+        };
+        loop {
+            match rustix::io::read(&connection.socket, &mut self.buffer[..]) {
+                Ok(0) => return false,
+                Ok(count) => {
+                    if matches!(connection.state, State::Open | State::Working(_)) {
+                        connection.input.extend_from_slice(&self.buffer[..count]);
+                    }
+                    if count < self.buffer.len() {
+                        return true;
+                    }
+                }
+                Err(rustix::io::Errno::AGAIN) => return true,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Answers the payloads that are there, one after another, until one has to wait.
+    fn advance(&mut self, slot: usize) {
+        loop {
+            let Some(connection) = self.connections[slot].as_mut() else {
+                return;
+            };
+            if connection.state != State::Open || !connection.output.is_empty() {
+                return;
+            }
+            let Connection {
+                session,
+                input,
+                output,
+                ..
+            } = &mut **connection;
+            let (server, catalogue) = (&self.server, &mut self.catalogue);
+            let (reply, taken) = match front(input, MAX_ALLOWED_PACKET_BYTES) {
+                Front::Incomplete => {
+                    if input.is_empty() && input.capacity() > KEPT_BUFFER_BYTES {
+                        *input = Vec::new();
+                    }
+                    return;
+                }
+                Front::TooLarge => return self.drop_connection(slot),
+                Front::One {
+                    sequence,
+                    payload,
+                    taken,
+                } => (
+                    session.handle(server, catalogue, sequence, payload, output),
+                    taken,
+                ),
+                Front::Joined { frame, taken } => (
+                    session.handle(server, catalogue, frame.sequence, &frame.payload, output),
+                    taken,
+                ),
+            };
+            input.drain(..taken);
+            self.answer(slot, &reply);
+        }
+    }
+
+    /// Gives an encoded answer now or when its work will be done.
+    fn answer(&mut self, slot: usize, reply: &Reply) {
+        let now_ns = self.now_ns();
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return;
+        };
+        let law = &self.server.config.law;
+        let finish_ns = (0..reply.timed).fold(now_ns, |at_ns, _| {
+            let work_ns = law.work_ns(at_ns, &mut connection.session.random);
+            law.finish_ns(at_ns, work_ns)
+        });
+        if finish_ns > now_ns && !self.waiting.burn {
+            connection.state = State::Working(reply.delivery);
+            self.due
+                .push(Reverse((finish_ns, slot, connection.generation)));
+            return;
+        }
+        self.burn_until(finish_ns);
+        self.deliver(slot, reply.delivery);
+    }
+
+    /// Uses up CPU until the moment; a stalled server uses none.
+    fn burn_until(&self, finish_ns: u64) {
+        loop {
+            let now_ns = self.now_ns();
+            if now_ns >= finish_ns {
+                return;
+            }
+            if let Some(end_ns) = self
+                .server
+                .config
+                .law
+                .stall
+                .and_then(|stall| stall.end_of_stall_at(now_ns))
+            {
+                std::thread::sleep(Duration::from_nanos(end_ns - now_ns));
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn deliver(&mut self, slot: usize, delivery: Delivery) {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return;
+        };
+        match delivery {
+            Delivery::Whole => {}
+            Delivery::WholeThenClose => connection.state = State::Closing,
+            Delivery::Never => {
+                connection.state = State::Mute;
+                connection.output.clear();
+                return;
+            }
+            Delivery::ByteByByte => {
+                for byte in std::mem::take(&mut connection.output) {
+                    // A full socket buffer cannot be, a byte at a time; a client that left is seen by the next read.
+                    let _ = rustix::io::write(&connection.socket, &[byte]);
+                    std::thread::sleep(Duration::from_micros(20));
+                }
+            }
+            Delivery::ExitNow => std::process::exit(70),
+        }
+        self.flush(slot);
+    }
+
+    /// Writes as much as the socket takes, and asks epoll about the rest.
+    fn flush(&mut self, slot: usize) {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return;
+        };
+        while connection.sent < connection.output.len() {
+            match rustix::io::write(&connection.socket, &connection.output[connection.sent..]) {
+                Ok(count) => connection.sent += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    if !connection.waits_to_write {
+                        connection.waits_to_write = true;
+                        self.watch(slot, EventFlags::IN | EventFlags::OUT);
+                    }
+                    return;
+                }
+                Err(_) => return self.drop_connection(slot),
+            }
+        }
+        connection.sent = 0;
+        connection.output.clear();
+        if connection.output.capacity() > KEPT_BUFFER_BYTES {
+            connection.output.shrink_to(KEPT_BUFFER_BYTES);
+        }
+        if connection.state == State::Closing {
+            return self.drop_connection(slot);
+        }
+        if std::mem::take(&mut connection.waits_to_write) {
+            self.watch(slot, EventFlags::IN);
+        }
+    }
+
+    fn watch(&mut self, slot: usize, flags: EventFlags) {
+        let Some(connection) = self.connections[slot].as_ref() else {
+            return;
+        };
+        if epoll::modify(
+            &self.epoll,
+            &connection.socket,
+            EventData::new_u64(slot as u64),
+            flags,
+        )
+        .is_err()
+        {
+            self.drop_connection(slot);
+        }
+    }
+
+    fn drop_connection(&mut self, slot: usize) {
+        // Closing the socket takes it out of epoll; its due time is told apart by its generation.
+        if self.connections[slot].take().is_some() {
+            self.free.push(slot);
+            self.server
+                .counters
+                .open_connections
+                .fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Planted misbehaviour, to test that a client says what is wrong and never hangs.
+
+use std::str::FromStr;
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FaultKind {
+    /// Half of the greeting, then the connection is closed.
+    TruncatedHandshake,
+    /// Connected, and not a byte is sent.
+    SilentHandshake,
+    /// Random bytes for a greeting.
+    GarbageHandshake,
+    /// ERR 1040 for a greeting.
+    TooManyConnections,
+    /// Asks the client to authenticate by the plugin named, and takes any answer.
+    AuthPlugin(String),
+    /// The connection is closed instead of an answer.
+    Close,
+    /// Half of the answer, then the connection is closed.
+    CloseMidReply,
+    /// Random bytes for an answer.
+    Garbage,
+    /// No answer, ever; the connection stays.
+    NeverAnswer,
+    /// The answer with wrong sequence numbers.
+    BadSequence,
+    /// A row whose text claims 1 GiB within a packet of a few bytes.
+    Oversized,
+    /// A right answer, a byte at a time.
+    SlowBytes,
+    /// Asks the client for /etc/passwd, as a hostile server would.
+    LocalInfile,
+    /// The whole server is gone.
+    Exit,
+}
+
+/// Whose statements are counted up to a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The server's: it happens once.
+    Server,
+    /// Each connection's: it happens once a connection.
+    Connection,
+}
+
+/// A fault and the timed statement (counted from 1) that it strikes; faults of the handshake strike every connection.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    pub(crate) at: u64,
+    pub(crate) scope: Scope,
+}
+
+impl Fault {
+    pub(crate) fn is_of_handshake(&self) -> bool {
+        matches!(
+            self.kind,
+            FaultKind::TruncatedHandshake
+                | FaultKind::SilentHandshake
+                | FaultKind::GarbageHandshake
+                | FaultKind::TooManyConnections
+                | FaultKind::AuthPlugin(_)
+        )
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    /// `close@5`: the server's fifth timed statement; `close@5/connection`: each connection's; `auth-plugin=NAME`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, place) = text
+            .split_once('@')
+            .map_or((text, None), |(name, place)| (name, Some(place)));
+        let kind = match name.split_once('=') {
+            Some(("auth-plugin", plugin)) if !plugin.is_empty() => {
+                FaultKind::AuthPlugin(plugin.to_owned())
+            }
+            None => match name {
+                "truncated-handshake" => FaultKind::TruncatedHandshake,
+                "silent-handshake" => FaultKind::SilentHandshake,
+                "garbage-handshake" => FaultKind::GarbageHandshake,
+                "too-many-connections" => FaultKind::TooManyConnections,
+                "close" => FaultKind::Close,
+                "close-mid-reply" => FaultKind::CloseMidReply,
+                "garbage" => FaultKind::Garbage,
+                "never-answer" => FaultKind::NeverAnswer,
+                "bad-sequence" => FaultKind::BadSequence,
+                "oversized" => FaultKind::Oversized,
+                "slow-bytes" => FaultKind::SlowBytes,
+                "local-infile" => FaultKind::LocalInfile,
+                "exit" => FaultKind::Exit,
+                _ => return Err(format!("unknown fault '{name}'; see --help for the list")),
+            },
+            Some(_) => {
+                return Err(format!(
+                    "unknown fault '{name}'; only auth-plugin=NAME takes a value"
+                ));
+            }
+        };
+        let (at, scope) =
+            match place.map(|place| place.split_once('/').unwrap_or((place, "server"))) {
+                None => (0, Scope::Server),
+                Some((at, scope)) => {
+                    let at = at.parse().ok().filter(|&at| at > 0);
+                    let at = at.ok_or_else(|| {
+                        format!("fault '{text}': after @ comes a statement's number from 1")
+                    })?;
+                    match scope {
+                        "server" => (at, Scope::Server),
+                        "connection" => (at, Scope::Connection),
+                        _ => {
+                            return Err(format!(
+                                "fault '{text}': after / comes 'server' or 'connection'"
+                            ));
+                        }
+                    }
+                }
+            };
+        let fault = Self { kind, at, scope };
+        match (fault.is_of_handshake(), place.is_some()) {
+            (true, true) => Err(format!(
+                "fault '{text}': a fault of the handshake has no statement number"
+            )),
+            (false, false) => Err(format!(
+                "fault '{text}' needs the statement that it strikes, as in {name}@5"
+            )),
+            _ => Ok(fault),
+        }
+    }
+}
+
+/// What the connection does with its spoilt answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Whole,
+    WholeThenClose,
+    ByteByByte,
+    Never,
+    ExitNow,
+}
+
+/// Changes an encoded answer as the fault asks.
+pub(crate) fn spoil(kind: &FaultKind, answer: &mut Vec<u8>) -> Delivery {
+    match kind {
+        FaultKind::Close => {
+            answer.clear();
+            Delivery::WholeThenClose
+        }
+        FaultKind::CloseMidReply => {
+            answer.truncate(answer.len() / 2);
+            Delivery::WholeThenClose
+        }
+        FaultKind::Garbage => {
+            let mut random = crate::random::Random::new(answer.len() as u64, 1);
+            answer
+                .iter_mut()
+                .for_each(|byte| *byte = random.next_u64() as u8);
+            // A length that fits what is sent, so that the client meets the garbage instead of waiting for more.
+            let length = (answer.len() - 4).min(255) as u8;
+            answer[..4].copy_from_slice(&[length, 0, 0, 1]);
+            Delivery::Whole
+        }
+        FaultKind::BadSequence => {
+            answer[3] = answer[3].wrapping_add(7);
+            Delivery::Whole
+        }
+        FaultKind::Oversized => {
+            answer.clear();
+            let column = crate::resultset::Column {
+                name: "c".to_owned(),
+                kind: crate::resultset::Kind::Text,
+            };
+            let mut writer = crate::packet::PacketWriter::new(answer, 1);
+            writer.packet(|out| out.push(1));
+            crate::resultset::put_column(&mut writer, &column);
+            crate::resultset::put_eof(&mut writer, crate::resultset::STATUS_AUTOCOMMIT);
+            // 0xFE and eight bytes: 1 GiB announced, three bytes there.
+            writer.packet(|out| out.extend_from_slice(b"\xfe\0\0\0\x40\0\0\0\0abc"));
+            Delivery::Whole
+        }
+        FaultKind::LocalInfile => {
+            answer.clear();
+            crate::packet::PacketWriter::new(answer, 1)
+                .packet(|out| out.extend_from_slice(b"\xfb/etc/passwd"));
+            Delivery::Whole
+        }
+        FaultKind::SlowBytes => Delivery::ByteByByte,
+        FaultKind::NeverAnswer => Delivery::Never,
+        FaultKind::Exit => Delivery::ExitNow,
+        FaultKind::TruncatedHandshake => {
+            answer.truncate(answer.len() / 2);
+            Delivery::WholeThenClose
+        }
+        FaultKind::GarbageHandshake => spoil(&FaultKind::Garbage, answer),
+        FaultKind::SilentHandshake => Delivery::Never,
+        FaultKind::TooManyConnections => {
+            answer.clear();
+            let mut writer = crate::packet::PacketWriter::new(answer, 0);
+            crate::resultset::put_error(&mut writer, &crate::resultset::SqlError::numbered(1040));
+            Delivery::WholeThenClose
+        }
+        FaultKind::AuthPlugin(_) => Delivery::Whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_and_refused() {
+        let fault = |kind, at, scope| Ok(Fault { kind, at, scope });
+        assert_eq!(
+            "close-mid-reply@3".parse(),
+            fault(FaultKind::CloseMidReply, 3, Scope::Server)
+        );
+        assert_eq!(
+            "never-answer@1/connection".parse(),
+            fault(FaultKind::NeverAnswer, 1, Scope::Connection)
+        );
+        assert_eq!(
+            "auth-plugin=dialog".parse(),
+            fault(FaultKind::AuthPlugin("dialog".into()), 0, Scope::Server)
+        );
+        for wrong in [
+            "",
+            "close",
+            "close@0",
+            "close@x",
+            "close@1/thread",
+            "nonsense@1",
+            "truncated-handshake@1",
+            "close=1@2",
+        ] {
+            assert!(wrong.parse::<Fault>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn half_an_answer_is_half() {
+        let mut answer = vec![1; 10];
+        assert_eq!(
+            spoil(&FaultKind::CloseMidReply, &mut answer),
+            Delivery::WholeThenClose
+        );
+        assert_eq!(answer.len(), 5);
+    }
+}

@@ -1,0 +1,250 @@
+//! The latency law: how long a statement takes, known exactly, so that a measurement can be held against it.
+//!
+//! Work of one statement [ns] = draw × slow_factor × instance_factor × Π drift(t), where t is the time since the origin.
+//! The work goes forward only outside stalls. Pure functions of time and a seeded generator; nothing here waits.
+
+use crate::random::Random;
+
+const NS_PER_S: f64 = 1e9;
+
+/// The distribution that a statement's work is drawn from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Draw {
+    /// Always the same.
+    Constant { ns: f64 },
+    /// Exponential.
+    Exponential { mean_ns: f64 },
+    /// ln(work) is normal with mean ln(median) and standard deviation sigma; the mean is median × exp(sigma²/2).
+    LogNormal { median_ns: f64, sigma: f64 },
+}
+
+/// A slow change of the whole law with time, as a factor around 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Drift {
+    /// 1 + share × t / period, without end.
+    Linear { share: f64, period_s: f64 },
+    /// 1 + share × sin(2π t / period).
+    Sine { share: f64, period_s: f64 },
+    /// 1 before the moment, 1 + share from it on.
+    Step { share: f64, at_s: f64 },
+}
+
+impl Drift {
+    fn factor(&self, now_ns: u64) -> f64 {
+        let now_s = now_ns as f64 / NS_PER_S;
+        match *self {
+            Self::Linear { share, period_s } => 1.0 + share * now_s / period_s,
+            Self::Sine { share, period_s } => {
+                1.0 + share * (std::f64::consts::TAU * now_s / period_s).sin()
+            }
+            Self::Step { share, at_s } => 1.0 + if now_s >= at_s { share } else { 0.0 },
+        }
+    }
+}
+
+/// A freeze of the whole server: in `[k·period, k·period + length)`, k ≥ 1, no work goes forward.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stall {
+    pub(crate) length_ns: u64,
+    /// Above `length_ns`.
+    pub(crate) period_ns: u64,
+}
+
+impl Stall {
+    /// The end of the stall that `now_ns` lies in.
+    pub(crate) fn end_of_stall_at(&self, now_ns: u64) -> Option<u64> {
+        let (count, offset) = (now_ns / self.period_ns, now_ns % self.period_ns);
+        (count >= 1 && offset < self.length_ns).then(|| count * self.period_ns + self.length_ns)
+    }
+}
+
+/// Everything that decides how long a statement takes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Law {
+    pub(crate) draw: Draw,
+    /// A planted slowdown: 1.05 makes every statement take 5 % longer.
+    pub(crate) slow_factor: f64,
+    /// This start's own factor, as restarts of a real server have one.
+    pub(crate) instance_factor: f64,
+    pub(crate) drifts: Vec<Drift>,
+    pub(crate) stall: Option<Stall>,
+}
+
+impl Law {
+    /// Draws the factor of one start: exp(N(0, sd)), so that sd is a standard deviation of log ratios.
+    pub(crate) fn draw_instance_factor(sd: f64, seed: u64) -> f64 {
+        // A stream that no connection has.
+        (sd * Random::new(seed, u64::MAX).normal()).exp()
+    }
+
+    /// Work of a statement that arrives at `now_ns` (since the origin), in ns; 0 means an answer at once.
+    pub(crate) fn work_ns(&self, now_ns: u64, random: &mut Random) -> u64 {
+        let drawn = match self.draw {
+            Draw::Constant { ns } => ns,
+            Draw::Exponential { mean_ns } => mean_ns * random.exponential(),
+            Draw::LogNormal { median_ns, sigma } => median_ns * (sigma * random.normal()).exp(),
+        };
+        let drift: f64 = self
+            .drifts
+            .iter()
+            .map(|drift| drift.factor(now_ns))
+            .product();
+        // A float-to-integer cast saturates: a drift below zero gives no work, never a wrap.
+        (drawn * self.slow_factor * self.instance_factor * drift).round() as u64
+    }
+
+    /// When work that begins at `start_ns` is done: stalls in between are added.
+    pub(crate) fn finish_ns(&self, start_ns: u64, work_ns: u64) -> u64 {
+        let Some(stall) = self.stall else {
+            return start_ns.saturating_add(work_ns);
+        };
+        let (mut now, mut left) = (start_ns, work_ns);
+        loop {
+            now = stall.end_of_stall_at(now).unwrap_or(now);
+            let until_stall = (now / stall.period_ns + 1) * stall.period_ns - now;
+            if left <= until_stall {
+                return now + left;
+            }
+            now += until_stall;
+            left -= until_stall;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: f64 = 1e3;
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000_000_000;
+
+    fn law(draw: Draw) -> Law {
+        Law {
+            draw,
+            slow_factor: 1.0,
+            instance_factor: 1.0,
+            drifts: vec![],
+            stall: None,
+        }
+    }
+
+    fn mean_work_ns(law: &Law, now_ns: u64, seed: u64) -> f64 {
+        let mut random = Random::new(seed, 0);
+        let n = 100_000;
+        (0..n)
+            .map(|_| law.work_ns(now_ns, &mut random) as f64)
+            .sum::<f64>()
+            / f64::from(n)
+    }
+
+    #[test]
+    fn constant_is_exact() {
+        assert_eq!(
+            law(Draw::Constant { ns: 50.0 * US }).work_ns(0, &mut Random::new(1, 1)),
+            50_000
+        );
+    }
+
+    #[test]
+    fn means_follow_the_distributions() {
+        let exponential = mean_work_ns(&law(Draw::Exponential { mean_ns: 80.0 * US }), 0, 1);
+        assert!((exponential / 80e3 - 1.0).abs() < 0.03, "{exponential}");
+        let lognormal = mean_work_ns(
+            &law(Draw::LogNormal {
+                median_ns: 50.0 * US,
+                sigma: 0.5,
+            }),
+            0,
+            2,
+        );
+        let expected = 50e3 * (0.125_f64).exp();
+        assert!(
+            (lognormal / expected - 1.0).abs() < 0.03,
+            "{lognormal} for {expected}"
+        );
+    }
+
+    #[test]
+    fn planted_factors_multiply() {
+        let mut slowed = law(Draw::Constant { ns: 100.0 * US });
+        slowed.slow_factor = 1.05;
+        slowed.instance_factor = 1.10;
+        assert_eq!(slowed.work_ns(0, &mut Random::new(1, 1)), 115_500);
+    }
+
+    #[test]
+    fn instance_factors_have_the_asked_spread_and_repeat_by_seed() {
+        let logs: Vec<f64> = (0..4000)
+            .map(|seed| Law::draw_instance_factor(0.01, seed).ln())
+            .collect();
+        let sd = (logs.iter().map(|x| x * x).sum::<f64>() / logs.len() as f64).sqrt();
+        assert!((0.0092..0.0108).contains(&sd), "{sd}");
+        assert_eq!(
+            Law::draw_instance_factor(0.01, 5),
+            Law::draw_instance_factor(0.01, 5)
+        );
+        assert_eq!(Law::draw_instance_factor(0.0, 5), 1.0);
+    }
+
+    #[test]
+    fn drifts_follow_time() {
+        let mut drifting = law(Draw::Constant { ns: 1e6 });
+        let at = |law: &Law, s: u64| law.work_ns(s * SECOND, &mut Random::new(1, 1));
+        drifting.drifts = vec![Drift::Linear {
+            share: 0.1,
+            period_s: 60.0,
+        }];
+        assert_eq!(
+            (at(&drifting, 0), at(&drifting, 60), at(&drifting, 120)),
+            (1_000_000, 1_100_000, 1_200_000)
+        );
+        drifting.drifts = vec![Drift::Sine {
+            share: 0.1,
+            period_s: 60.0,
+        }];
+        assert_eq!(
+            (at(&drifting, 15), at(&drifting, 45), at(&drifting, 60)),
+            (1_100_000, 900_000, 1_000_000)
+        );
+        drifting.drifts = vec![
+            Drift::Step {
+                share: 0.2,
+                at_s: 30.0,
+            },
+            Drift::Linear {
+                share: 0.1,
+                period_s: 60.0,
+            },
+        ];
+        assert_eq!(
+            (at(&drifting, 29), at(&drifting, 30)),
+            (1_048_333, 1_260_000)
+        );
+    }
+
+    #[test]
+    fn stalls_add_their_length_to_what_they_hit() {
+        let mut stalled = law(Draw::Constant { ns: 0.0 });
+        stalled.stall = Some(Stall {
+            length_ns: 200 * MS,
+            period_ns: 10 * SECOND,
+        });
+        // The first period has no stall at its start.
+        assert_eq!(stalled.finish_ns(0, 5 * MS), 5 * MS);
+        // Arrives in a stall: waits for its end.
+        assert_eq!(
+            stalled.finish_ns(10 * SECOND + 50 * MS, 5 * MS),
+            10 * SECOND + 205 * MS
+        );
+        // Begins before, is held in the middle.
+        assert_eq!(
+            stalled.finish_ns(10 * SECOND - MS, 5 * MS),
+            10 * SECOND + 204 * MS
+        );
+        // Done exactly when the stall begins: not held.
+        assert_eq!(stalled.finish_ns(10 * SECOND - MS, MS), 10 * SECOND);
+        // Work over several stalls.
+        assert_eq!(stalled.finish_ns(0, 25 * SECOND), 25 * SECOND + 400 * MS);
+    }
+}

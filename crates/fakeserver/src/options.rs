@@ -1,0 +1,304 @@
+//! The command line, and the small languages of its values.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::fault::Fault;
+use crate::law::{Draw, Drift, Law, Stall};
+use crate::server::Config;
+use crate::sql::RowShape;
+
+/// A MySQL-speaking server with a known latency law, for tests of bakeoff. Answers every statement with planted rows.
+///
+/// Prints one JSON line when it is ready and one when it ends; ends with its parent and on SIGTERM.
+#[derive(Debug, Parser)]
+#[command(name = "bakeoff-fakeserver", version)]
+pub(crate) struct Options {
+    /// Unix socket to listen on.
+    #[arg(long, required_unless_present = "port")]
+    pub(crate) socket: Option<PathBuf>,
+    /// TCP port on 127.0.0.1 to listen on; 0 takes a free one.
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// Threads that serve; with --cpu-burn each is one CPU of the server.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    /// Connections at most; more get error 1040.
+    #[arg(long, default_value_t = 100_000)]
+    max_connections: u64,
+    /// What the server says it is.
+    #[arg(long, default_value = "8.0.99-bakeoff-fake")]
+    server_version: String,
+    /// Password of every user (mysql_native_password); without it anyone comes in.
+    #[arg(long)]
+    password: Option<String>,
+
+    /// Rows of a SELECT without BETWEEN.
+    #[arg(long, default_value_t = 1)]
+    rows: usize,
+    /// Rows of a SELECT with BETWEEN and without an aggregate.
+    #[arg(long, default_value_t = 100)]
+    range_rows: usize,
+    /// Bytes of each text value.
+    #[arg(long, default_value_t = 119)]
+    row_bytes: usize,
+
+    /// Latency of each statement: constant:50us, exp:MEAN or lognormal:MEDIAN,SIGMA. Setting up a session is free of it.
+    #[arg(long, default_value = "constant:0us", value_parser = read_draw)]
+    latency: Draw,
+    /// Burn CPU for the latency instead of waiting: one statement at a time and thread, the others queue.
+    #[arg(long)]
+    pub(crate) cpu_burn: bool,
+    /// A planted slowdown: 1.05 makes each latency 5 % longer.
+    #[arg(long, default_value_t = 1.0, value_parser = read_factor)]
+    slow_factor: f64,
+    /// A periodic freeze, as 200ms/10s: 200 ms at each full 10 s since the origin.
+    #[arg(long, value_parser = read_stall)]
+    stall: Option<Stall>,
+    /// Drift of the latency: linear:0.1/60s, sin:0.1/60s or step:0.2@30s. May be given several times.
+    #[arg(long, value_parser = read_drift)]
+    drift: Vec<Drift>,
+    /// This start's own factor is exp(N(0, SD)), drawn from --seed.
+    #[arg(long, default_value_t = 0.0)]
+    instance_sd: f64,
+    /// Seed of all latencies and of the instance factor; without it the clock's.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Origin of time for drifts and stalls, in ns of CLOCK_MONOTONIC, so that two servers can share them; without it the start.
+    #[arg(long)]
+    pub(crate) origin_ns: Option<u64>,
+    /// The last stretch of a wait is spun, for precision.
+    #[arg(long, default_value = "60us", value_parser = read_duration_ns)]
+    pub(crate) spin: u64,
+
+    /// Every n-th statement fails: CODE/N, as 1213/1000.
+    #[arg(long, value_parser = read_planted_error)]
+    error: Option<(u16, u64)>,
+    /// Misbehaviour at the server's N-th statement (NAME@N) or each connection's (NAME@N/connection): close, close-mid-reply,
+    /// garbage, never-answer, bad-sequence, oversized, slow-bytes, local-infile, exit; or of the handshake:
+    /// truncated-handshake, silent-handshake, garbage-handshake, too-many-connections, auth-plugin=NAME. May be given several times.
+    #[arg(long)]
+    fault: Vec<Fault>,
+    /// Go on when the parent process ends.
+    #[arg(long)]
+    pub(crate) detached: bool,
+}
+
+impl Options {
+    /// The part that all connections share. `clock_seed` is the seed when none was given.
+    pub(crate) fn config(&self, clock_seed: u64) -> Config {
+        let seed = self.seed.unwrap_or(clock_seed);
+        Config {
+            version: self.server_version.clone(),
+            password: self.password.clone(),
+            shape: RowShape {
+                rows: self.rows,
+                range_rows: self.range_rows,
+                text_bytes: self.row_bytes,
+            },
+            law: Law {
+                draw: self.latency,
+                slow_factor: self.slow_factor,
+                instance_factor: Law::draw_instance_factor(self.instance_sd, seed),
+                drifts: self.drift.clone(),
+                stall: self.stall,
+            },
+            planted_error: self.error,
+            faults: self.fault.clone(),
+            max_connections: self.max_connections,
+            seed,
+        }
+    }
+}
+
+/// The configuration of a server started without options.
+#[cfg(test)]
+pub(crate) fn default_config() -> Config {
+    Options::parse_from(["bakeoff-fakeserver", "--port", "0"]).config(1)
+}
+
+/// 24 hours: longer is a typing error.
+const LONGEST_NS: f64 = 24.0 * 3600.0 * 1e9;
+
+/// `250ns`, `50us`, `1.5ms`, `2s` in ns.
+fn read_duration_ns(text: &str) -> Result<u64, String> {
+    let end = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let ns = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => {
+            return Err(format!(
+                "'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"
+            ));
+        }
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"))?;
+    if number < 0.0 || number * ns > LONGEST_NS {
+        return Err(format!("'{text}' is outside 0 to 24 hours"));
+    }
+    Ok((number * ns).round() as u64)
+}
+
+fn read_number(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
+        .ok_or_else(|| format!("'{text}' is not a number"))
+}
+
+fn read_factor(text: &str) -> Result<f64, String> {
+    read_number(text).and_then(|factor| {
+        if factor > 0.0 {
+            Ok(factor)
+        } else {
+            Err(format!("'{text}' must be above 0"))
+        }
+    })
+}
+
+fn read_draw(text: &str) -> Result<Draw, String> {
+    let wrong = || {
+        format!("'{text}' is not a latency: write constant:50us, exp:50us or lognormal:50us,0.5")
+    };
+    let (name, values) = text.split_once(':').ok_or_else(wrong)?;
+    let ns = |text: &str| read_duration_ns(text).map(|ns| ns as f64);
+    match name {
+        "constant" => Ok(Draw::Constant { ns: ns(values)? }),
+        "exp" => Ok(Draw::Exponential {
+            mean_ns: ns(values)?,
+        }),
+        "lognormal" => {
+            let (median, sigma) = values.split_once(',').ok_or_else(wrong)?;
+            Ok(Draw::LogNormal {
+                median_ns: ns(median)?,
+                sigma: read_number(sigma)?,
+            })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn read_stall(text: &str) -> Result<Stall, String> {
+    let (length, period) = text
+        .split_once('/')
+        .ok_or_else(|| format!("'{text}' is not a stall: write 200ms/10s"))?;
+    let stall = Stall {
+        length_ns: read_duration_ns(length)?,
+        period_ns: read_duration_ns(period)?,
+    };
+    if stall.length_ns >= stall.period_ns {
+        return Err(format!(
+            "'{text}': the stall must be shorter than its period"
+        ));
+    }
+    Ok(stall)
+}
+
+fn read_drift(text: &str) -> Result<Drift, String> {
+    let wrong =
+        || format!("'{text}' is not a drift: write linear:0.1/60s, sin:0.1/60s or step:0.2@30s");
+    let seconds = |text: &str| read_duration_ns(text).map(|ns| ns as f64 / 1e9);
+    let (name, values) = text.split_once(':').ok_or_else(wrong)?;
+    let (share, time) = values.split_once(['/', '@']).ok_or_else(wrong)?;
+    let (share, time_s) = (read_number(share)?, seconds(time)?);
+    match name {
+        "step" => Ok(Drift::Step {
+            share,
+            at_s: time_s,
+        }),
+        "linear" | "sin" if time_s <= 0.0 => Err(format!("'{text}': the period must be above 0")),
+        "linear" => Ok(Drift::Linear {
+            share,
+            period_s: time_s,
+        }),
+        "sin" => Ok(Drift::Sine {
+            share,
+            period_s: time_s,
+        }),
+        _ => Err(wrong()),
+    }
+}
+
+fn read_planted_error(text: &str) -> Result<(u16, u64), String> {
+    let wrong = || format!("'{text}' is not an error and a period: write 1213/1000");
+    let (code, every) = text.split_once('/').ok_or_else(wrong)?;
+    let every = every
+        .parse()
+        .ok()
+        .filter(|&every| every > 0)
+        .ok_or_else(wrong)?;
+    Ok((code.parse().map_err(|_| wrong())?, every))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read() {
+        assert_eq!(read_draw("constant:50us"), Ok(Draw::Constant { ns: 50e3 }));
+        assert_eq!(
+            read_draw("lognormal:1.5ms,0.5"),
+            Ok(Draw::LogNormal {
+                median_ns: 1.5e6,
+                sigma: 0.5
+            })
+        );
+        assert_eq!(
+            read_stall("200ms/10s"),
+            Ok(Stall {
+                length_ns: 200_000_000,
+                period_ns: 10_000_000_000
+            })
+        );
+        assert_eq!(
+            read_drift("step:0.2@30s"),
+            Ok(Drift::Step {
+                share: 0.2,
+                at_s: 30.0
+            })
+        );
+        assert_eq!(
+            read_drift("sin:-0.1/60s"),
+            Ok(Drift::Sine {
+                share: -0.1,
+                period_s: 60.0
+            })
+        );
+        assert_eq!(read_planted_error("1213/1000"), Ok((1213, 1000)));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for wrong in [
+            "50",
+            "us",
+            "-1us",
+            "1h",
+            "constant",
+            "normal:5us",
+            "lognormal:5us",
+        ] {
+            assert!(read_draw(wrong).is_err(), "{wrong}");
+            assert!(read_duration_ns(wrong).is_err(), "{wrong}");
+        }
+        assert!(read_stall("10s/10s").is_err());
+        assert!(read_drift("linear:0.1/0s").is_err());
+        assert!(read_planted_error("1213/0").is_err());
+        assert!(read_factor("0").is_err());
+    }
+
+    #[test]
+    fn the_command_line_holds_together() {
+        use clap::CommandFactory;
+        Options::command().debug_assert();
+    }
+}

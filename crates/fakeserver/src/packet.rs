@@ -1,0 +1,279 @@
+//! Packets of the client/server protocol, the server's side: framing, and the few number and text forms it needs.
+//!
+//! Source: "Protocol Basics" of the MySQL Internals manual. A packet is a 3-byte length, a sequence number and a payload;
+//! a payload of 2^24-1 bytes goes on in the next packet.
+
+const MAX_PAYLOAD: usize = 0xFF_FFFF;
+const HEADER: usize = 4;
+
+/// One whole payload taken from a stream.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Frame {
+    /// Sequence number of its last packet.
+    pub(crate) sequence: u8,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// What lies at the front of the bytes received so far.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Front<'a> {
+    /// A payload in one packet, borrowed: the usual case.
+    One {
+        sequence: u8,
+        payload: &'a [u8],
+        taken: usize,
+    },
+    /// A payload put together from several packets.
+    Joined { frame: Frame, taken: usize },
+    /// More bytes are needed.
+    Incomplete,
+    /// The payload passes `limit_bytes`.
+    TooLarge,
+}
+
+/// Looks for a whole payload at the front of `bytes`.
+pub(crate) fn front(bytes: &[u8], limit_bytes: usize) -> Front<'_> {
+    let Some((sequence, payload)) = one_packet(bytes) else {
+        return if declared_length(bytes) > limit_bytes {
+            Front::TooLarge
+        } else {
+            Front::Incomplete
+        };
+    };
+    if payload.len() > limit_bytes {
+        return Front::TooLarge;
+    }
+    if payload.len() < MAX_PAYLOAD {
+        return Front::One {
+            sequence,
+            payload,
+            taken: HEADER + payload.len(),
+        };
+    }
+    let mut joined = payload.to_vec();
+    let mut taken = HEADER + payload.len();
+    loop {
+        let Some((sequence, payload)) = one_packet(&bytes[taken..]) else {
+            return Front::Incomplete;
+        };
+        joined.extend_from_slice(payload);
+        taken += HEADER + payload.len();
+        if joined.len() > limit_bytes {
+            return Front::TooLarge;
+        }
+        if payload.len() < MAX_PAYLOAD {
+            return Front::Joined {
+                frame: Frame {
+                    sequence,
+                    payload: joined,
+                },
+                taken,
+            };
+        }
+    }
+}
+
+fn declared_length(bytes: &[u8]) -> usize {
+    match bytes {
+        [a, b, c, ..] => usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16,
+        _ => 0,
+    }
+}
+
+fn one_packet(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let sequence = *bytes.get(3)?;
+    let payload = bytes.get(HEADER..HEADER + declared_length(bytes))?;
+    Some((sequence, payload))
+}
+
+/// Appends packets with rising sequence numbers to a buffer.
+pub(crate) struct PacketWriter<'a> {
+    out: &'a mut Vec<u8>,
+    sequence: u8,
+}
+
+impl<'a> PacketWriter<'a> {
+    /// The first packet gets `sequence`: one more than that of the client's packet.
+    pub(crate) fn new(out: &'a mut Vec<u8>, sequence: u8) -> Self {
+        Self { out, sequence }
+    }
+
+    /// Appends one payload, split into packets as needed.
+    pub(crate) fn packet(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER]);
+        fill(self.out);
+        let length = self.out.len() - start - HEADER;
+        if length < MAX_PAYLOAD {
+            self.put_header(start, length);
+        } else {
+            let payload = self.out.split_off(start + HEADER);
+            self.out.truncate(start);
+            let mut rest = payload.as_slice();
+            loop {
+                let (now, later) = rest.split_at(rest.len().min(MAX_PAYLOAD));
+                let start = self.out.len();
+                self.out.extend_from_slice(&[0; HEADER]);
+                self.out.extend_from_slice(now);
+                self.put_header(start, now.len());
+                if now.len() < MAX_PAYLOAD {
+                    break;
+                }
+                rest = later;
+            }
+        }
+    }
+
+    fn put_header(&mut self, start: usize, length: usize) {
+        self.out[start..start + 3].copy_from_slice(&(length as u32).to_le_bytes()[..3]);
+        self.out[start + 3] = self.sequence;
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+}
+
+/// Appends a length-encoded integer.
+pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
+    match value {
+        0..=250 => out.push(value as u8),
+        251..=0xFFFF => {
+            out.push(0xFC);
+            out.extend_from_slice(&(value as u16).to_le_bytes());
+        }
+        0x1_0000..=0xFF_FFFF => {
+            out.push(0xFD);
+            out.extend_from_slice(&(value as u32).to_le_bytes()[..3]);
+        }
+        _ => {
+            out.push(0xFE);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+}
+
+/// Appends a length-encoded string.
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    put_lenenc(out, text.len() as u64);
+    out.extend_from_slice(text);
+}
+
+/// Reads a client's payload from front to back; every method is `None` when the payload ends too early.
+pub(crate) struct PayloadReader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> PayloadReader<'a> {
+    pub(crate) fn new(payload: &'a [u8]) -> Self {
+        Self { rest: payload }
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (now, later) = self.rest.split_at_checked(count)?;
+        self.rest = later;
+        Some(now)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.bytes(1).map(|b| b[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.bytes(2)?.try_into().ok().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.bytes(4)?.try_into().ok().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn lenenc(&mut self) -> Option<u64> {
+        match self.u8()? {
+            value @ 0..=250 => Some(u64::from(value)),
+            0xFC => self.u16().map(u64::from),
+            0xFD => self
+                .bytes(3)
+                .map(|b| u64::from(b[0]) | u64::from(b[1]) << 8 | u64::from(b[2]) << 16),
+            0xFE => self.bytes(8)?.try_into().ok().map(u64::from_le_bytes),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.lenenc()?).ok()?;
+        self.bytes(length)
+    }
+
+    /// Up to a zero byte, which is taken too; at the payload's end the zero may be missing.
+    pub(crate) fn until_zero(&mut self) -> &'a [u8] {
+        let end = self.rest.iter().position(|&byte| byte == 0);
+        let text = &self.rest[..end.unwrap_or(self.rest.len())];
+        self.rest = &self.rest[(text.len() + 1).min(self.rest.len())..];
+        text
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_found_only_when_whole() {
+        let mut bytes = Vec::new();
+        PacketWriter::new(&mut bytes, 7).packet(|out| out.extend_from_slice(b"hello"));
+        for cut in 0..bytes.len() {
+            assert_eq!(front(&bytes[..cut], 1000), Front::Incomplete, "{cut} bytes");
+        }
+        assert_eq!(
+            front(&bytes, 1000),
+            Front::One {
+                sequence: 7,
+                payload: b"hello",
+                taken: 9
+            }
+        );
+        assert_eq!(front(&bytes[..4], 4), Front::TooLarge);
+    }
+
+    #[test]
+    fn a_payload_over_16_mib_is_split_and_joined() {
+        for size in [MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 1] {
+            let mut bytes = Vec::new();
+            let mut writer = PacketWriter::new(&mut bytes, 255);
+            writer.packet(|out| out.resize(out.len() + size, b'x'));
+            let (found, sequence) = match front(&bytes, usize::MAX) {
+                Front::One {
+                    payload,
+                    sequence,
+                    taken,
+                } if taken == bytes.len() => (payload.len(), sequence),
+                Front::Joined { frame, taken } if taken == bytes.len() => {
+                    (frame.payload.len(), frame.sequence)
+                }
+                _ => panic!("not whole at {size}"),
+            };
+            assert_eq!(found, size);
+            assert_eq!(sequence, if size < MAX_PAYLOAD { 255 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn numbers_come_back() {
+        for value in [
+            0,
+            250,
+            251,
+            0xFFFF,
+            0x1_0000,
+            0xFF_FFFF,
+            0x100_0000,
+            u64::MAX,
+        ] {
+            let mut bytes = Vec::new();
+            put_lenenc(&mut bytes, value);
+            assert_eq!(PayloadReader::new(&bytes).lenenc(), Some(value));
+        }
+        assert_eq!(PayloadReader::new(&[0xFC, 1]).lenenc(), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! Replies as bytes: OK, ERR, and result sets in the text and the binary form.
+
+use crate::packet::{PacketWriter, put_lenenc, put_text};
+
+pub(crate) const STATUS_IN_TRANSACTION: u16 = 0x0001;
+pub(crate) const STATUS_AUTOCOMMIT: u16 = 0x0002;
+pub(crate) const STATUS_MORE_RESULTS: u16 = 0x0008;
+
+/// Type of a column, as far as this server has them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// BIGINT; eight bytes in the binary form.
+    Integer,
+    /// DECIMAL; text in both forms.
+    Decimal,
+    /// VARCHAR.
+    Text,
+}
+
+impl Kind {
+    fn type_code(self) -> u8 {
+        match self {
+            Self::Integer => 8,
+            Self::Decimal => 246,
+            Self::Text => 253,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Integer(i64),
+    Text(Vec<u8>),
+}
+
+impl Value {
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(text.as_bytes().to_vec())
+    }
+}
+
+/// A result set: `rows` one after another, all of it `repeat` times.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Value>>,
+    pub(crate) repeat: usize,
+}
+
+/// A server error: what an ERR packet carries.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SqlError {
+    pub(crate) code: u16,
+    pub(crate) sqlstate: String,
+    pub(crate) message: String,
+}
+
+impl SqlError {
+    pub(crate) fn new(code: u16, sqlstate: &str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            sqlstate: sqlstate.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// The error of that number, worded as servers word it where tests look at the words.
+    pub(crate) fn numbered(code: u16) -> Self {
+        match code {
+            1020 => Self::new(
+                code,
+                "HY000",
+                "Record has changed since last read in table 'sbtest'",
+            ),
+            1040 => Self::new(code, "08004", "Too many connections"),
+            1062 => Self::new(code, "23000", "Duplicate entry '1' for key 'PRIMARY'"),
+            1205 => Self::new(
+                code,
+                "HY000",
+                "Lock wait timeout exceeded; try restarting transaction",
+            ),
+            1213 => Self::new(
+                code,
+                "40001",
+                "Deadlock found when trying to get lock; try restarting transaction",
+            ),
+            _ => Self::new(code, "HY000", format!("planted error {code}")),
+        }
+    }
+}
+
+/// How a session wants its result sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Binary rows, as COM_STMT_EXECUTE answers.
+    pub(crate) binary: bool,
+    /// No EOF after the columns, and an OK packet in place of the last EOF.
+    pub(crate) deprecate_eof: bool,
+    /// Server status flags.
+    pub(crate) status: u16,
+}
+
+/// Appends an OK packet.
+pub(crate) fn put_ok(writer: &mut PacketWriter<'_>, affected: u64, status: u16) {
+    writer.packet(|out| {
+        out.push(0x00);
+        put_lenenc(out, affected);
+        put_lenenc(out, 0);
+        out.extend_from_slice(&status.to_le_bytes());
+        out.extend_from_slice(&[0; 2]);
+    });
+}
+
+/// Appends an ERR packet.
+pub(crate) fn put_error(writer: &mut PacketWriter<'_>, error: &SqlError) {
+    writer.packet(|out| {
+        out.push(0xFF);
+        out.extend_from_slice(&error.code.to_le_bytes());
+        out.push(b'#');
+        out.extend_from_slice(error.sqlstate.as_bytes());
+        out.extend_from_slice(error.message.as_bytes());
+    });
+}
+
+/// Appends an EOF packet.
+pub(crate) fn put_eof(writer: &mut PacketWriter<'_>, status: u16) {
+    writer.packet(|out| {
+        out.extend_from_slice(&[0xFE, 0, 0]);
+        out.extend_from_slice(&status.to_le_bytes());
+    });
+}
+
+fn put_end_of_rows(writer: &mut PacketWriter<'_>, form: Form) {
+    if form.deprecate_eof {
+        writer.packet(|out| {
+            out.extend_from_slice(&[0xFE, 0, 0]);
+            out.extend_from_slice(&form.status.to_le_bytes());
+            out.extend_from_slice(&[0; 2]);
+        });
+    } else {
+        put_eof(writer, form.status);
+    }
+}
+
+/// Appends one column definition.
+pub(crate) fn put_column(writer: &mut PacketWriter<'_>, column: &Column) {
+    const UTF8MB4: u16 = 45;
+    const BINARY: u16 = 63;
+    let (charset, length) = match column.kind {
+        Kind::Text => (UTF8MB4, 480_u32),
+        Kind::Integer | Kind::Decimal => (BINARY, 21),
+    };
+    writer.packet(|out| {
+        for text in ["def", "sbtest", "fake", "fake", &column.name, &column.name] {
+            put_text(out, text.as_bytes());
+        }
+        put_lenenc(out, 0x0C);
+        out.extend_from_slice(&charset.to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
+        out.push(column.kind.type_code());
+        out.extend_from_slice(&[0; 5]);
+    });
+}
+
+/// Appends a whole result set.
+pub(crate) fn put_table(writer: &mut PacketWriter<'_>, table: &Table, form: Form) {
+    writer.packet(|out| put_lenenc(out, table.columns.len() as u64));
+    for column in &table.columns {
+        put_column(writer, column);
+    }
+    if !form.deprecate_eof {
+        put_eof(writer, form.status);
+    }
+    for row in (0..table.repeat).flat_map(|_| &table.rows) {
+        writer.packet(|out| {
+            if form.binary {
+                put_binary_row(out, row)
+            } else {
+                put_text_row(out, row)
+            }
+        });
+    }
+    put_end_of_rows(writer, form);
+}
+
+fn put_text_row(out: &mut Vec<u8>, row: &[Value]) {
+    for value in row {
+        match value {
+            Value::Null => out.push(0xFB),
+            Value::Integer(number) => put_text(out, number.to_string().as_bytes()),
+            Value::Text(text) => put_text(out, text),
+        }
+    }
+}
+
+fn put_binary_row(out: &mut Vec<u8>, row: &[Value]) {
+    // The bitmap of a row begins at bit 2.
+    let mut nulls = vec![0u8; (row.len() + 9) / 8];
+    for (index, value) in row.iter().enumerate() {
+        if *value == Value::Null {
+            nulls[(index + 2) / 8] |= 1 << ((index + 2) % 8);
+        }
+    }
+    out.push(0x00);
+    out.extend_from_slice(&nulls);
+    for value in row {
+        match value {
+            Value::Null => {}
+            Value::Integer(number) => out.extend_from_slice(&number.to_le_bytes()),
+            Value::Text(text) => put_text(out, text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(fill: impl FnOnce(&mut PacketWriter<'_>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        fill(&mut PacketWriter::new(&mut out, 1));
+        out
+    }
+
+    #[test]
+    fn ok_and_err_are_as_documented() {
+        assert_eq!(
+            bytes_of(|w| put_ok(w, 1, 2)),
+            [7, 0, 0, 1, 0, 1, 0, 2, 0, 0, 0]
+        );
+        let error = bytes_of(|w| put_error(w, &SqlError::new(1045, "28000", "no")));
+        assert_eq!(error, b"\x0b\0\0\x01\xff\x15\x04#28000no");
+    }
+
+    #[test]
+    fn a_row_has_its_nulls_in_the_bitmap() {
+        let mut out = Vec::new();
+        put_binary_row(
+            &mut out,
+            &[Value::Integer(-2), Value::Null, Value::text("ab")],
+        );
+        assert_eq!(
+            out,
+            [&[0, 0b1000], &(-2i64).to_le_bytes()[..], b"\x02ab"].concat()
+        );
+        out.clear();
+        put_text_row(
+            &mut out,
+            &[Value::Integer(-2), Value::Null, Value::text("ab")],
+        );
+        assert_eq!(out, b"\x02-2\xfb\x02ab");
+    }
+}

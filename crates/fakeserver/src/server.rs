@@ -1,0 +1,102 @@
+//! What all connections share: the configuration, and counters.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::fault::{Fault, Scope};
+use crate::law::Law;
+use crate::resultset::SqlError;
+use crate::sql::RowShape;
+
+/// Fixed at the start.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) version: String,
+    /// None: anyone may come in, whatever they answer.
+    pub(crate) password: Option<String>,
+    pub(crate) shape: RowShape,
+    pub(crate) law: Law,
+    /// Server error, and every how many timed statements it comes.
+    pub(crate) planted_error: Option<(u16, u64)>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) max_connections: u64,
+    pub(crate) seed: u64,
+}
+
+/// Counted since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Statements that the latency law holds for.
+    pub(crate) timed_statements: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) open_connections: AtomicU64,
+    pub(crate) planted_errors: AtomicU64,
+}
+
+impl Counters {
+    /// Names as SHOW GLOBAL STATUS has them, where it has such a counter.
+    pub(crate) fn snapshot(&self) -> [(&'static str, u64); 4] {
+        [
+            ("Connections", self.connections.load(Ordering::Relaxed)),
+            (
+                "Fake_planted_errors",
+                self.planted_errors.load(Ordering::Relaxed),
+            ),
+            ("Questions", self.timed_statements.load(Ordering::Relaxed)),
+            (
+                "Threads_connected",
+                self.open_connections.load(Ordering::Relaxed),
+            ),
+        ]
+    }
+}
+
+/// Shared by all threads; only the counters change.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) config: Config,
+    pub(crate) counters: Counters,
+}
+
+/// What a timed statement has drawn.
+#[derive(Debug, Default)]
+pub(crate) struct Lot<'a> {
+    pub(crate) error: Option<SqlError>,
+    pub(crate) fault: Option<&'a Fault>,
+}
+
+impl Server {
+    /// Counts one timed statement, the connection's `of_connection`-th, and says what is planted on it.
+    pub(crate) fn count_statement(&self, of_connection: u64) -> Lot<'_> {
+        let number = self
+            .counters
+            .timed_statements
+            .fetch_add(1, Ordering::Relaxed)
+            + 1;
+        let planted = self
+            .config
+            .planted_error
+            .filter(|(_, every)| number.is_multiple_of(*every));
+        if planted.is_some() {
+            self.counters.planted_errors.fetch_add(1, Ordering::Relaxed);
+        }
+        let strikes = |fault: &&Fault| {
+            fault.at
+                == match fault.scope {
+                    Scope::Server => number,
+                    Scope::Connection => of_connection,
+                }
+        };
+        Lot {
+            error: planted.map(|(code, _)| SqlError::numbered(code)),
+            fault: self.config.faults.iter().find(strikes),
+        }
+    }
+
+    /// The fault that strikes every handshake, if one is planted.
+    pub(crate) fn handshake_fault(&self) -> Option<&Fault> {
+        self.config
+            .faults
+            .iter()
+            .find(|fault| fault.is_of_handshake())
+    }
+}

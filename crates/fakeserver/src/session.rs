@@ -1,0 +1,549 @@
+//! One client's session: payloads in, replies out; no sockets and no clocks here.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::fault::{Delivery, Fault, FaultKind, spoil};
+use crate::handshake::{
+    ClientHello, NATIVE_PASSWORD, Scramble, capability, put_auth_switch, put_greeting,
+};
+use crate::packet::{PacketWriter, PayloadReader};
+use crate::random::Random;
+use crate::resultset::{
+    Column, Form, Kind, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError,
+    put_column, put_eof, put_error, put_ok, put_table,
+};
+use crate::server::Server;
+use crate::settings;
+use crate::sql::{self, Action, SessionFacts, Statement};
+
+/// Largest payload taken from a client.
+pub(crate) const MAX_ALLOWED_PACKET_BYTES: usize = 64 << 20;
+
+const DEFAULT_COLLATION_ID: u8 = 45;
+
+mod command {
+    pub(super) const QUIT: u8 = 0x01;
+    pub(super) const INIT_DB: u8 = 0x02;
+    pub(super) const QUERY: u8 = 0x03;
+    pub(super) const FIELD_LIST: u8 = 0x04;
+    pub(super) const STATISTICS: u8 = 0x09;
+    pub(super) const PING: u8 = 0x0E;
+    pub(super) const CHANGE_USER: u8 = 0x11;
+    pub(super) const PREPARE: u8 = 0x16;
+    pub(super) const EXECUTE: u8 = 0x17;
+    pub(super) const LONG_DATA: u8 = 0x18;
+    pub(super) const CLOSE: u8 = 0x19;
+    pub(super) const RESET: u8 = 0x1A;
+    pub(super) const SET_OPTION: u8 = 0x1B;
+    pub(super) const RESET_CONNECTION: u8 = 0x1F;
+}
+
+/// Prepared statements by their text, with their replies ready encoded: shared by all sessions of one thread, so that
+/// ten thousand connections with the same statements cost no more than one.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue {
+    by_text: HashMap<String, Rc<Prepared>>,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    statement: Statement,
+    parameters: u16,
+    replies: RefCell<Vec<(Form, Vec<u8>)>>,
+}
+
+impl Catalogue {
+    /// Texts kept; a client that prepares more (with literals in them) gets its own copies.
+    const LIMIT: usize = 4096;
+
+    fn prepare(&mut self, text: &str, server: &Server, facts: &SessionFacts) -> Rc<Prepared> {
+        if let Some(known) = self.by_text.get(text) {
+            return Rc::clone(known);
+        }
+        let statement = sql::read(text, &server.config.shape, facts);
+        let prepared = Rc::new(Prepared {
+            parameters: sql::parameters(text),
+            replies: RefCell::default(),
+            statement,
+        });
+        // What is not timed depends on the session that asks.
+        if prepared.statement.timed && self.by_text.len() < Self::LIMIT {
+            self.by_text.insert(text.to_owned(), Rc::clone(&prepared));
+        }
+        prepared
+    }
+}
+
+/// How a reply, already encoded, is to be given.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Reply {
+    /// Statements in it that the latency law holds for.
+    pub(crate) timed: u32,
+    pub(crate) delivery: Delivery,
+}
+
+impl Reply {
+    const AT_ONCE: Self = Self {
+        timed: 0,
+        delivery: Delivery::Whole,
+    };
+    const LAST: Self = Self {
+        timed: 0,
+        delivery: Delivery::WholeThenClose,
+    };
+}
+
+#[derive(Debug, PartialEq)]
+enum Phase {
+    Greeted,
+    Switched { verify: bool },
+    Ready,
+    TakingFile,
+}
+
+/// The state of one connection above its socket.
+#[derive(Debug)]
+pub(crate) struct Session {
+    phase: Phase,
+    scramble: Scramble,
+    capabilities: u32,
+    in_transaction: bool,
+    facts: SessionFacts,
+    /// Index is the statement's id less one.
+    statements: Vec<Option<Rc<Prepared>>>,
+    timed_statements: u64,
+    /// Draws the latencies of this connection.
+    pub(crate) random: Random,
+}
+
+impl Session {
+    pub(crate) fn new(server: &Arc<Server>, connection_id: u32) -> Self {
+        let mut random = Random::new(server.config.seed, u64::from(connection_id));
+        Self {
+            phase: Phase::Greeted,
+            scramble: Scramble::draw(&mut random),
+            capabilities: 0,
+            in_transaction: false,
+            facts: SessionFacts {
+                server: Arc::clone(server),
+                connection_id,
+                user: String::new(),
+                database: None,
+                charset: String::new(),
+                collation: String::new(),
+                autocommit: true,
+            },
+            statements: Vec::new(),
+            timed_statements: 0,
+            random,
+        }
+    }
+
+    /// Appends the server's first packet.
+    pub(crate) fn greet(&self, server: &Server, too_many: bool, out: &mut Vec<u8>) -> Reply {
+        if too_many {
+            put_error(&mut PacketWriter::new(out, 0), &SqlError::numbered(1040));
+            return Reply::LAST;
+        }
+        put_greeting(
+            out,
+            &server.config.version,
+            self.facts.connection_id,
+            DEFAULT_COLLATION_ID,
+            &self.scramble,
+        );
+        let delivery = server
+            .handshake_fault()
+            .map_or(Delivery::Whole, |fault| spoil(&fault.kind, out));
+        Reply { timed: 0, delivery }
+    }
+
+    /// Answers one payload by appending to `out`; nothing appended is no answer.
+    pub(crate) fn handle(
+        &mut self,
+        server: &Server,
+        catalogue: &mut Catalogue,
+        sequence: u8,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let next = sequence.wrapping_add(1);
+        match self.phase {
+            Phase::Greeted => self.log_in(server, next, payload, out),
+            Phase::Switched { verify } => self.finish_login(server, next, payload, verify, out),
+            Phase::TakingFile => {
+                if payload.is_empty() {
+                    self.phase = Phase::Ready;
+                    put_ok(&mut PacketWriter::new(out, next), 0, self.status());
+                }
+                Reply::AT_ONCE
+            }
+            Phase::Ready => self.command(server, catalogue, payload, out),
+        }
+    }
+
+    fn log_in(&mut self, server: &Server, next: u8, payload: &[u8], out: &mut Vec<u8>) -> Reply {
+        let Some(hello) = ClientHello::read(payload) else {
+            put_error(
+                &mut PacketWriter::new(out, next),
+                &SqlError::new(1043, "08S01", "Bad handshake"),
+            );
+            return Reply::LAST;
+        };
+        self.capabilities = hello.capabilities;
+        let (charset, collation) = settings::collation_by_id(hello.charset);
+        (self.facts.charset, self.facts.collation) = (charset.to_owned(), collation.to_owned());
+        self.facts.user = hello.user;
+        self.facts.database = hello.database.filter(|name| !name.is_empty());
+        let asked_plugin = match server.handshake_fault() {
+            Some(Fault {
+                kind: FaultKind::AuthPlugin(plugin),
+                ..
+            }) => Some(plugin.as_str()),
+            _ => None,
+        };
+        let other_plugin = hello.plugin.is_some_and(|plugin| plugin != NATIVE_PASSWORD);
+        if let Some(plugin) = asked_plugin
+            .or((server.config.password.is_some() && other_plugin).then_some(NATIVE_PASSWORD))
+        {
+            self.phase = Phase::Switched {
+                verify: asked_plugin.is_none(),
+            };
+            put_auth_switch(out, next, plugin, &self.scramble);
+            return Reply::AT_ONCE;
+        }
+        self.finish_login(server, next, &hello.auth_answer, true, out)
+    }
+
+    fn finish_login(
+        &mut self,
+        server: &Server,
+        next: u8,
+        answer: &[u8],
+        verify: bool,
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let mut writer = PacketWriter::new(out, next);
+        let refused = verify
+            && server
+                .config
+                .password
+                .as_deref()
+                .is_some_and(|p| !self.scramble.proves(answer, p));
+        if refused {
+            let using = if answer.is_empty() { "NO" } else { "YES" };
+            let message = format!(
+                "Access denied for user '{}'@'localhost' (using password: {using})",
+                self.facts.user
+            );
+            put_error(&mut writer, &SqlError::new(1045, "28000", message));
+            return Reply::LAST;
+        }
+        self.phase = Phase::Ready;
+        put_ok(&mut writer, 0, self.status());
+        Reply::AT_ONCE
+    }
+
+    fn status(&self) -> u16 {
+        let autocommit = if self.facts.autocommit {
+            STATUS_AUTOCOMMIT
+        } else {
+            0
+        };
+        let transaction = if self.in_transaction {
+            STATUS_IN_TRANSACTION
+        } else {
+            0
+        };
+        autocommit | transaction
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.capabilities & flag != 0
+    }
+
+    fn form(&self, binary: bool, more: bool) -> Form {
+        let more = if more { STATUS_MORE_RESULTS } else { 0 };
+        Form {
+            binary,
+            deprecate_eof: self.has(capability::DEPRECATE_EOF),
+            status: self.status() | more,
+        }
+    }
+
+    fn command(
+        &mut self,
+        server: &Server,
+        catalogue: &mut Catalogue,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let mut reader = PayloadReader::new(payload);
+        let code = reader.u8();
+        let body = &payload[payload.len().min(1)..];
+        match code {
+            Some(command::QUERY) => return self.query(server, &String::from_utf8_lossy(body), out),
+            Some(command::EXECUTE) => return self.execute(server, reader.u32(), out),
+            Some(command::PREPARE) => {
+                self.prepare(server, catalogue, &String::from_utf8_lossy(body), out)
+            }
+            Some(command::QUIT) => return Reply::LAST,
+            Some(command::CLOSE) => {
+                if let Some(slot) = self.slot(reader.u32()) {
+                    *slot = None;
+                }
+            }
+            Some(command::LONG_DATA) => {}
+            Some(command::RESET) => {
+                let id = reader.u32();
+                let known = self.slot(id).is_some_and(|slot| slot.is_some());
+                let mut writer = PacketWriter::new(out, 1);
+                if known {
+                    put_ok(&mut writer, 0, self.status())
+                } else {
+                    put_error(&mut writer, &unknown_statement(id))
+                }
+            }
+            Some(command::INIT_DB) => {
+                self.facts.database = Some(String::from_utf8_lossy(body).into_owned());
+                put_ok(&mut PacketWriter::new(out, 1), 0, self.status());
+            }
+            Some(command::RESET_CONNECTION | command::CHANGE_USER) => {
+                self.statements.clear();
+                (self.in_transaction, self.facts.autocommit) = (false, true);
+                put_ok(&mut PacketWriter::new(out, 1), 0, self.status());
+            }
+            Some(command::PING) => put_ok(&mut PacketWriter::new(out, 1), 0, self.status()),
+            Some(command::SET_OPTION) => {
+                match reader.u16() {
+                    Some(0) => self.capabilities |= capability::MULTI_STATEMENTS,
+                    _ => self.capabilities &= !capability::MULTI_STATEMENTS,
+                }
+                put_eof(&mut PacketWriter::new(out, 1), self.status());
+            }
+            Some(command::FIELD_LIST) => put_eof(&mut PacketWriter::new(out, 1), self.status()),
+            Some(command::STATISTICS) => {
+                PacketWriter::new(out, 1)
+                    .packet(|out| out.extend_from_slice(b"bakeoff fake server"));
+            }
+            _ => put_error(
+                &mut PacketWriter::new(out, 1),
+                &SqlError::new(1047, "08S01", "Unknown command"),
+            ),
+        }
+        Reply::AT_ONCE
+    }
+
+    fn slot(&mut self, id: Option<u32>) -> Option<&mut Option<Rc<Prepared>>> {
+        self.statements.get_mut((id? as usize).checked_sub(1)?)
+    }
+
+    fn query(&mut self, server: &Server, text: &str, out: &mut Vec<u8>) -> Reply {
+        let parts = if self.has(capability::MULTI_STATEMENTS) {
+            sql::split(text)
+        } else {
+            vec![text]
+        };
+        let mut writer = PacketWriter::new(out, 1);
+        if parts.is_empty() {
+            put_error(
+                &mut writer,
+                &SqlError::new(1065, "42000", "Query was empty"),
+            );
+            return Reply::AT_ONCE;
+        }
+        let (mut timed, mut fault) = (0, None);
+        for (index, part) in parts.iter().enumerate() {
+            let statement = sql::read(part, &server.config.shape, &self.facts);
+            if statement.timed {
+                timed += 1;
+                let lot = self.draw_lot(server);
+                fault = fault.or(lot.fault);
+                if let Some(error) = lot.error {
+                    put_error(&mut writer, &error);
+                    break;
+                }
+            }
+            if !self.perform(
+                &statement.action,
+                false,
+                index + 1 < parts.len(),
+                &mut writer,
+            ) {
+                break;
+            }
+        }
+        self.strike(fault, timed, out)
+    }
+
+    fn execute(&mut self, server: &Server, id: Option<u32>, out: &mut Vec<u8>) -> Reply {
+        let Some(prepared) = self.slot(id).and_then(|slot| slot.clone()) else {
+            put_error(&mut PacketWriter::new(out, 1), &unknown_statement(id));
+            return Reply::AT_ONCE;
+        };
+        let mut fault = None;
+        if prepared.statement.timed {
+            let lot = self.draw_lot(server);
+            fault = lot.fault;
+            if let Some(error) = lot.error {
+                put_error(&mut PacketWriter::new(out, 1), &error);
+                return self.strike(fault, 1, out);
+            }
+        }
+        if let Action::Rows(table) = &prepared.statement.action {
+            let form = self.form(true, false);
+            let mut replies = prepared.replies.borrow_mut();
+            let known = replies
+                .iter()
+                .position(|(of, _)| *of == form)
+                .unwrap_or_else(|| {
+                    let mut encoded = Vec::new();
+                    put_table(&mut PacketWriter::new(&mut encoded, 1), table, form);
+                    replies.push((form, encoded));
+                    replies.len() - 1
+                });
+            out.extend_from_slice(&replies[known].1);
+        } else {
+            self.perform(
+                &prepared.statement.action,
+                true,
+                false,
+                &mut PacketWriter::new(out, 1),
+            );
+        }
+        self.strike(fault, u32::from(prepared.statement.timed), out)
+    }
+
+    fn draw_lot<'a>(&mut self, server: &'a Server) -> crate::server::Lot<'a> {
+        self.timed_statements += 1;
+        let lot = server.count_statement(self.timed_statements);
+        if lot.error.as_ref().is_some_and(|error| error.code == 1213) {
+            // A deadlock rolls the transaction back.
+            self.in_transaction = false;
+        }
+        lot
+    }
+
+    fn strike(&mut self, fault: Option<&Fault>, timed: u32, out: &mut Vec<u8>) -> Reply {
+        let Some(fault) = fault else {
+            return Reply {
+                timed,
+                delivery: Delivery::Whole,
+            };
+        };
+        if fault.kind == FaultKind::LocalInfile {
+            self.phase = Phase::TakingFile;
+        }
+        Reply {
+            timed,
+            delivery: spoil(&fault.kind, out),
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        server: &Server,
+        catalogue: &mut Catalogue,
+        text: &str,
+        out: &mut Vec<u8>,
+    ) {
+        let mut writer = PacketWriter::new(out, 1);
+        let prepared = catalogue.prepare(text, server, &self.facts);
+        match &prepared.statement.action {
+            Action::Fail(error) => return put_error(&mut writer, error),
+            Action::Begin => {
+                // As MySQL has it: clients fall back to the text protocol.
+                let message =
+                    "This command is not supported in the prepared statement protocol yet";
+                return put_error(&mut writer, &SqlError::new(1295, "HY000", message));
+            }
+            _ => {}
+        }
+        let columns: &[Column] = match &prepared.statement.action {
+            Action::Rows(table) => &table.columns,
+            _ => &[],
+        };
+        let id = self.statements.len() as u32 + 1;
+        writer.packet(|out| {
+            out.push(0x00);
+            out.extend_from_slice(&id.to_le_bytes());
+            out.extend_from_slice(&(columns.len() as u16).to_le_bytes());
+            out.extend_from_slice(&prepared.parameters.to_le_bytes());
+            out.extend_from_slice(&[0; 3]);
+        });
+        let form = self.form(true, false);
+        let parameter = Column {
+            name: "?".to_owned(),
+            kind: Kind::Text,
+        };
+        for _ in 0..prepared.parameters {
+            put_column(&mut writer, &parameter);
+        }
+        if prepared.parameters > 0 && !form.deprecate_eof {
+            put_eof(&mut writer, form.status);
+        }
+        for column in columns {
+            put_column(&mut writer, column);
+        }
+        if !columns.is_empty() && !form.deprecate_eof {
+            put_eof(&mut writer, form.status);
+        }
+        self.statements.push(Some(prepared));
+    }
+
+    /// Does what the statement asks, and answers; false after an error.
+    fn perform(
+        &mut self,
+        action: &Action,
+        binary: bool,
+        more: bool,
+        writer: &mut PacketWriter<'_>,
+    ) -> bool {
+        let mut affected = 0;
+        match action {
+            Action::Rows(table) => {
+                put_table(writer, table, self.form(binary, more));
+                return true;
+            }
+            Action::Fail(error) => {
+                put_error(writer, error);
+                return false;
+            }
+            Action::AskForFile(name) => {
+                writer.packet(|out| {
+                    out.push(0xFB);
+                    out.extend_from_slice(name.as_bytes());
+                });
+                self.phase = Phase::TakingFile;
+                return true;
+            }
+            Action::ManyRows(tables) => {
+                for table in tables {
+                    put_table(writer, table, self.form(binary, true));
+                }
+            }
+            Action::Done { affected: count } => affected = *count,
+            Action::Begin => self.in_transaction = true,
+            Action::End => self.in_transaction = false,
+            Action::Autocommit(on) => self.facts.autocommit = *on,
+            Action::Names { charset, collation } => {
+                (self.facts.charset, self.facts.collation) = (charset.clone(), collation.clone());
+            }
+            Action::Use(database) => self.facts.database = Some(database.clone()),
+        }
+        put_ok(writer, affected, self.form(binary, more).status);
+        true
+    }
+}
+
+fn unknown_statement(id: Option<u32>) -> SqlError {
+    let id = id.unwrap_or(0);
+    SqlError::new(
+        1243,
+        "HY000",
+        format!("Unknown prepared statement handler ({id}) given to mysqld_stmt_execute"),
+    )
+}

@@ -1,0 +1,560 @@
+//! What a statement asks for, guessed from its words: enough for benchmark scripts and for what clients ask while connecting.
+
+use std::sync::Arc;
+
+use crate::resultset::{Column, Kind, SqlError, Table, Value};
+use crate::server::Server;
+use crate::settings;
+
+/// Size of the answers to SELECT from a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowShape {
+    /// Rows of a SELECT without BETWEEN.
+    pub(crate) rows: usize,
+    /// Rows of a SELECT with BETWEEN and without an aggregate.
+    pub(crate) range_rows: usize,
+    /// Length of each text value.
+    pub(crate) text_bytes: usize,
+}
+
+/// What a session is told, or told itself, of its settings.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionFacts {
+    /// Its version and counters are asked for.
+    pub(crate) server: Arc<Server>,
+    pub(crate) connection_id: u32,
+    pub(crate) user: String,
+    pub(crate) database: Option<String>,
+    pub(crate) charset: String,
+    pub(crate) collation: String,
+    pub(crate) autocommit: bool,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    Rows(Table),
+    /// Several result sets and an OK, as a stored procedure answers.
+    ManyRows(Vec<Table>),
+    Done {
+        affected: u64,
+    },
+    Begin,
+    End,
+    Autocommit(bool),
+    Names {
+        charset: String,
+        collation: String,
+    },
+    Use(String),
+    AskForFile(String),
+    Fail(SqlError),
+}
+
+/// An action, and whether the latency law holds for it: setting up a session is always free.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Statement {
+    pub(crate) action: Action,
+    pub(crate) timed: bool,
+}
+
+fn timed(action: Action) -> Statement {
+    Statement {
+        action,
+        timed: true,
+    }
+}
+
+fn free(action: Action) -> Statement {
+    Statement {
+        action,
+        timed: false,
+    }
+}
+
+/// Reads one statement.
+pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
+    let text = strip(text);
+    let word = text
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or("")
+        .to_ascii_uppercase();
+    let rest = text[word.len()..].trim_start();
+    match word.as_str() {
+        "SELECT" => select(rest, shape, facts),
+        "INSERT" | "REPLACE" => timed(Action::Done {
+            affected: inserted_rows(rest),
+        }),
+        "UPDATE" | "DELETE" => timed(Action::Done { affected: 1 }),
+        "BEGIN" | "START" => timed(Action::Begin),
+        "COMMIT" | "ROLLBACK" => timed(Action::End),
+        "CALL" => timed(call(rest, shape)),
+        "SET" => free(set(rest)),
+        "SHOW" => free(Action::Rows(settings::show(rest, facts))),
+        "USE" => free(Action::Use(rest.trim_matches('`').to_owned())),
+        "SIGNAL" => free(Action::Fail(signal(rest))),
+        "LOAD" => free(load_data(rest)),
+        "ANALYZE" | "OPTIMIZE" | "CHECK" => free(Action::Rows(settings::table_check(rest))),
+        "CREATE" | "DROP" | "ALTER" | "TRUNCATE" | "RENAME" | "GRANT" | "FLUSH" | "LOCK"
+        | "UNLOCK" | "KILL" | "DO" | "SAVEPOINT" | "RELEASE" | "RESET" => {
+            free(Action::Done { affected: 0 })
+        }
+        _ => free(Action::Fail(SqlError::new(
+            1064,
+            "42000",
+            format!(
+                "You have an error in your SQL syntax near '{}'",
+                text.chars().take(40).collect::<String>()
+            ),
+        ))),
+    }
+}
+
+/// Number of `?` outside strings, quoted names and comments.
+pub(crate) fn parameters(text: &str) -> u16 {
+    let mut count = 0;
+    scan(text, |_, byte| count += u16::from(byte == b'?'));
+    count
+}
+
+/// The statements of a text, parted at `;` outside strings.
+pub(crate) fn split(text: &str) -> Vec<&str> {
+    let mut cuts = Vec::new();
+    scan(text, |position, byte| {
+        if byte == b';' {
+            cuts.push(position)
+        }
+    });
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for cut in cuts.into_iter().chain([text.len()]) {
+        if !text[start..cut].trim().is_empty() {
+            parts.push(&text[start..cut]);
+        }
+        start = (cut + 1).min(text.len());
+    }
+    parts
+}
+
+/// Calls `visit` for each byte outside strings, quoted names and comments, with its position.
+fn scan(text: &str, mut visit: impl FnMut(usize, u8)) {
+    let bytes = text.as_bytes();
+    let mut position = 0;
+    while let Some(&byte) = bytes.get(position) {
+        let rest = &bytes[position..];
+        match byte {
+            b'\'' | b'"' | b'`' => {
+                position += 1;
+                while bytes.get(position).is_some_and(|&inner| inner != byte) {
+                    position += if bytes[position] == b'\\' && byte != b'`' {
+                        2
+                    } else {
+                        1
+                    };
+                }
+            }
+            b'/' if rest.starts_with(b"/*") && !rest.starts_with(b"/*!") => {
+                position += 2;
+                while position < bytes.len() && !bytes[position..].starts_with(b"*/") {
+                    position += 1;
+                }
+                position += 1;
+            }
+            _ => visit(position, byte),
+        }
+        position += 1;
+    }
+}
+
+/// Without leading blanks and comments, the marks of a leading `/*!40101 … */`, and a trailing `;`.
+fn strip(text: &str) -> &str {
+    let mut text = text.trim().trim_end_matches(';').trim_end();
+    loop {
+        text = text.trim_start();
+        if let Some(inner) = text.strip_prefix("/*!") {
+            let inner = inner.trim_start_matches(|c: char| c.is_ascii_digit());
+            text = inner.strip_suffix("*/").unwrap_or(inner);
+        } else if let Some(comment) = text.strip_prefix("/*") {
+            text = comment.split_once("*/").map_or("", |(_, after)| after);
+        } else {
+            return text.trim_end();
+        }
+    }
+}
+
+fn contains(text: &str, word: &str) -> bool {
+    text.as_bytes()
+        .windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Position of a word at depth 0, outside strings.
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let (mut depth, mut found) = (0i32, None);
+    scan(text, |position, byte| {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        let here = text.as_bytes().get(position..position + word.len());
+        let starts = position == 0 || text.as_bytes()[position - 1].is_ascii_whitespace();
+        if found.is_none()
+            && depth == 0
+            && starts
+            && here.is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()))
+        {
+            found = Some(position);
+        }
+    });
+    found
+}
+
+fn list_items(list: &str) -> Vec<&str> {
+    let (mut depth, mut cuts) = (0i32, Vec::new());
+    scan(list, |position, byte| match byte {
+        b'(' => depth += 1,
+        b')' => depth -= 1,
+        b',' if depth == 0 => cuts.push(position),
+        _ => {}
+    });
+    let mut start = 0;
+    let mut items = Vec::new();
+    for cut in cuts.into_iter().chain([list.len()]) {
+        items.push(list[start..cut].trim());
+        start = cut + 1;
+    }
+    items
+}
+
+fn select(rest: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
+    let from = find_word(rest, "FROM");
+    let end = from
+        .or_else(|| find_word(rest, "LIMIT"))
+        .unwrap_or(rest.len());
+    let list = rest[..end].trim();
+    let list = list.strip_prefix("DISTINCT ").unwrap_or(list);
+    if from.is_none()
+        || contains(rest, "information_schema")
+        || contains(rest, "performance_schema")
+    {
+        return free(settings::select_values(&list_items(list), facts));
+    }
+    let columns: Vec<Column> = list_items(list).into_iter().map(column).collect();
+    let aggregate = ["COUNT(", "SUM(", "MIN(", "MAX(", "AVG("]
+        .iter()
+        .any(|function| contains(list, function));
+    let rows = match (aggregate, contains(rest, " BETWEEN ")) {
+        (true, _) => 1,
+        (false, true) => shape.range_rows,
+        (false, false) => shape.rows,
+    };
+    let limit =
+        find_word(rest, "LIMIT").and_then(|position| rest[position + 5..].trim().parse().ok());
+    let rows = rows.min(limit.unwrap_or(usize::MAX));
+    timed(Action::Rows(repeated_row(columns, rows, shape)))
+}
+
+fn repeated_row(columns: Vec<Column>, rows: usize, shape: &RowShape) -> Table {
+    let row = columns
+        .iter()
+        .map(|column| match column.kind {
+            Kind::Integer => Value::Integer(5000),
+            Kind::Decimal => Value::text("500000"),
+            Kind::Text => Value::Text(
+                (0..shape.text_bytes)
+                    .map(|index| b'0' + (index % 10) as u8)
+                    .collect(),
+            ),
+        })
+        .collect();
+    Table {
+        columns,
+        rows: vec![row],
+        repeat: rows,
+    }
+}
+
+fn column(item: &str) -> Column {
+    let upper = item.to_ascii_uppercase();
+    let kind = if upper.starts_with("SUM(") || upper.starts_with("AVG(") {
+        Kind::Decimal
+    } else if upper == "ID"
+        || upper == "K"
+        || upper.starts_with("COUNT(")
+        || upper.starts_with("M") && upper.contains('(')
+    {
+        Kind::Integer
+    } else {
+        Kind::Text
+    };
+    Column {
+        name: item.to_owned(),
+        kind,
+    }
+}
+
+/// Groups at depth 0 after VALUES.
+fn inserted_rows(rest: &str) -> u64 {
+    let Some(values) = find_word(rest, "VALUES") else {
+        return 1;
+    };
+    let (mut depth, mut groups) = (0i32, 0);
+    scan(&rest[values..], |_, byte| match byte {
+        b'(' => {
+            groups += u64::from(depth == 0);
+            depth += 1;
+        }
+        b')' => depth -= 1,
+        _ => {}
+    });
+    groups.max(1)
+}
+
+/// `CALL p(3)` answers three result sets and an OK; without a number, one.
+fn call(rest: &str, shape: &RowShape) -> Action {
+    let sets = rest
+        .split(['(', ')'])
+        .nth(1)
+        .and_then(|inside| inside.trim().parse().ok())
+        .unwrap_or(1);
+    let columns = vec![Column {
+        name: "c".to_owned(),
+        kind: Kind::Text,
+    }];
+    Action::ManyRows(
+        (0..sets)
+            .map(|_| repeated_row(columns.clone(), shape.rows, shape))
+            .collect(),
+    )
+}
+
+fn set(rest: &str) -> Action {
+    let words: Vec<&str> = rest
+        .split([' ', '\t', '=', ':', '\'', '"', ','])
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is = |index: usize, name: &str| {
+        words
+            .get(index)
+            .is_some_and(|word| word.eq_ignore_ascii_case(name))
+    };
+    let first = words.first().map_or("", |word| {
+        word.trim_start_matches("@@").trim_start_matches("session.")
+    });
+    if first.eq_ignore_ascii_case("names") && words.len() > 1 {
+        let charset = words[1].to_ascii_lowercase();
+        let collation = if is(2, "collate") {
+            words.get(3).map(|word| word.to_ascii_lowercase())
+        } else {
+            None
+        };
+        let collation =
+            collation.unwrap_or_else(|| settings::default_collation(&charset).to_owned());
+        return Action::Names { charset, collation };
+    }
+    if first.eq_ignore_ascii_case("autocommit") {
+        return Action::Autocommit(is(1, "1") || is(1, "on") || is(1, "true"));
+    }
+    Action::Done { affected: 0 }
+}
+
+/// `SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = '…'`: any error, by the SQL that real servers know too.
+fn signal(rest: &str) -> SqlError {
+    let value_of = |name: &str| -> Option<&str> {
+        let lower = rest.to_ascii_lowercase();
+        let after = &rest[lower.find(name)? + name.len()..].trim_start_matches([' ', '=', '\'']);
+        after.split(['\'', ',']).next().map(str::trim)
+    };
+    SqlError::new(
+        value_of("mysql_errno")
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(1644),
+        value_of("sqlstate")
+            .filter(|state| state.len() == 5)
+            .unwrap_or("45000"),
+        value_of("message_text").unwrap_or("Unhandled user-defined exception condition"),
+    )
+}
+
+fn load_data(rest: &str) -> Action {
+    match rest
+        .split_once('\'')
+        .and_then(|(_, after)| after.split_once('\''))
+    {
+        Some((name, _)) if contains(rest, "LOCAL") => Action::AskForFile(name.to_owned()),
+        _ => Action::Done { affected: 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> SessionFacts {
+        SessionFacts {
+            server: Arc::new(Server {
+                config: crate::options::default_config(),
+                counters: crate::server::Counters::default(),
+            }),
+            connection_id: 1,
+            user: "root".to_owned(),
+            database: None,
+            charset: "utf8mb4".to_owned(),
+            collation: "utf8mb4_general_ci".to_owned(),
+            autocommit: true,
+        }
+    }
+
+    fn read_one(text: &str) -> Statement {
+        read(
+            text,
+            &RowShape {
+                rows: 1,
+                range_rows: 100,
+                text_bytes: 119,
+            },
+            &facts(),
+        )
+    }
+
+    fn table(text: &str) -> Table {
+        match read_one(text).action {
+            Action::Rows(table) => table,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn sysbench_reads_have_the_right_shape() {
+        let shapes = [
+            ("SELECT c FROM sbtest1 WHERE id=?", 1, Kind::Text),
+            (
+                "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?",
+                100,
+                Kind::Text,
+            ),
+            (
+                "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ?",
+                1,
+                Kind::Decimal,
+            ),
+            (
+                "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c",
+                100,
+                Kind::Text,
+            ),
+            (
+                "select count(k) from sbtest1 where k between 1 and 2",
+                1,
+                Kind::Integer,
+            ),
+        ];
+        for (text, rows, kind) in shapes {
+            let table = table(text);
+            assert_eq!(
+                (table.repeat, table.columns[0].kind),
+                (rows, kind),
+                "{text}"
+            );
+            assert!(read_one(text).timed, "{text}");
+        }
+        assert_eq!(
+            table("SELECT c FROM t WHERE id BETWEEN 1 AND 9 LIMIT 3").repeat,
+            3
+        );
+        assert_eq!(
+            table("SELECT id, k, c, pad FROM sbtest1 WHERE k IN (1, 2)")
+                .columns
+                .len(),
+            4
+        );
+    }
+
+    #[test]
+    fn writes_tell_their_rows() {
+        assert_eq!(
+            read_one("INSERT INTO t (a, b) VALUES (1, 'x),(y'), (2, f(3))").action,
+            Action::Done { affected: 2 }
+        );
+        assert_eq!(
+            read_one("UPDATE t SET k=k+1 WHERE id=3").action,
+            Action::Done { affected: 1 }
+        );
+    }
+
+    #[test]
+    fn sessions_are_set_up_free_of_charge() {
+        let names = |charset: &str, collation: &str| Action::Names {
+            charset: charset.into(),
+            collation: collation.into(),
+        };
+        assert_eq!(
+            read_one("/*!40101 SET NAMES latin1 */").action,
+            names("latin1", "latin1_swedish_ci")
+        );
+        assert_eq!(
+            read_one("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'").action,
+            names("utf8mb4", "utf8mb4_bin")
+        );
+        assert_eq!(
+            read_one("SET AUTOCOMMIT = 0").action,
+            Action::Autocommit(false)
+        );
+        assert_eq!(
+            read_one("set @@session.autocommit=ON").action,
+            Action::Autocommit(true)
+        );
+        assert!(!read_one("SELECT @@version").timed);
+    }
+
+    #[test]
+    fn marks_inside_strings_are_not_marks() {
+        assert_eq!(
+            parameters("SELECT '?', \"?\", `?`, '\\'?' /* ? */ FROM t WHERE a=? AND b=?"),
+            2
+        );
+        assert_eq!(
+            split("SELECT ';' ; SELECT 2;; "),
+            ["SELECT ';' ", " SELECT 2"]
+        );
+        assert_eq!(split("SELECT 'never closed;"), ["SELECT 'never closed;"]);
+    }
+
+    #[test]
+    fn errors_can_be_asked_for() {
+        let Action::Fail(error) =
+            read_one("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'no'").action
+        else {
+            panic!("no error");
+        };
+        assert_eq!(error, SqlError::new(1213, "40001", "no"));
+        assert!(matches!(
+            read_one("SELEC 1").action,
+            Action::Fail(SqlError { code: 1064, .. })
+        ));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic() {
+        for text in [
+            "",
+            ";",
+            "/*",
+            "/*!",
+            "'",
+            "SELECT",
+            "SELECT ,",
+            "SET",
+            "SHOW",
+            "CALL p(",
+            "é",
+            "SELECT é FROM é",
+            "\\",
+        ] {
+            let _ = read_one(text);
+            let _ = (parameters(text), split(text));
+        }
+    }
+}
