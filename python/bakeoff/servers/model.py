@@ -7,12 +7,7 @@ from typing import Any, Protocol
 
 import pymysql
 
-Version = tuple[int, ...]
-
-
-def version_text(version: Version) -> str:
-    """`(8, 0, 15)` as `8.0.15`."""
-    return ".".join(str(part) for part in version)
+from bakeoff.servers.versions import Version
 
 
 @dataclass(frozen=True)

