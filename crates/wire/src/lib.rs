@@ -1,1 +1,30 @@
-//! (being written)
+//! MySQL and MariaDB client protocol, sans-IO: bytes in, events out.
+//!
+//! Owns: the greeting and the login ([`Login`]), commands ([`command`]), replies ([`ReplyScanner`]), rows ([`row`]), the receive
+//! buffer ([`Inbox`]), and putting literals into SQL text ([`template`]). Opens no socket, reads no clock, knows nothing of threads,
+//! scripts or measurements. mysql_common serves for the arithmetic of authentication alone; packets are parsed here, in place.
+//!
+//! Every parser takes bytes from a server that may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
+
+mod auth;
+mod binary_value;
+mod bytes;
+pub mod capability;
+pub mod command;
+mod error;
+mod greeting;
+mod inbox;
+mod login;
+pub mod packet;
+mod reply;
+pub mod row;
+
+pub use auth::{AuthError, Channel};
+pub use error::{Malformed, ServerError};
+pub use greeting::{Greeting, GreetingError};
+pub use inbox::Inbox;
+pub use login::{Login, LoginError, LoginOptions, LoginStep, Session, TlsWish};
+pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet};
+
+// Named so that the choice of its backend, made in Cargo.toml for mysql_common's sake, is seen to be used.
+use flate2 as _;

@@ -1,0 +1,260 @@
+//! Authentication plugins: what to answer to a server's challenge. The arithmetic is mysql_common's.
+//!
+//! Source: MySQL internals manual, "Authentication Method"; MariaDB knowledge base, "Authentication Plugin - ed25519".
+
+use base64::Engine as _;
+use mysql_common::auth::plugins::{
+    ChallengeResponsePlugin as _, Context, Response, caching_sha2_password::scramble_sha256,
+    client_ed25519::ClientEd25519, mysql_native_password::scramble_native,
+};
+use mysql_common::crypto::rsa::{GetRandom, Pkcs1OaepPadding, PublicKey};
+use mysql_common::num_bigint::BigUint;
+
+use crate::Malformed;
+use crate::bytes::Reader;
+
+/// How bytes travel to the server; decides what may be said in clear text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// TCP that anyone on the way may read.
+    Plain,
+    /// A unix socket.
+    UnixSocket,
+    /// TLS over either.
+    Tls,
+}
+
+/// The plugins spoken here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plugin {
+    Native,
+    CachingSha2,
+    Sha256,
+    Ed25519,
+    ClearText,
+}
+
+const PLUGINS: [Plugin; 5] =
+    [Plugin::Native, Plugin::CachingSha2, Plugin::Sha256, Plugin::Ed25519, Plugin::ClearText];
+
+/// Why a password could not be proved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// The server asks for a plugin that is not spoken here.
+    #[error("the server asks for authentication plugin '{0}', which bakeoff does not speak")]
+    UnknownPlugin(String),
+    /// `mysql_clear_password` without TLS.
+    #[error("the server asks for the password in clear text, and the connection has no TLS: refused; set tls mode to required")]
+    ClearTextRefused,
+    /// The exchange went off its rails.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+const BAD_CHALLENGE: Malformed = Malformed { what: "authentication challenge", why: "it has the wrong length" };
+const BAD_KEY: Malformed = Malformed { what: "RSA public key of the server", why: "it is not a usable PEM key" };
+
+/// `caching_sha2_password`: the server knows the password already.
+const FAST_AUTH_OK: u8 = 3;
+/// `caching_sha2_password`: the server wants the password itself.
+const FULL_AUTH: u8 = 4;
+
+impl Plugin {
+    pub(crate) fn by_name(name: &[u8]) -> Result<Self, AuthError> {
+        PLUGINS
+            .into_iter()
+            .find(|plugin| plugin.name() == name)
+            .ok_or_else(|| AuthError::UnknownPlugin(String::from_utf8_lossy(name).into_owned()))
+    }
+
+    pub(crate) fn name(self) -> &'static [u8] {
+        match self {
+            Plugin::Native => b"mysql_native_password",
+            Plugin::CachingSha2 => b"caching_sha2_password",
+            Plugin::Sha256 => b"sha256_password",
+            Plugin::Ed25519 => b"client_ed25519",
+            Plugin::ClearText => b"mysql_clear_password",
+        }
+    }
+
+    /// The first answer, to `challenge` as the greeting or a switch request gave it.
+    pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, AuthError> {
+        // A switch request's challenge ends with a NUL that is none of it.
+        let nonce = challenge.strip_suffix(b"\0").unwrap_or(challenge);
+        match self {
+            Plugin::Native if password.is_empty() => Ok(Vec::new()),
+            Plugin::Native => {
+                let nonce = nonce.first_chunk::<20>().ok_or(BAD_CHALLENGE)?;
+                Ok(scramble_native(nonce, password).map(Vec::from).unwrap_or_default())
+            }
+            // One NUL says "no password", as MySQL's own client has it.
+            Plugin::CachingSha2 | Plugin::Sha256 if password.is_empty() => Ok(vec![0]),
+            Plugin::CachingSha2 => {
+                let nonce = nonce.first_chunk::<20>().ok_or(BAD_CHALLENGE)?;
+                Ok(scramble_sha256(nonce, password).map(Vec::from).unwrap_or_default())
+            }
+            Plugin::Sha256 if channel == Channel::Tls => Ok(clear_text(password)),
+            Plugin::Sha256 => Ok(vec![self.public_key_request()]),
+            // Its challenge has 32 bytes and no NUL.
+            Plugin::Ed25519 => match ClientEd25519::default().run(Password(password), challenge) {
+                Ok(Response::Next { packet: Some(packet) } | Response::Last { packet: Some(packet) }) => Ok(packet),
+                _ => Err(BAD_CHALLENGE.into()),
+            },
+            Plugin::ClearText if channel == Channel::Tls => Ok(clear_text(password)),
+            Plugin::ClearText => Err(AuthError::ClearTextRefused),
+        }
+    }
+
+    /// The answer to further data of the server's; `None` when nothing is to be sent.
+    pub(crate) fn go_on(
+        self,
+        password: &[u8],
+        scramble: &[u8],
+        data: &[u8],
+        channel: Channel,
+    ) -> Result<Option<Vec<u8>>, AuthError> {
+        match (self, data) {
+            (Plugin::CachingSha2, [FAST_AUTH_OK]) => Ok(None),
+            (Plugin::CachingSha2, [FULL_AUTH]) if channel == Channel::Plain => {
+                Ok(Some(vec![self.public_key_request()]))
+            }
+            (Plugin::CachingSha2, [FULL_AUTH]) => Ok(Some(clear_text(password))),
+            (Plugin::CachingSha2 | Plugin::Sha256, pem) => Ok(Some(encrypt(password, scramble, pem)?)),
+            _ => Err(Malformed { what: "authentication data", why: "the plugin expects none" }.into()),
+        }
+    }
+
+    fn public_key_request(self) -> u8 {
+        if self == Plugin::Sha256 { 1 } else { 2 }
+    }
+}
+
+fn clear_text(password: &[u8]) -> Vec<u8> {
+    [password, b"\0"].concat()
+}
+
+/// RSA-OAEP of (password, NUL) mixed with the scramble.
+fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malformed> {
+    if scramble.is_empty() {
+        return Err(BAD_CHALLENGE);
+    }
+    let mut mixed = clear_text(password);
+    for (byte, mask) in mixed.iter_mut().zip(scramble.iter().cycle()) {
+        *byte ^= mask;
+    }
+    public_key(pem)?.encrypt_block(mixed, Pkcs1OaepPadding::new(GetRandom)).map_err(|_| BAD_KEY)
+}
+
+/// Reads `-----BEGIN PUBLIC KEY-----` (SubjectPublicKeyInfo).
+///
+/// Parsed here: mysql_common's own reader panics on a key that was cut off.
+fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
+    let text = std::str::from_utf8(pem).map_err(|_| BAD_KEY)?;
+    let (_, body) = text.split_once("-----BEGIN PUBLIC KEY-----").ok_or(BAD_KEY)?;
+    let (body, _) = body.split_once("-----END PUBLIC KEY-----").ok_or(BAD_KEY)?;
+    let body: String = body.split_ascii_whitespace().collect();
+    let der = base64::engine::general_purpose::STANDARD.decode(body).map_err(|_| BAD_KEY)?;
+
+    let mut outer = Reader::new(&der, "RSA public key of the server");
+    let mut info = der_element(&mut outer, 0x30)?;
+    der_element(&mut info, 0x30)?;
+    let mut bits = der_element(&mut info, 0x03)?;
+    if bits.u8()? != 0 {
+        return Err(BAD_KEY);
+    }
+    let mut numbers = der_element(&mut bits, 0x30)?;
+    let modulus = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
+    let exponent = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
+    // Servers make keys of 2048 bits with exponent 65537; the bounds keep a hostile one from costing minutes or breaking the padding.
+    let usable = (1024..=16384).contains(&modulus.bits()) && modulus.bit(0) && (2..=64).contains(&exponent.bits());
+    if usable { Ok(PublicKey::new(modulus, exponent)) } else { Err(BAD_KEY) }
+}
+
+/// The content of the next DER element, which must have this tag and a length in definite form.
+fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malformed> {
+    if reader.u8()? != tag {
+        return Err(BAD_KEY);
+    }
+    let length = match reader.u8()? {
+        short @ 0..=0x7f => usize::from(short),
+        0x81 => usize::from(reader.u8()?),
+        0x82 => usize::from(reader.u8()?) << 8 | usize::from(reader.u8()?),
+        _ => return Err(BAD_KEY),
+    };
+    Ok(Reader::new(reader.take(length)?, "RSA public key of the server"))
+}
+
+/// What mysql_common's plugins want to know; ed25519 asks for the password only.
+struct Password<'a>(&'a [u8]);
+
+impl Context for Password<'_> {
+    fn pass(&self) -> &[u8] {
+        self.0
+    }
+
+    fn is_ipc_transport(&self) -> bool {
+        false
+    }
+
+    fn is_tls_transport(&self) -> bool {
+        false
+    }
+
+    fn scramble(&self) -> &[u8] {
+        &[]
+    }
+
+    fn server_key_pem(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by `openssl genrsa 2048 | openssl rsa -pubout` for this test alone.
+    const PEM: &str = include_str!("../testdata/public_key.pem");
+
+    #[test]
+    fn a_password_is_encrypted_to_the_size_of_the_key() {
+        let secret = encrypt(b"secret", b"01234567890123456789", PEM.as_bytes()).unwrap();
+        assert_eq!(secret.len(), 256);
+    }
+
+    #[test]
+    fn every_cut_or_changed_key_is_survived() {
+        for length in 0..PEM.len() - 2 {
+            assert!(public_key(&PEM.as_bytes()[..length]).is_err(), "cut to {length} bytes");
+        }
+        for at in 0..PEM.len() {
+            for byte in [0, b'A', b'/', b'=', b'-', 0xff] {
+                let mut changed = PEM.as_bytes().to_vec();
+                changed[at] = byte;
+                let _ = encrypt(b"secret", b"01234567890123456789", &changed);
+            }
+        }
+    }
+
+    #[test]
+    fn clear_text_needs_tls() {
+        assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::Plain), Err(AuthError::ClearTextRefused));
+        assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::UnixSocket), Err(AuthError::ClearTextRefused));
+        assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::Tls).unwrap(), b"secret\0");
+    }
+
+    #[test]
+    fn the_full_exchange_depends_on_the_channel() {
+        let full = |channel| Plugin::CachingSha2.go_on(b"secret", b"01234567890123456789", &[FULL_AUTH], channel);
+        assert_eq!(full(Channel::Plain).unwrap().unwrap(), [2], "asks for the public key");
+        assert_eq!(full(Channel::UnixSocket).unwrap().unwrap(), b"secret\0");
+        assert_eq!(full(Channel::Tls).unwrap().unwrap(), b"secret\0");
+    }
+
+    #[test]
+    fn a_short_challenge_is_refused() {
+        for plugin in [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519] {
+            assert!(plugin.answer(b"secret", b"short", Channel::Plain).is_err(), "{plugin:?}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Bounded reading of protocol integers and strings: a read past the end is an error, never a panic.
+
+use crate::Malformed;
+
+/// Reads forward over one packet's payload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// `what` names the packet in errors.
+    pub(crate) fn new(payload: &'a [u8], what: &'static str) -> Self {
+        Self { rest: payload, what }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub(crate) fn malformed(&self, why: &'static str) -> Malformed {
+        Malformed { what: self.what, why }
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        match self.rest.split_at_checked(length) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(self.malformed("it ends too early")),
+        }
+    }
+
+    /// Passes by the next byte if it is `expected`.
+    pub(crate) fn skip_byte(&mut self, expected: u8) -> bool {
+        match self.rest.split_first() {
+            Some((&byte, rest)) if byte == expected => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        match self.rest.split_first_chunk() {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(*taken)
+            }
+            None => Err(self.malformed("it ends too early")),
+        }
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A length-encoded integer (1, 3, 4 or 9 bytes).
+    pub(crate) fn lenenc(&mut self) -> Result<u64, Malformed> {
+        match self.u8()? {
+            small @ 0..=0xfa => Ok(small.into()),
+            0xfc => Ok(self.u16()?.into()),
+            0xfd => {
+                let [a, b, c] = self.array()?;
+                Ok(u32::from_le_bytes([a, b, c, 0]).into())
+            }
+            0xfe => self.u64(),
+            0xfb | 0xff => Err(self.malformed("a length-encoded integer begins with 0xfb or 0xff")),
+        }
+    }
+
+    /// A length-encoded string.
+    pub(crate) fn lenenc_bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.lenenc()?;
+        let length = usize::try_from(length).map_err(|_| self.malformed("a string is longer than memory"))?;
+        self.take(length)
+    }
+
+    /// A string up to a NUL, which is consumed and not returned.
+    pub(crate) fn nul_terminated(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self
+            .rest
+            .iter()
+            .position(|&byte| byte == 0)
+            .ok_or_else(|| self.malformed("a string lacks its terminating NUL"))?;
+        let string = self.take(length)?;
+        self.take(1)?;
+        Ok(string)
+    }
+
+    /// Everything that is left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+}
+
+/// Appends a length-encoded integer.
+pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
+    let bytes = value.to_le_bytes();
+    match value {
+        0..=0xfa => out.push(bytes[0]),
+        0xfb..=0xffff => {
+            out.push(0xfc);
+            out.extend_from_slice(&bytes[..2]);
+        }
+        0x1_0000..=0xff_ffff => {
+            out.push(0xfd);
+            out.extend_from_slice(&bytes[..3]);
+        }
+        _ => {
+            out.push(0xfe);
+            out.extend_from_slice(&bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn length_encoded_integers_round_trip(value: u64, shift in 0_u32..64) {
+            let value = value >> shift;
+            let mut bytes = Vec::new();
+            put_lenenc(&mut bytes, value);
+            let mut reader = Reader::new(&bytes, "test");
+            prop_assert_eq!(reader.lenenc(), Ok(value));
+            prop_assert!(reader.is_empty());
+            for shorter in 0..bytes.len() {
+                prop_assert!(Reader::new(&bytes[..shorter], "test").lenenc().is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_string_longer_than_its_packet_is_refused() {
+        assert!(Reader::new(b"\x05abcd", "test").lenenc_bytes().is_err());
+        assert!(Reader::new(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff", "test").lenenc_bytes().is_err());
+        assert!(Reader::new(b"abc", "test").nul_terminated().is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! Commands, written in place into a buffer that the caller keeps: nothing is allocated once it has grown.
+//!
+//! Every function appends to `out`, so that a COM_STMT_CLOSE, which is never answered, can ride in front of the next command. Those
+//! whose argument may fill more than one packet return the sequence number that the answer begins with.
+//!
+//! Source: MySQL internals manual, "Text Protocol" and "Prepared Statements".
+
+use crate::bytes::put_lenenc;
+use crate::packet;
+
+const COM_QUIT: u8 = 0x01;
+const COM_INIT_DB: u8 = 0x02;
+const COM_QUERY: u8 = 0x03;
+const COM_PING: u8 = 0x0e;
+const COM_STMT_PREPARE: u8 = 0x16;
+const COM_STMT_EXECUTE: u8 = 0x17;
+const COM_STMT_CLOSE: u8 = 0x19;
+const COM_STMT_RESET: u8 = 0x1a;
+
+/// The value of one parameter of COM_STMT_EXECUTE.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Parameter<'a> {
+    /// SQL NULL.
+    Null,
+    /// BIGINT.
+    Int(i64),
+    /// DOUBLE.
+    Double(f64),
+    /// A string in the connection's character set.
+    Bytes(&'a [u8]),
+}
+
+const TYPE_DOUBLE: u8 = 5;
+const TYPE_NULL: u8 = 6;
+const TYPE_LONGLONG: u8 = 8;
+const TYPE_VAR_STRING: u8 = 253;
+
+impl Parameter<'_> {
+    fn type_code(&self) -> u8 {
+        match self {
+            Parameter::Null => TYPE_NULL,
+            Parameter::Int(_) => TYPE_LONGLONG,
+            Parameter::Double(_) => TYPE_DOUBLE,
+            Parameter::Bytes(_) => TYPE_VAR_STRING,
+        }
+    }
+}
+
+/// The parameter types that the server holds for one statement; they are sent again only when they change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BoundTypes {
+    codes: Vec<u8>,
+    known_to_server: bool,
+}
+
+impl BoundTypes {
+    /// The server may not hold what it was told (its answer was an error): sends the types with the next execution.
+    pub fn forget(&mut self) {
+        self.known_to_server = false;
+    }
+
+    /// Takes in the types of `values`; must they be sent?
+    fn update<'a>(&mut self, values: impl ExactSizeIterator<Item = Parameter<'a>>) -> bool {
+        if self.codes.len() != values.len() {
+            self.codes.clear();
+            self.codes.resize(values.len(), TYPE_NULL);
+            self.known_to_server = false;
+        }
+        for (known, value) in self.codes.iter_mut().zip(values) {
+            let code = value.type_code();
+            // A NULL is told by its bit alone and leaves the type as it was.
+            if code != *known && code != TYPE_NULL {
+                *known = code;
+                self.known_to_server = false;
+            }
+        }
+        !std::mem::replace(&mut self.known_to_server, true)
+    }
+}
+
+fn command(out: &mut Vec<u8>, code: u8, argument: &[u8]) -> u8 {
+    let header_at = packet::begin(out);
+    out.push(code);
+    out.extend_from_slice(argument);
+    packet::finish(out, header_at, 0)
+}
+
+/// COM_QUERY: one text statement, or several.
+#[inline]
+pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
+    command(out, COM_QUERY, sql)
+}
+
+/// COM_QUERY with a text that `write` appends in place.
+///
+/// # Errors
+/// Those of `write`; then `out` is as it was.
+#[inline]
+pub fn query_with<E>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<u8, E> {
+    let header_at = packet::begin(out);
+    out.push(COM_QUERY);
+    match write(out) {
+        Ok(()) => Ok(packet::finish(out, header_at, 0)),
+        Err(error) => {
+            out.truncate(header_at);
+            Err(error)
+        }
+    }
+}
+
+/// COM_STMT_PREPARE.
+pub fn prepare(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
+    command(out, COM_STMT_PREPARE, sql)
+}
+
+/// COM_STMT_EXECUTE without a cursor; one value for each parameter of the statement.
+#[inline]
+pub fn execute<'a>(
+    out: &mut Vec<u8>,
+    statement: u32,
+    values: impl ExactSizeIterator<Item = Parameter<'a>> + Clone,
+    types: &mut BoundTypes,
+) -> u8 {
+    let header_at = packet::begin(out);
+    out.push(COM_STMT_EXECUTE);
+    out.extend_from_slice(&statement.to_le_bytes());
+    // No cursor; executed once.
+    out.extend_from_slice(&[0, 1, 0, 0, 0]);
+    if values.len() > 0 {
+        let nulls_at = out.len();
+        out.resize(nulls_at + values.len().div_ceil(8), 0);
+        if types.update(values.clone()) {
+            out.push(1);
+            for &code in &types.codes {
+                // The second byte would mark an unsigned integer.
+                out.extend_from_slice(&[code, 0]);
+            }
+        } else {
+            out.push(0);
+        }
+        for (index, value) in values.enumerate() {
+            match value {
+                Parameter::Null => out[nulls_at + index / 8] |= 1 << (index % 8),
+                Parameter::Int(integer) => out.extend_from_slice(&integer.to_le_bytes()),
+                Parameter::Double(float) => out.extend_from_slice(&float.to_le_bytes()),
+                Parameter::Bytes(bytes) => {
+                    put_lenenc(out, bytes.len() as u64);
+                    out.extend_from_slice(bytes);
+                }
+            }
+        }
+    }
+    packet::finish(out, header_at, 0)
+}
+
+/// COM_STMT_RESET: forgets long data and cursors of a statement.
+pub fn reset_statement(out: &mut Vec<u8>, statement: u32) {
+    command(out, COM_STMT_RESET, &statement.to_le_bytes());
+}
+
+/// COM_STMT_CLOSE; the server does not answer.
+pub fn close_statement(out: &mut Vec<u8>, statement: u32) {
+    command(out, COM_STMT_CLOSE, &statement.to_le_bytes());
+}
+
+/// COM_PING.
+pub fn ping(out: &mut Vec<u8>) {
+    command(out, COM_PING, &[]);
+}
+
+/// COM_QUIT; the server closes the connection without an answer.
+pub fn quit(out: &mut Vec<u8>) {
+    command(out, COM_QUIT, &[]);
+}
+
+/// COM_INIT_DB: USE.
+pub fn init_db(out: &mut Vec<u8>, database: &[u8]) -> u8 {
+    command(out, COM_INIT_DB, database)
+}
+
+/// The empty packet that ends a file of LOAD DATA LOCAL INFILE before it began. `sequence` follows the server's request.
+pub fn refuse_local_infile(out: &mut Vec<u8>, sequence: u8) {
+    packet::encode(out, &[], sequence);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_sent_only_when_they_change() {
+        let mut types = BoundTypes::default();
+        let mut encoded = |values: &[Parameter<'_>]| {
+            let mut out = Vec::new();
+            execute(&mut out, 7, values.iter().copied(), &mut types);
+            out
+        };
+        let first = encoded(&[Parameter::Int(5), Parameter::Bytes(b"ab")]);
+        assert_eq!(first[..4], [27, 0, 0, 0]);
+        assert_eq!(
+            first[4..],
+            *b"\x17\x07\0\0\0\0\x01\0\0\0\0\x01\x08\0\xfd\0\x05\0\0\0\0\0\0\0\x02ab"
+        );
+        let again = encoded(&[Parameter::Int(6), Parameter::Bytes(b"c")]);
+        assert_eq!(again[4..], *b"\x17\x07\0\0\0\0\x01\0\0\0\0\0\x06\0\0\0\0\0\0\0\x01c");
+        let null = encoded(&[Parameter::Null, Parameter::Bytes(b"")]);
+        assert_eq!(null[4..], *b"\x17\x07\0\0\0\0\x01\0\0\0\x01\0\0");
+        let changed = encoded(&[Parameter::Double(1.0), Parameter::Null]);
+        assert_eq!(changed[14..20], [2, 1, TYPE_DOUBLE, 0, TYPE_VAR_STRING, 0]);
+        types.forget();
+        let mut out = Vec::new();
+        execute(&mut out, 7, [Parameter::Double(1.0), Parameter::Null].into_iter(), &mut types);
+        assert_eq!(out[15], 1);
+    }
+
+    #[test]
+    fn a_failed_writer_leaves_nothing_behind() {
+        let mut out = b"before".to_vec();
+        let failed = query_with(&mut out, |out| {
+            out.extend_from_slice(b"SELECT ");
+            Err("no")
+        });
+        assert_eq!((failed, &*out), (Err("no"), &b"before"[..]));
+    }
+}

@@ -1,0 +1,304 @@
+//! From the first byte of a connection to a session ready for commands, sans-IO.
+
+use crate::auth::{AuthError, Channel, Plugin};
+use crate::bytes::{Reader, put_lenenc};
+use crate::greeting::{Greeting, GreetingError};
+use crate::packet::{self, HEADER_BYTES, Header};
+use crate::{Malformed, ServerError, capability};
+
+/// Does the connection turn to TLS?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsWish {
+    /// No.
+    Never,
+    /// When the server offers it.
+    IfOffered,
+    /// Or there is no connection.
+    Must,
+}
+
+/// Who logs in, and how.
+#[derive(Clone)]
+pub struct LoginOptions {
+    /// Account name.
+    pub user: String,
+    /// Empty for none.
+    pub password: String,
+    /// Default database.
+    pub database: Option<String>,
+    /// Collation number that the login announces; a session's true one is set by SET NAMES afterwards.
+    pub collation_id: u8,
+    /// Turn to TLS?
+    pub tls: TlsWish,
+    /// How the bytes travel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
+    pub channel: Channel,
+    /// Announce LOCAL INFILE. Files are refused all the same; only tests want the server to ask.
+    pub local_files: bool,
+}
+
+/// What the caller does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginStep {
+    /// Receive more bytes.
+    Receive,
+    /// Send what was put into `out`, then go on.
+    Send,
+    /// Send `out`, do the TLS handshake, then call [`Login::tls_started`].
+    StartTls,
+    /// Logged in.
+    Done(Session),
+}
+
+/// What the login settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// What the server said of itself.
+    pub greeting: Greeting,
+    /// The flags that both sides have.
+    pub capabilities: u32,
+    /// Status flags after the login.
+    pub status: u16,
+}
+
+impl Session {
+    /// Result sets end with an OK packet, and no EOF follows the columns.
+    pub fn deprecate_eof(&self) -> bool {
+        self.capabilities & capability::DEPRECATE_EOF != 0
+    }
+}
+
+/// Why there is no session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// The server's own words.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// TLS is a must and the server has none.
+    #[error("TLS was asked for, and the server {version} does not offer it")]
+    TlsNotOffered {
+        /// The server's version.
+        version: String,
+    },
+    /// The password could not be proved.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The server broke the protocol, or there is no MySQL server.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+impl From<GreetingError> for LoginError {
+    fn from(error: GreetingError) -> Self {
+        match error {
+            GreetingError::Refused(error) => Self::Server(error),
+            GreetingError::Malformed(error) => Self::Malformed(error),
+        }
+    }
+}
+
+/// The longest packet of a login that is believed; real ones have some hundred bytes.
+const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
+/// More packets than any login needs: a server that goes on asking is not waited for.
+const MAX_LOGIN_PACKETS: u8 = 16;
+
+/// The login's state. Feed it with [`Login::receive`].
+pub struct Login {
+    options: LoginOptions,
+    state: State,
+    sequence: u8,
+    packets: u8,
+}
+
+enum State {
+    Greeting,
+    Tls(Greeting),
+    Auth { greeting: Greeting, capabilities: u32, plugin: Plugin, scramble: Vec<u8> },
+    Over,
+}
+
+impl Login {
+    /// Waits for the server's greeting.
+    pub fn new(options: LoginOptions) -> Self {
+        Self { options, state: State::Greeting, sequence: 0, packets: 0 }
+    }
+
+    /// Takes the next packet out of `input`; returns how many bytes were used and what to do.
+    ///
+    /// Bytes that are not used must be offered again, before what is received next.
+    ///
+    /// # Errors
+    /// The login failed; the connection is of no use any more.
+    pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, LoginStep), LoginError> {
+        let Some(header) = Header::decode(input) else { return Ok((0, LoginStep::Receive)) };
+        if header.payload_bytes > MAX_LOGIN_PAYLOAD_BYTES {
+            return Err(malformed("a packet of the login is too long; is this a MySQL server?"));
+        }
+        let used = HEADER_BYTES + header.payload_bytes;
+        let Some(payload) = input.get(HEADER_BYTES..used) else { return Ok((0, LoginStep::Receive)) };
+        // A server that is full or shutting down sends its error out of turn.
+        if header.sequence != self.sequence && payload.first() != Some(&0xff) {
+            return Err(malformed("packets are out of order"));
+        }
+        self.sequence = header.sequence.wrapping_add(1);
+        self.packets += 1;
+        if self.packets > MAX_LOGIN_PACKETS {
+            return Err(malformed("the server does not come to an end"));
+        }
+        let step = match std::mem::replace(&mut self.state, State::Over) {
+            State::Greeting => self.greeted(Greeting::parse(payload)?, input.len() > used, out)?,
+            State::Auth { greeting, capabilities, plugin, scramble } => {
+                self.answered(greeting, capabilities, plugin, scramble, payload, out)?
+            }
+            State::Tls(_) | State::Over => return Err(malformed("a packet came when none was due")),
+        };
+        Ok((used, step))
+    }
+
+    /// TLS is up: puts the login itself into `out`, to be sent through it.
+    ///
+    /// # Errors
+    /// The login cannot be told (see [`Login::receive`]), or this is not the time for TLS.
+    pub fn tls_started(&mut self, out: &mut Vec<u8>) -> Result<(), LoginError> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Tls(greeting) => {
+                self.options.channel = Channel::Tls;
+                self.respond(greeting, out)
+            }
+            _ => Err(malformed("TLS began at the wrong time")),
+        }
+    }
+
+    fn greeted(&mut self, greeting: Greeting, more_input: bool, out: &mut Vec<u8>) -> Result<LoginStep, LoginError> {
+        let offered = greeting.has(capability::SSL);
+        match self.options.tls {
+            TlsWish::Must if !offered => {
+                return Err(LoginError::TlsNotOffered { version: greeting.version().to_owned() });
+            }
+            TlsWish::Must | TlsWish::IfOffered if offered => {}
+            _ => {
+                self.respond(greeting, out)?;
+                return Ok(LoginStep::Send);
+            }
+        }
+        // Bytes that came before the encryption must not be taken for encrypted ones afterwards.
+        if more_input {
+            return Err(malformed("the server speaks before TLS is up"));
+        }
+        let header_at = packet::begin(out);
+        self.put_prefix(self.capabilities(&greeting) | capability::SSL, out);
+        self.sequence = packet::finish(out, header_at, self.sequence);
+        self.state = State::Tls(greeting);
+        Ok(LoginStep::StartTls)
+    }
+
+    fn capabilities(&self, greeting: &Greeting) -> u32 {
+        let required = capability::PROTOCOL_41 | capability::SECURE_CONNECTION;
+        let mut wanted = capability::LONG_PASSWORD
+            | capability::LONG_FLAG
+            | capability::TRANSACTIONS
+            | capability::MULTI_STATEMENTS
+            | capability::MULTI_RESULTS
+            | capability::PS_MULTI_RESULTS
+            | capability::PLUGIN_AUTH
+            | capability::PLUGIN_AUTH_LENENC
+            | capability::DEPRECATE_EOF;
+        if self.options.database.is_some() {
+            wanted |= capability::CONNECT_WITH_DB;
+        }
+        if self.options.local_files {
+            wanted |= capability::LOCAL_FILES;
+        }
+        if self.options.channel == Channel::Tls {
+            wanted |= capability::SSL;
+        }
+        required | wanted & greeting.capabilities
+    }
+
+    /// What SSLRequest and the login have in common.
+    fn put_prefix(&self, capabilities: u32, out: &mut Vec<u8>) {
+        const MAX_PACKET_BYTES: u32 = 1 << 30;
+        out.extend_from_slice(&capabilities.to_le_bytes());
+        out.extend_from_slice(&MAX_PACKET_BYTES.to_le_bytes());
+        out.push(self.options.collation_id);
+        out.extend_from_slice(&[0; 23]);
+    }
+
+    fn respond(&mut self, greeting: Greeting, out: &mut Vec<u8>) -> Result<(), LoginError> {
+        // Any other plugin is arrived at by the server's switch request, which brings that plugin's own challenge.
+        let plugin = match Plugin::by_name(&greeting.auth_plugin) {
+            Ok(Plugin::CachingSha2) => Plugin::CachingSha2,
+            _ => Plugin::Native,
+        };
+        let capabilities = self.capabilities(&greeting);
+        let has = |flag| capabilities & flag != 0;
+        let answer = plugin.answer(self.options.password.as_bytes(), &greeting.scramble, self.options.channel)?;
+        let header_at = packet::begin(out);
+        self.put_prefix(capabilities, out);
+        put_nul_terminated(out, &self.options.user)?;
+        if has(capability::PLUGIN_AUTH_LENENC) {
+            put_lenenc(out, answer.len() as u64);
+        } else {
+            // At most 32 bytes: the two plugins above answer with 0, 1, 20 or 32.
+            out.push(answer.len() as u8);
+        }
+        out.extend_from_slice(&answer);
+        if has(capability::CONNECT_WITH_DB) {
+            put_nul_terminated(out, self.options.database.as_deref().unwrap_or_default())?;
+        }
+        if has(capability::PLUGIN_AUTH) {
+            out.extend_from_slice(plugin.name());
+            out.push(0);
+        }
+        self.sequence = packet::finish(out, header_at, self.sequence);
+        let scramble = greeting.scramble.clone();
+        self.state = State::Auth { greeting, capabilities, plugin, scramble };
+        Ok(())
+    }
+
+    fn answered(
+        &mut self,
+        greeting: Greeting,
+        capabilities: u32,
+        mut plugin: Plugin,
+        mut scramble: Vec<u8>,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<LoginStep, LoginError> {
+        let password = self.options.password.as_bytes();
+        let mut reader = Reader::new(payload, "answer to the login");
+        let answer = match reader.u8()? {
+            0 => {
+                reader.lenenc()?;
+                reader.lenenc()?;
+                return Ok(LoginStep::Done(Session { greeting, capabilities, status: reader.u16()? }));
+            }
+            0xff => return Err(ServerError::parse(payload)?.into()),
+            0xfe if reader.is_empty() => return Err(AuthError::UnknownPlugin("mysql_old_password".into()).into()),
+            0xfe => {
+                plugin = Plugin::by_name(reader.nul_terminated()?)?;
+                let challenge = reader.rest();
+                scramble = challenge.strip_suffix(b"\0").unwrap_or(challenge).to_vec();
+                Some(plugin.answer(password, challenge, self.options.channel)?)
+            }
+            1 => plugin.go_on(password, &scramble, reader.rest(), self.options.channel)?,
+            _ => return Err(malformed("an answer to the login is of no known kind")),
+        };
+        self.state = State::Auth { greeting, capabilities, plugin, scramble };
+        let Some(answer) = answer else { return Ok(LoginStep::Receive) };
+        self.sequence = packet::encode(out, &answer, self.sequence);
+        Ok(LoginStep::Send)
+    }
+}
+
+fn put_nul_terminated(out: &mut Vec<u8>, text: &str) -> Result<(), LoginError> {
+    if text.as_bytes().contains(&0) {
+        return Err(malformed("a user or database name has a NUL in it"));
+    }
+    out.extend_from_slice(text.as_bytes());
+    out.push(0);
+    Ok(())
+}
+
+fn malformed(why: &'static str) -> LoginError {
+    Malformed { what: "login", why }.into()
+}

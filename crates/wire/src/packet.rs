@@ -1,0 +1,147 @@
+//! Packets: a payload behind a 3-byte length and a sequence number, cut where it has 2^24 − 1 bytes or more.
+//!
+//! Source: MySQL internals manual, "MySQL Packets".
+
+use crate::Malformed;
+
+/// Bytes of a packet header.
+pub const HEADER_BYTES: usize = 4;
+
+/// Longest payload of one packet; a payload of exactly this length is followed by another packet, be it an empty one.
+pub const MAX_PAYLOAD_BYTES: usize = 0xff_ffff;
+
+/// One packet header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Length of the payload that follows, 0 to [`MAX_PAYLOAD_BYTES`].
+    pub payload_bytes: usize,
+    /// Counts the packets of one exchange, both ways, modulo 256.
+    pub sequence: u8,
+}
+
+impl Header {
+    /// Decodes the header at the start of `bytes`; `None` while it is incomplete.
+    #[inline]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let [a, b, c, sequence] = *bytes.first_chunk::<HEADER_BYTES>()?;
+        Some(Self { payload_bytes: u32::from_le_bytes([a, b, c, 0]) as usize, sequence })
+    }
+
+    #[inline]
+    fn encode(self) -> [u8; HEADER_BYTES] {
+        let [a, b, c, _] = (self.payload_bytes as u32).to_le_bytes();
+        [a, b, c, self.sequence]
+    }
+}
+
+/// Begins a payload in `out`: room for its header, which [`finish`] fills in. Returns where the header is.
+#[inline]
+pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
+    let header_at = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    header_at
+}
+
+/// Ends the payload begun at `header_at`: everything after it in `out`. Cuts it into several packets when it is that long.
+/// Returns the sequence number of the packet that comes next.
+#[inline]
+pub(crate) fn finish(out: &mut Vec<u8>, header_at: usize, sequence: u8) -> u8 {
+    let payload_bytes = out.len() - header_at - HEADER_BYTES;
+    if payload_bytes < MAX_PAYLOAD_BYTES {
+        out[header_at..header_at + HEADER_BYTES].copy_from_slice(&Header { payload_bytes, sequence }.encode());
+        return sequence.wrapping_add(1);
+    }
+    finish_long(out, header_at, sequence)
+}
+
+#[cold]
+fn finish_long(out: &mut Vec<u8>, header_at: usize, mut sequence: u8) -> u8 {
+    let payload = out.split_off(header_at + HEADER_BYTES);
+    out.truncate(header_at);
+    let mut rest = payload.as_slice();
+    loop {
+        let (packet, after) = rest.split_at(rest.len().min(MAX_PAYLOAD_BYTES));
+        out.extend_from_slice(&Header { payload_bytes: packet.len(), sequence }.encode());
+        out.extend_from_slice(packet);
+        sequence = sequence.wrapping_add(1);
+        rest = after;
+        if packet.len() < MAX_PAYLOAD_BYTES {
+            return sequence;
+        }
+    }
+}
+
+/// Appends `payload` to `out` as one packet or several. Returns the sequence number of the packet that comes next.
+pub fn encode(out: &mut Vec<u8>, payload: &[u8], sequence: u8) -> u8 {
+    let header_at = begin(out);
+    out.extend_from_slice(payload);
+    finish(out, header_at, sequence)
+}
+
+/// A payload of whole packets in a buffer, in place when one packet holds it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Payload<'a> {
+    /// The bytes of the first packet; all of the payload unless `continued`.
+    pub(crate) first: &'a [u8],
+    /// The payload goes on in further packets.
+    pub(crate) continued: bool,
+    /// Bytes of all its packets, headers included.
+    pub(crate) total_bytes: usize,
+}
+
+/// Finds the payload whose first packet header is at the start of `bytes`. The packets must be complete.
+pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
+    let cut_off = Malformed { what: "packet", why: "it ends too early" };
+    let header = Header::decode(bytes).ok_or(cut_off)?;
+    let first = bytes.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes).ok_or(cut_off)?;
+    let mut total_bytes = HEADER_BYTES + header.payload_bytes;
+    let continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
+    let mut more = continued;
+    while more {
+        let header = Header::decode(bytes.get(total_bytes..).unwrap_or_default()).ok_or(cut_off)?;
+        total_bytes += HEADER_BYTES + header.payload_bytes;
+        more = header.payload_bytes == MAX_PAYLOAD_BYTES;
+    }
+    if total_bytes > bytes.len() {
+        return Err(cut_off);
+    }
+    Ok(Payload { first, continued, total_bytes })
+}
+
+/// Joins the packets of a continued payload; `packets` is exactly them.
+pub(crate) fn join(mut packets: &[u8], joined: &mut Vec<u8>) {
+    joined.clear();
+    while let Some(header) = Header::decode(packets) {
+        let end = (HEADER_BYTES + header.payload_bytes).min(packets.len());
+        joined.extend_from_slice(&packets[HEADER_BYTES..end]);
+        packets = &packets[end..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_around_the_limit_are_cut_and_joined() {
+        for (length, packets) in [
+            (0, 1),
+            (1, 1),
+            (MAX_PAYLOAD_BYTES - 1, 1),
+            (MAX_PAYLOAD_BYTES, 2),
+            (MAX_PAYLOAD_BYTES + 1, 2),
+            (2 * MAX_PAYLOAD_BYTES, 3),
+        ] {
+            let payload: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+            let mut bytes = b"before".to_vec();
+            let next = encode(&mut bytes, &payload, 254);
+            assert_eq!(next, 254_u8.wrapping_add(packets), "{length} bytes");
+            let found = payload_at(&bytes[6..]).unwrap();
+            assert_eq!(found.total_bytes, bytes.len() - 6);
+            let mut joined = Vec::new();
+            join(&bytes[6..], &mut joined);
+            assert!(joined == payload, "{length} bytes come back as they went");
+            assert_eq!(payload_at(&bytes[6..bytes.len() - 1]).is_err(), true);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Replies to commands, scanned where they lie in the receive buffer.
+//!
+//! The scanner looks at packet headers and at the first byte of each row, counts rows and remembers where they begin. No row is
+//! parsed: [`crate::row`] does that later, for the rows that a script reads.
+//!
+//! Source: MySQL internals manual, "Protocol::OK_Packet", "COM_QUERY Response", "COM_STMT_PREPARE Response".
+
+use crate::bytes::Reader;
+use crate::packet::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
+use crate::{Malformed, ServerError};
+
+/// What a reply, complete, turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// A statement without a result set.
+    Done(Done),
+    /// A result set.
+    ResultSet(ResultSet),
+    /// The answer to COM_STMT_PREPARE.
+    Prepared(Prepared),
+    /// The server asks for a file (LOAD DATA LOCAL INFILE): send [`crate::command::refuse_local_infile`] with this sequence number
+    /// and scan on.
+    LocalInfile {
+        /// Sequence number of the packet to send.
+        sequence: u8,
+    },
+    /// The server refused or broke off the statement.
+    Failed(ServerError),
+}
+
+/// An OK packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// Rows changed.
+    pub affected_rows: u64,
+    /// AUTO_INCREMENT value generated, or 0.
+    pub last_insert_id: u64,
+    /// Flags of [`crate::capability`].
+    pub status: u16,
+    /// Number of warnings.
+    pub warnings: u16,
+}
+
+/// A result set and where its parts lie, counted from the first byte of the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultSet {
+    /// Number of columns, at least 1.
+    pub columns: u32,
+    /// Number of rows.
+    pub rows: u64,
+    /// Where the column definitions begin.
+    pub columns_at: usize,
+    /// Where the rows begin.
+    pub rows_at: usize,
+    /// False when rows were dropped by [`ReplyScanner::forget_rows`].
+    pub rows_kept: bool,
+    /// Flags of [`crate::capability`].
+    pub status: u16,
+    /// Number of warnings.
+    pub warnings: u16,
+}
+
+/// A statement prepared by the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prepared {
+    /// The server's number for it.
+    pub statement: u32,
+    /// Columns of its result set; 0 for none.
+    pub columns: u16,
+    /// Number of `?`.
+    pub parameters: u16,
+}
+
+/// Which command is being answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answering {
+    /// COM_STMT_PREPARE.
+    Prepare,
+    /// Any other.
+    Statement,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    First,
+    /// Definitions still to come; then perhaps an EOF.
+    Columns,
+    ColumnsEof,
+    Rows,
+    /// Definitions of parameters, then of columns.
+    PreparedDefinitions,
+    PreparedEof,
+}
+
+/// Reads one reply after another out of a growing buffer.
+#[derive(Debug)]
+pub struct ReplyScanner {
+    answering: Answering,
+    deprecate_eof: bool,
+    phase: Phase,
+    /// Offset of the next packet header; may lie beyond what has been received.
+    at: usize,
+    sequence: u8,
+    /// The last packet was a full one: the next goes on with it.
+    continued: bool,
+    definitions_left: u32,
+    result: ResultSet,
+    prepared: Prepared,
+}
+
+/// More columns than any server sends (4096): a count beyond it is nonsense.
+const MAX_COLUMNS: u64 = 65_535;
+
+impl ReplyScanner {
+    /// Waits for the answer to a command whose first packet had sequence number 0 and was the only one.
+    pub fn new(answering: Answering, deprecate_eof: bool) -> Self {
+        Self::with_sequence(answering, deprecate_eof, 1)
+    }
+
+    /// As [`ReplyScanner::new`], for a command cut into several packets: `sequence` is the number that comes next.
+    #[inline]
+    pub fn with_sequence(answering: Answering, deprecate_eof: bool, sequence: u8) -> Self {
+        Self {
+            answering,
+            deprecate_eof,
+            phase: Phase::First,
+            at: 0,
+            sequence,
+            continued: false,
+            definitions_left: 0,
+            result: ResultSet {
+                columns: 0,
+                rows: 0,
+                columns_at: 0,
+                rows_at: 0,
+                rows_kept: true,
+                status: 0,
+                warnings: 0,
+            },
+            prepared: Prepared { statement: 0, columns: 0, parameters: 0 },
+        }
+    }
+
+    /// Bytes of the reply, once it is complete.
+    #[inline]
+    pub fn reply_bytes(&self) -> usize {
+        self.at
+    }
+
+    /// Waits for the next result of the same command; its bytes begin where this one's end, and count from 0 again.
+    pub fn follow(&self) -> Self {
+        Self::with_sequence(Answering::Statement, self.deprecate_eof, self.sequence)
+    }
+
+    /// Goes on scanning. `bytes` is all that has been received since the first byte of this reply. `None`: receive more.
+    ///
+    /// # Errors
+    /// The reply breaks the protocol; the connection is of no use any more.
+    #[inline]
+    pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
+        loop {
+            let Some(packet) = bytes.get(self.at..) else { return Ok(None) };
+            let Some(header) = Header::decode(packet) else { return Ok(None) };
+            if header.sequence != self.sequence {
+                return self.out_of_order(header, packet);
+            }
+            if self.continued {
+                self.step(header);
+                continue;
+            }
+            match self.phase {
+                Phase::Rows => {
+                    let Some(&kind) = packet.get(HEADER_BYTES) else {
+                        return if header.payload_bytes == 0 { Err(malformed("a row is empty")) } else { Ok(None) };
+                    };
+                    let ends = match kind {
+                        0xff => true,
+                        // A row may begin with 0xfe too, when its first value has 16 MiB or more.
+                        0xfe if self.deprecate_eof => header.payload_bytes < MAX_PAYLOAD_BYTES,
+                        0xfe => header.payload_bytes < 9,
+                        _ => false,
+                    };
+                    if !ends {
+                        if header.payload_bytes == 0 {
+                            return Err(malformed("a row is empty"));
+                        }
+                        self.step(header);
+                        self.result.rows += 1;
+                        continue;
+                    }
+                }
+                Phase::Columns | Phase::PreparedDefinitions => {
+                    self.step(header);
+                    self.definitions_left -= 1;
+                    if let Some(outcome) = self.defined() {
+                        return Ok(Some(outcome));
+                    }
+                    continue;
+                }
+                Phase::First | Phase::ColumnsEof | Phase::PreparedEof => {}
+            }
+            if header.payload_bytes == MAX_PAYLOAD_BYTES {
+                return Err(malformed("a packet that is no row has 16 MiB"));
+            }
+            let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) else {
+                return Ok(None);
+            };
+            self.step(header);
+            if let Some(outcome) = self.read(payload)? {
+                return Ok(Some(outcome));
+            }
+        }
+    }
+
+    /// Drops the rows received so far, to keep a huge result out of memory. Returns what to take out of the buffer: offset and
+    /// length. Does nothing (length 0) outside of rows.
+    pub fn forget_rows(&mut self, received_bytes: usize) -> (usize, usize) {
+        if self.phase != Phase::Rows {
+            return (self.at, 0);
+        }
+        let dropped = self.at.min(received_bytes) - self.result.rows_at;
+        self.at -= dropped;
+        self.result.rows_kept = false;
+        (self.result.rows_at, dropped)
+    }
+
+    #[inline]
+    fn step(&mut self, header: Header) {
+        self.at += HEADER_BYTES + header.payload_bytes;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
+    }
+
+    /// A server that ends a connection (idle too long, shutting down) says so out of turn, with sequence number 0.
+    #[cold]
+    fn out_of_order(&mut self, header: Header, packet: &[u8]) -> Result<Option<Outcome>, Malformed> {
+        let goodbye = self.phase == Phase::First && header.sequence == 0;
+        if !goodbye {
+            return Err(malformed("packets are out of order"));
+        }
+        match packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) {
+            None => Ok(None),
+            Some(payload) if payload.first() == Some(&0xff) => {
+                self.step(header);
+                Ok(Some(Outcome::Failed(ServerError::parse(payload)?)))
+            }
+            Some(_) => Err(malformed("packets are out of order")),
+        }
+    }
+
+    /// Interprets a packet that is complete and no row.
+    fn read(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
+        if payload.first() == Some(&0xff) {
+            return Ok(Some(Outcome::Failed(ServerError::parse(payload)?)));
+        }
+        match self.phase {
+            Phase::First => self.first(payload),
+            Phase::ColumnsEof => {
+                end_of_file(payload)?;
+                self.rows_begin();
+                Ok(None)
+            }
+            Phase::PreparedEof => {
+                end_of_file(payload)?;
+                Ok(self.definitions_over())
+            }
+            Phase::Rows => {
+                let end = if self.deprecate_eof { done(payload)? } else { end_of_file(payload)? };
+                self.result.status = end.status;
+                self.result.warnings = end.warnings;
+                Ok(Some(Outcome::ResultSet(self.result)))
+            }
+            Phase::Columns | Phase::PreparedDefinitions => Err(malformed("a column definition is missing")),
+        }
+    }
+
+    fn first(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
+        match (payload.first(), self.answering) {
+            (Some(0), Answering::Statement) => Ok(Some(Outcome::Done(done(payload)?))),
+            (Some(0), Answering::Prepare) => {
+                let mut reader = Reader::new(&payload[1..], "answer to a prepare");
+                self.prepared =
+                    Prepared { statement: reader.u32()?, columns: reader.u16()?, parameters: reader.u16()? };
+                self.definitions_left = self.prepared.parameters.into();
+                self.phase = Phase::PreparedDefinitions;
+                if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
+            }
+            (Some(0xfb), Answering::Statement) => Ok(Some(Outcome::LocalInfile { sequence: {
+                let sequence = self.sequence;
+                self.sequence = sequence.wrapping_add(1);
+                sequence
+            } })),
+            (Some(_), Answering::Statement) => {
+                let mut reader = Reader::new(payload, "result set header");
+                let columns = reader.lenenc()?;
+                if columns == 0 || columns > MAX_COLUMNS || !reader.is_empty() {
+                    return Err(reader.malformed("the number of columns makes no sense"));
+                }
+                self.result.columns = columns as u32;
+                self.result.columns_at = self.at;
+                self.definitions_left = columns as u32;
+                self.phase = Phase::Columns;
+                Ok(None)
+            }
+            _ => Err(malformed("its first packet is of no known kind")),
+        }
+    }
+
+    /// A definition was passed by.
+    fn defined(&mut self) -> Option<Outcome> {
+        if self.definitions_left > 0 {
+            return None;
+        }
+        match (self.phase, self.deprecate_eof) {
+            (Phase::Columns, false) => self.phase = Phase::ColumnsEof,
+            (Phase::Columns, true) => self.rows_begin(),
+            (_, false) => self.phase = Phase::PreparedEof,
+            (_, true) => return self.definitions_over(),
+        }
+        None
+    }
+
+    /// All definitions of parameters, or of columns, of a prepared statement have gone by.
+    fn definitions_over(&mut self) -> Option<Outcome> {
+        // `result.columns` serves as the mark that the columns' turn has come.
+        if self.result.columns == 0 && self.prepared.columns > 0 {
+            self.result.columns = self.prepared.columns.into();
+            self.definitions_left = self.result.columns;
+            self.phase = Phase::PreparedDefinitions;
+            return None;
+        }
+        Some(Outcome::Prepared(self.prepared))
+    }
+
+    fn rows_begin(&mut self) {
+        self.result.rows_at = self.at;
+        self.phase = Phase::Rows;
+    }
+}
+
+/// An OK packet, whatever its first byte.
+fn done(payload: &[u8]) -> Result<Done, Malformed> {
+    let mut reader = Reader::new(payload, "OK packet");
+    reader.u8()?;
+    Ok(Done {
+        affected_rows: reader.lenenc()?,
+        last_insert_id: reader.lenenc()?,
+        status: reader.u16()?,
+        warnings: reader.u16()?,
+    })
+}
+
+fn end_of_file(payload: &[u8]) -> Result<Done, Malformed> {
+    let mut reader = Reader::new(payload, "EOF packet");
+    if reader.u8()? != 0xfe || reader.remaining() != 4 {
+        return Err(reader.malformed("another packet stands in its place"));
+    }
+    let warnings = reader.u16()?;
+    Ok(Done { affected_rows: 0, last_insert_id: 0, status: reader.u16()?, warnings })
+}
+
+fn malformed(why: &'static str) -> Malformed {
+    Malformed { what: "reply", why }
+}
