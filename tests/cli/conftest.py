@@ -1,0 +1,105 @@
+"""Runs the real command in a process of its own, as a shell would."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bakeoff.servers.places import cache_root, make_open_folder
+
+COMMAND = (sys.executable, "-m", "bakeoff.cli.main")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left: its exit code and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line that starts with `bakeoff:`."""
+        lines = [line for line in self.err.splitlines() if line.startswith("bakeoff:")]
+        assert len(lines) == 1, self.err
+        return lines[0]
+
+
+class Shell:
+    """A folder for runs, a cache with a work folder of its own (servers and templates are shared), and the command."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cache = folder / "cache"
+        shared, own = cache_root(), self.cache / "bakeoff"
+        own.mkdir(parents=True)
+        for name in ("servers", "templates", "locks"):
+            make_open_folder(shared / name)
+            (own / name).symlink_to(shared / name)
+        self.env = os.environ | {
+            "BAKEOFF_RUNS": str(folder / "runs"),
+            "XDG_CACHE_HOME": str(self.cache),
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+        }
+
+    def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
+        """Start it and return at once."""
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.folder,
+            env=self.env | env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, *arguments: str, limit_s: float = 240, **env: str) -> Ran:
+        """Run it to its end; see `finish`."""
+        return self.finish(self.start(*arguments, **env), limit_s=limit_s)
+
+    def finish(self, process: subprocess.Popen[str], *, limit_s: float = 240) -> Ran:
+        """Wait for its end; no traceback may be seen, and nothing it started may be left."""
+        try:
+            out, err = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        assert "Traceback" not in out + err, out + err
+        assert self.left_behind() == []
+        return Ran(process.returncode, out, err)
+
+    @property
+    def runs(self) -> list[Path]:
+        """Run directories that were left."""
+        root = self.folder / "runs"
+        return sorted(root.iterdir()) if root.exists() else []
+
+    def left_behind(self) -> list[str]:
+        """Servers and engines of this folder that still run, and files in its work folder."""
+        left = [str(path) for path in (self.cache / "bakeoff" / "work").glob("*/*")]
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                command = " ".join(process.cmdline())
+                ours = str(self.cache) in command or process.environ().get("XDG_CACHE_HOME") == str(self.cache)
+                if ours and process.status() != psutil.STATUS_ZOMBIE:
+                    left.append(command)
+        return left
+
+
+@pytest.fixture
+def shell():
+    # Not pytest's tmp_path: servers run as another account, which may not enter it.
+    folder = Path(tempfile.mkdtemp(prefix="bakeoff-test-"))
+    folder.chmod(0o755)
+    yield Shell(folder)
+    shutil.rmtree(folder, ignore_errors=True)

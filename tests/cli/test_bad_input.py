@@ -1,0 +1,185 @@
+"""Whatever a person does wrong: one clear line, a documented exit code, nothing left behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+SMALL = (
+    "--tables",
+    "1",
+    "--table-size",
+    "2000",
+    "--threads",
+    "2",
+    "--workload",
+    "oltp_point_select",
+    "--budget",
+    "40s",
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "remedy"),
+    [
+        (["duel", "mysql:8.0"], "two servers", "bakeoff duel mysql:5.7 mysql:8.0"),
+        (["duel", "mysql:4.1", "mysql:8.0"], "4.1", "list servers"),
+        (["duel", "mysqll:8.0", "mysql:8.0"], "mysqll", "mysql"),
+        (["duel", "mysql:8.0", "mysql:8.0,inodb_flush_method=fsync"], "inodb_flush_method", "innodb_flush_method"),
+        (["duel", "mysql:8.0", "mysql 5.7"], "mysql 5.7", "FLAVOUR:VERSION"),
+        (["duel", "mysql:8.0", "mysql:8.0", "--threads", "four"], "four", "--threads 4"),
+        (["duel", "mysql:8.0", "mysql:8.0", "--budget", "soon"], "soon", "4m"),
+        (["duel", "mysql:8.0", "mysql:8.0", "--precision", "0"], "precision", "1%"),
+        (["duel", "mysql:8.0", "mysql:8.0", "--wrkload", "x"], "--wrkload", "--help"),
+        (["duel", "mysql:8.0", "mysql:8.0", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
+        (["duel", "mysql:8.0", "mysql:8.0", "-o", "range_sise=10"], "range_sise", "range_size"),
+        (["duel", "mysql:8.0", "path:/nowhere"], "/nowhere", ""),
+        (["report", "no-such-run"], "no-such-run", "list runs"),
+        (["frobnicate"], "frobnicate", "--help"),
+    ],
+)
+def test_a_typo_is_one_line_and_exit_code_2(shell, arguments, named, remedy):
+    ran = shell.run(*arguments)
+    assert ran.code == 2, ran
+    assert named in ran.complaint
+    assert remedy in ran.complaint
+    assert shell.runs == []
+
+
+@pytest.mark.server
+def test_nothing_listens_at_a_url(shell):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ran = shell.run("duel", f"mysql://root@127.0.0.1:{port}/", "mysql:8.0", *SMALL)
+    assert ran.code == 3
+    assert str(port) in ran.complaint
+    assert shell.runs == []
+
+
+@pytest.mark.server
+def test_a_refused_password_is_named_and_never_shown(shell, sandbox):
+    ran = shell.run("duel", f"mysql://root:wr0ng-secret@127.0.0.1:{sandbox['port']}/", "mysql:8.0", *SMALL)
+    assert ran.code == 3
+    assert "denied" in ran.complaint.lower()
+    assert "wr0ng-secret" not in ran.out + ran.err
+    assert shell.runs == []
+
+
+@pytest.mark.server
+def test_a_script_with_a_lua_error_names_file_and_line(shell):
+    script = shell.folder / "broken.lua"
+    script.write_text("function prepare() end\nfunction event()\n   local x = nil\n   return x.y\nend\n")
+    ran = shell.run("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--workload", str(script))
+    assert ran.code == 4
+    assert "broken.lua:4" in ran.complaint
+    assert shell.runs == []
+
+
+@pytest.mark.server
+def test_a_script_that_does_not_parse_names_file_and_line(shell):
+    script = shell.folder / "broken.lua"
+    script.write_text("function event(\n")
+    ran = shell.run("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--workload", str(script))
+    assert ran.code in (2, 4)
+    assert "broken.lua:" in ran.complaint
+    assert shell.runs == []
+
+
+@pytest.mark.server
+def test_a_server_killed_again_and_again_ends_the_run(shell):
+    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--budget", "3m")
+    kills = 0
+    while process.poll() is None and kills < 2:
+        if kill_one_measured_server(shell):
+            kills += 1
+            time.sleep(4)
+        time.sleep(0.2)
+    ran = shell.finish(process)
+    assert kills == 2
+    assert ran.code == 4, ran
+    assert "voided" in ran.complaint
+
+
+def kill_one_measured_server(shell):
+    """SIGKILL arm B's server once the engine drives it; False while it does not."""
+    engines = [p for p in psutil.process_iter(["name", "environ"]) if p.info["name"] == "bakeoff-engine"]
+    if not any((p.info["environ"] or {}).get("XDG_CACHE_HOME") == str(shell.cache) for p in engines):
+        return False
+    for process in psutil.process_iter(["cmdline"]):
+        command = " ".join(process.info["cmdline"] or [])
+        if f"--datadir={shell.cache}" in command and "load" not in command:
+            process.kill()
+            return True
+    return False
+
+
+@pytest.mark.server
+@pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is made by mounting a small one, which takes root")
+def test_a_full_disk_is_named_and_nothing_is_left(shell):
+    work = shell.cache / "bakeoff" / "work"
+    work.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(work)], check=True)
+    try:
+        ran = shell.run("duel", "mysql:8.0", "mysql:8.0", "--table-size", "2m", "--budget", "2m")
+    finally:
+        subprocess.run(["umount", str(work)], check=True)
+    assert ran.code == 3, ran
+    assert "disk" in ran.complaint.lower() or "space" in ran.complaint.lower()
+    assert shell.runs == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_with_the_interval_and_a_complete_run(shell, signal_number):
+    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--budget", "10m", "--precision", "0.1%")
+    wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/001/outcome.json")), limit_s=120)
+    process.send_signal(signal_number)
+    ran = shell.finish(process, limit_s=60)
+    assert ran.code == 130
+    (run,) = shell.runs
+    assert (run / "analysis.json").exists()
+    assert (run / "report.html").exists()
+    assert "ended by its user" in ran.out or "aborted" in ran.out.lower(), ran.out
+
+
+@pytest.mark.server
+def test_ctrl_c_before_the_first_epoch_leaves_nothing(shell):
+    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL)
+    wait_for(lambda: shell.runs, limit_s=60)
+    process.send_signal(signal.SIGINT)
+    ran = shell.finish(process, limit_s=60)
+    assert ran.code == 130, ran
+    assert shell.runs == []
+
+
+@pytest.mark.server
+def test_kill_minus_nine_leaves_no_server(shell):
+    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--budget", "10m")
+    wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/outcome.json")), limit_s=120)
+    process.kill()
+    process.communicate()
+    running = [line for line in shell.left_behind() if not line.startswith(str(shell.cache))]
+    deadline = time.monotonic() + 10
+    while running and time.monotonic() < deadline:
+        time.sleep(0.2)
+        running = [line for line in shell.left_behind() if not line.startswith(str(shell.cache))]
+    assert running == []
+    # What was finished is still good, and the next command sweeps what the dead one left on disk.
+    ran = shell.run("report", str(shell.runs[0]), "--format", "md")
+    assert ran.code == 0, ran
+    assert "mysql:8.0" in ran.out
+
+
+def wait_for(condition, *, limit_s):
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"not within {limit_s} s")
