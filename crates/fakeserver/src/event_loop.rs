@@ -14,8 +14,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::fault::Delivery;
 use crate::packet::{Front, front};
+use crate::prepared::Catalogue;
 use crate::server::Server;
-use crate::session::{Catalogue, MAX_ALLOWED_PACKET_BYTES, Reply, Session};
+use crate::session::{MAX_ALLOWED_PACKET_BYTES, Reply, Session};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
 /// A resting connection keeps no buffer above this: ten thousand of them must fit.

@@ -1,7 +1,5 @@
 //! One client's session: payloads in, replies out; no sockets and no clocks here.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,14 +8,16 @@ use crate::handshake::{
     ClientHello, NATIVE_PASSWORD, Scramble, capability, put_auth_switch, put_greeting,
 };
 use crate::packet::{PacketWriter, PayloadReader};
+use crate::prepared::{Catalogue, Prepared};
 use crate::random::Random;
 use crate::resultset::{
     Column, Form, Kind, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError,
     put_column, put_eof, put_error, put_ok, put_table,
 };
+use crate::scanner;
 use crate::server::Server;
 use crate::settings;
-use crate::sql::{self, Action, SessionFacts, Statement};
+use crate::sql::{self, Action, SessionFacts};
 
 /// Largest payload taken from a client.
 pub(crate) const MAX_ALLOWED_PACKET_BYTES: usize = 64 << 20;
@@ -39,42 +39,6 @@ mod command {
     pub(super) const RESET: u8 = 0x1A;
     pub(super) const SET_OPTION: u8 = 0x1B;
     pub(super) const RESET_CONNECTION: u8 = 0x1F;
-}
-
-/// Prepared statements by their text, with their replies ready encoded: shared by all sessions of one thread, so that
-/// ten thousand connections with the same statements cost no more than one.
-#[derive(Debug, Default)]
-pub(crate) struct Catalogue {
-    by_text: HashMap<String, Rc<Prepared>>,
-}
-
-#[derive(Debug)]
-struct Prepared {
-    statement: Statement,
-    parameters: u16,
-    replies: RefCell<Vec<(Form, Vec<u8>)>>,
-}
-
-impl Catalogue {
-    /// Texts kept; a client that prepares more (with literals in them) gets its own copies.
-    const LIMIT: usize = 4096;
-
-    fn prepare(&mut self, text: &str, server: &Server, facts: &SessionFacts) -> Rc<Prepared> {
-        if let Some(known) = self.by_text.get(text) {
-            return Rc::clone(known);
-        }
-        let statement = sql::read(text, &server.config.shape, facts);
-        let prepared = Rc::new(Prepared {
-            parameters: sql::parameters(text),
-            replies: RefCell::default(),
-            statement,
-        });
-        // What is not timed depends on the session that asks.
-        if prepared.statement.timed && self.by_text.len() < Self::LIMIT {
-            self.by_text.insert(text.to_owned(), Rc::clone(&prepared));
-        }
-        prepared
-    }
 }
 
 /// How a reply, already encoded, is to be given.
@@ -343,7 +307,7 @@ impl Session {
 
     fn query(&mut self, server: &Server, text: &str, out: &mut Vec<u8>) -> Reply {
         let parts = if self.has(capability::MULTI_STATEMENTS) {
-            sql::split(text)
+            scanner::split(text)
         } else {
             vec![text]
         };
@@ -393,20 +357,7 @@ impl Session {
                 return self.strike(fault, 1, out);
             }
         }
-        if let Action::Rows(table) = &prepared.statement.action {
-            let form = self.form(true, false);
-            let mut replies = prepared.replies.borrow_mut();
-            let known = replies
-                .iter()
-                .position(|(of, _)| *of == form)
-                .unwrap_or_else(|| {
-                    let mut encoded = Vec::new();
-                    put_table(&mut PacketWriter::new(&mut encoded, 1), table, form);
-                    replies.push((form, encoded));
-                    replies.len() - 1
-                });
-            out.extend_from_slice(&replies[known].1);
-        } else {
+        if !prepared.put_rows(self.form(true, false), out) {
             self.perform(
                 &prepared.statement.action,
                 true,
@@ -462,10 +413,7 @@ impl Session {
             }
             _ => {}
         }
-        let columns: &[Column] = match &prepared.statement.action {
-            Action::Rows(table) => &table.columns,
-            _ => &[],
-        };
+        let columns = prepared.columns();
         let id = self.statements.len() as u32 + 1;
         writer.packet(|out| {
             out.push(0x00);

@@ -1,0 +1,89 @@
+//! The latency law by the clock of a client. Machines are slow at times, so upper ends are wide and medians are taken.
+
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, FakeServer};
+
+fn timed_ms(client: &mut Client) -> f64 {
+    let start = Instant::now();
+    client.query("SELECT c FROM sbtest1 WHERE id=1").rows();
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+fn median_ms(client: &mut Client, count: usize) -> f64 {
+    let mut times: Vec<f64> = (0..count).map(|_| timed_ms(client)).collect();
+    times.sort_by(f64::total_cmp);
+    times[count / 2]
+}
+
+#[test]
+fn constant_latency_is_kept_waiting_and_burning() {
+    for options in [
+        &["--latency", "constant:2ms"][..],
+        &["--latency", "constant:2ms", "--cpu-burn"],
+    ] {
+        let server = FakeServer::start(options);
+        let mut client = server.connect();
+        let median = median_ms(&mut client, 51);
+        assert!((2.0..4.0).contains(&median), "{options:?}: {median} ms");
+    }
+}
+
+#[test]
+fn a_planted_factor_shows_as_its_ratio() {
+    let plain = FakeServer::start(&["--latency", "constant:2ms"]);
+    let slowed = FakeServer::start(&["--latency", "constant:2ms", "--slow-factor", "1.5"]);
+    let ratio = median_ms(&mut slowed.connect(), 51) / median_ms(&mut plain.connect(), 51);
+    assert!((1.35..1.65).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn waiting_passes_in_parallel_and_burning_in_turn() {
+    let elapsed_ms = |options: &[&str]| {
+        let server = FakeServer::start(options);
+        let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+        let start = Instant::now();
+        for client in &mut clients {
+            client.send(b"\x03SELECT c FROM sbtest1 WHERE id=1");
+        }
+        for client in &mut clients {
+            client.answer().rows();
+        }
+        start.elapsed().as_secs_f64() * 1e3
+    };
+    let waiting = elapsed_ms(&["--threads", "1", "--latency", "constant:20ms"]);
+    let burning = elapsed_ms(&["--threads", "1", "--latency", "constant:20ms", "--cpu-burn"]);
+    assert!((20.0..100.0).contains(&waiting), "{waiting} ms");
+    assert!(burning >= 160.0, "{burning} ms");
+}
+
+#[test]
+fn a_stall_holds_what_it_meets() {
+    let server = FakeServer::start(&["--latency", "constant:1ms", "--stall", "100ms/500ms"]);
+    let mut client = server.connect();
+    let start = Instant::now();
+    let mut longest: f64 = 0.0;
+    while start.elapsed() < Duration::from_millis(1200) {
+        longest = longest.max(timed_ms(&mut client));
+    }
+    assert!((90.0..300.0).contains(&longest), "{longest} ms");
+}
+
+#[test]
+fn a_seed_repeats_its_instance() {
+    let factor = |seed: &str| {
+        let ready = FakeServer::start(&["--instance-sd", "0.05", "--seed", seed])
+            .ready
+            .clone();
+        ready
+            .split("\"instance_factor\":")
+            .nth(1)
+            .unwrap()
+            .split(',')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(factor("7"), factor("7"));
+    assert_ne!(factor("7"), factor("8"));
+}

@@ -1,0 +1,8 @@
+//! The server as clients meet it: started as a process, spoken to over its sockets.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod faults;
+mod latency;
+mod protocol;
