@@ -35,6 +35,7 @@ class Cell(Frozen):
         threads: connections of each arm.
         writes: it changes data, or may (a script that bakeoff does not know).
         freeze: the resting server is stopped (SIGSTOP) while the other has its turn.
+        open_loop: events come at a given rate.
         slices: the length before the pilot, or the one that the pilot chose.
     """
 
@@ -45,6 +46,7 @@ class Cell(Frozen):
     threads: int
     writes: bool
     freeze: bool
+    open_loop: bool
     slices: SliceLength
 
 

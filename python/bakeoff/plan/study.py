@@ -94,9 +94,8 @@ def _cells(study: Study, seconds: float) -> tuple[Cell, ...]:
     cells = []
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
         changes_data = writes(workload.script)
-        slices = timing.default_slices(
-            writes=changes_data, open_loop=workload.rate_per_s is not None, seconds=seconds, arms=len(study.arms)
-        )
+        open_loop = workload.rate_per_s is not None
+        slices = timing.default_slices(writes=changes_data, open_loop=open_loop, seconds=seconds, arms=len(study.arms))
         cells += [
             Cell(
                 name=f"{name}/{threads}",
@@ -106,8 +105,16 @@ def _cells(study: Study, seconds: float) -> tuple[Cell, ...]:
                 threads=threads,
                 writes=changes_data,
                 freeze=changes_data if study.freeze is None else study.freeze,
+                open_loop=open_loop,
                 slices=slices,
             )
             for threads in dict.fromkeys(study.threads)
         ]
     return tuple(cells)
+
+
+def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
+    """Shortest and longest slice (ns) that the pilot may choose for a cell."""
+    return timing.slice_bounds(
+        writes=cell.writes, open_loop=cell.open_loop, seconds=plan.seconds_per_cell, arms=len(plan.arms)
+    )

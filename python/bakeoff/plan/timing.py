@@ -69,13 +69,19 @@ def longest_slice_ns(*, seconds: float, arms: int, blocks: int = _BLOCKS_AIM) ->
     return max(int(seconds * 1e9) // (blocks * 2 * max(arms, 1)), _SLICE_MIN_NS)
 
 
-def default_slices(*, writes: bool, open_loop: bool, seconds: float, arms: int) -> SliceLength:
-    """Slice and guard before (or without) a pilot: 100 ms for reads, 1 s in open loop, 2 s for writes, or what fits.
+def slice_bounds(*, writes: bool, open_loop: bool, seconds: float, arms: int) -> tuple[int, int]:
+    """Shortest and longest slice that a cell may have, whatever its pilot says.
 
-    Writes and open loop take longer slices than four blocks would allow, down to two blocks: what they measure (a
-    flush, a tail) needs its time.
+    Writes take 2 s at least, so that each server pays for its own flushing, and open loop 1 s, for its tail. Both may
+    be so long that a measuring holds two blocks; reads keep four.
     """
-    wanted = _WRITE_SLICE_NS if writes else _OPEN_SLICE_NS if open_loop else _READ_SLICE_NS
-    blocks = 2 if writes or open_loop else _BLOCKS_AIM
-    length = min(wanted, longest_slice_ns(seconds=seconds, arms=arms, blocks=blocks))
+    lowest = _WRITE_SLICE_NS if writes else _OPEN_SLICE_NS if open_loop else _SLICE_MIN_NS
+    highest = longest_slice_ns(seconds=seconds, arms=arms, blocks=2 if writes or open_loop else _BLOCKS_AIM)
+    return min(lowest, highest), highest
+
+
+def default_slices(*, writes: bool, open_loop: bool, seconds: float, arms: int) -> SliceLength:
+    """Slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
+    lowest, highest = slice_bounds(writes=writes, open_loop=open_loop, seconds=seconds, arms=arms)
+    length = lowest if writes or open_loop else min(_READ_SLICE_NS, highest)
     return SliceLength(slice_ns=length, guard_ns=guard_ns(length))

@@ -1,5 +1,10 @@
 """Pure functions from a run directory to verdicts (docs/method.md). Imports nothing that runs a server.
 
-The trial loop needs `epoch_estimates` and `decide` after every epoch, `choose_slice_length` after the pilot, `noise_card` and
-`better_seconds` after the first epochs; everything else comes out of `analyse`.
+What others call:
+
+- `slice_length.choose_slice_length` after a cell's pilot,
+- `estimate.epoch_estimates` and `stopping.decide` after every epoch,
+- `noise.noise_card` and `noise.better_seconds` after the first three,
+- `analysis.analyse` for everything that a report says (`model.Analysis`),
+- `settings.differences` for the table of settings.
 """

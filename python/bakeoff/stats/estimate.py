@@ -1,7 +1,7 @@
 """One epoch's slices reduced to one number a comparison, D_e, and to what explains it.
 
 D_e = ln(N_B / T_B) - ln(N_A / T_A) with sums over the epoch's counted slices: events N, and time T in seconds, the mean
-over connections of the time they were busy. Slices are never used as n; the D_e of different epochs are (docs/method.md).
+over connections of the time they were busy. Slices are never used as n; the D_e of epochs are (docs/method.md).
 """
 
 import math

@@ -132,13 +132,12 @@ def smallest_sign_flip_p(n: int) -> float:
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down adjustment over a family declared beforehand; a missing p counts as 1 and stays None."""
     family = len(p_values)
-    order = sorted(range(family), key=lambda i: 1.0 if p_values[i] is None else p_values[i])  # type: ignore[arg-type,return-value]
+    known = [1.0 if p is None else p for p in p_values]
     adjusted: list[float | None] = [None] * family
     largest = 0.0
-    for rank, i in enumerate(order):
-        p = p_values[i]
-        largest = max(largest, min(1.0, (family - rank) * (1.0 if p is None else p)))
-        adjusted[i] = None if p is None else largest
+    for rank, i in enumerate(sorted(range(family), key=known.__getitem__)):
+        largest = max(largest, min(1.0, (family - rank) * known[i]))
+        adjusted[i] = None if p_values[i] is None else largest
     return adjusted
 
 

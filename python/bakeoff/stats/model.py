@@ -80,7 +80,7 @@ class Comparison(Frozen):
 
     Attributes:
         points: one value D_e an epoch, in order.
-        estimate: mean of the points with the interval that may be told (which one depends on `stop`; see docs/method.md).
+        estimate: mean of the points with the interval that may be told (which one depends on `stop`: docs/method.md).
         live: the anytime-valid interval (alpha 5 %), valid however often one looks.
         trimmed: the same from 20 % trimmed means of block log-ratios, free of stalls and bursts.
         disagree: the two estimates exclude each other's point: stalls or bursts differ between the arms.
@@ -167,7 +167,7 @@ class Analysis(Frozen):
         family: how many primary comparisons Holm corrects over.
         trusted: False when the control excludes 1 at 99 %: the whole report is UNTRUSTED. None without a control.
         voided: epochs not used, with the reason, counted and shown.
-        undeclared: settings that differ between arms and that nobody asked for: {arm: {variable: (baseline, contender)}}.
+        undeclared: settings that differ and that nobody asked for: {arm: {variable: (baseline, contender)}}.
         geometric_mean: over the primary cells of each contender, the epoch as the cluster.
     """
 

@@ -1,0 +1,301 @@
+"""One contender in one cell: which interval may be told, what it says, and what to distrust about it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bakeoff.plan import Cell, Plan
+from bakeoff.spec import Study
+from bakeoff.stats import interval as iv
+from bakeoff.stats import side_tests
+from bakeoff.stats.estimate import PairEstimate
+from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Interval, Stop
+from bakeoff.stats.noise import components
+from bakeoff.stats.stopping import stop_state
+from bakeoff.stats.verdict import Case, may_claim, verdict
+
+CHECK_FACTOR = 3.0
+"""t and sign-flip p-values that differ by more than this raise CHECK."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all comparisons of a run share.
+
+    Attributes:
+        family: M, the number of primary comparisons.
+        control: name of the control arm.
+        ended: how measuring ended.
+        epoch_s: wall seconds of another epoch.
+    """
+
+    study: Study
+    family: int
+    control: str | None
+    ended: Stop
+    epoch_s: float
+
+    @property
+    def anytime_only(self) -> bool:
+        """Only the anytime-valid interval may be told of what is not finished."""
+        return self.ended in (Stop.ABORTED, Stop.RUNNING)
+
+    def interval(self, mean: float, sd: float, n: int, stop: Stop) -> Interval:
+        """The interval that belongs to a way of stopping."""
+        live = iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE))
+        if stop is Stop.DECISIVE:
+            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
+        if stop in (Stop.ABORTED, Stop.RUNNING) or n < iv.N_MIN:
+            return live
+        return iv.around(mean, iv.precision_half_width(sd, n))
+
+    def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
+        """The interval for what has no stopping rule of its own: quantiles, the mean over cells."""
+        return self.interval(mean, sd, n, self.ended if self.anytime_only else Stop.BUDGET)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The epochs of one comparison."""
+
+    cell: Cell
+    contender: str
+    is_control: bool
+    points: tuple[EpochPoint, ...]
+    pairs: tuple[PairEstimate, ...]
+    nothing_done: str
+    stop: Stop
+
+    @property
+    def values(self) -> list[float]:
+        return [point.value for point in self.points]
+
+    @property
+    def n(self) -> int:
+        return len(self.points)
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / self.n if self.n else 0.0
+
+    @property
+    def sd(self) -> float:
+        return iv.standard_deviation(self.values)
+
+
+def compare(
+    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context
+) -> tuple[Comparison, ...]:
+    """All comparisons that have at least one epoch, in the order of the plan's cells and the study's arms."""
+    samples = _samples(pairs, plan, context)
+    p_values = [_p_value(sample) for sample in samples]
+    adjusted = _adjusted(samples, p_values, context.family)
+    builds = [side_tests.build_effect(sample.points) for sample in samples]
+    build_flags = side_tests.build_flags(builds)
+    return tuple(
+        _comparison(sample, context, p_value=p, p_adjusted=q, build_effect=build, build_flag=flag)
+        for sample, p, q, build, flag in zip(samples, p_values, adjusted, builds, build_flags, strict=True)
+    )
+
+
+def _samples(pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context) -> list[_Sample]:
+    samples = []
+    for cell in plan.cells:
+        arms = [arm.name for arm in context.study.arms[1:] if pairs.get((cell.name, arm.name))]
+        states = {
+            arm: stop_state(
+                [pair.value for pair in pairs[cell.name, arm]],
+                precision=context.study.precision,
+                family=context.family,
+            )
+            for arm in arms
+        }
+        asked = [states[arm] for arm in arms if arm != context.control] or list(states.values())
+        finished = all(state is not Stop.RUNNING for state in asked)
+        for arm in arms:
+            found = pairs[cell.name, arm]
+            samples.append(
+                _Sample(
+                    cell=cell,
+                    contender=arm,
+                    is_control=arm == context.control,
+                    points=tuple(
+                        EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value)
+                        for pair in found
+                        if math.isfinite(pair.value)
+                    ),
+                    pairs=tuple(pair for pair in found if math.isfinite(pair.value)),
+                    nothing_done=_nothing_done(found, arm, context),
+                    stop=_final(states[arm], finished=finished, context=context),
+                )
+            )
+    return samples
+
+
+def _final(state: Stop, *, finished: bool, context: Context) -> Stop:
+    """A cell finished by the rule keeps its result when the user ends the run later; any other is then cut short."""
+    if not finished and context.anytime_only:
+        return context.ended
+    return Stop.BUDGET if state is Stop.RUNNING else state
+
+
+def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Context) -> str:
+    dead = [pair for pair in pairs if not math.isfinite(pair.value)]
+    if not dead:
+        return ""
+    first = dead[0].value
+    who = {math.inf: _label(context, context.study.baseline.name), -math.inf: _label(context, contender)}.get(first)
+    where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
+    return f"{who or 'an arm'} completed nothing in {where}, so no ratio can be told."
+
+
+def _p_value(sample: _Sample) -> float | None:
+    anytime = sample.stop in (Stop.ABORTED, Stop.RUNNING)
+    return (
+        None if anytime or sample.n < iv.N_MIN or sample.nothing_done else iv.p_value(sample.mean, sample.sd, sample.n)
+    )
+
+
+def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
+    """Holm over the declared family; the control is outside it and keeps its own p.
+
+    A DECISIVE comparison was claimed from its own 1 %, so it counts as rejected for the others (its p as 0) and shows
+    its Bonferroni value.
+    """
+    primary = [i for i, sample in enumerate(samples) if not sample.is_control]
+    ranked: list[float | None] = [0.0 if samples[i].stop is Stop.DECISIVE else p_values[i] for i in primary]
+    ranked += [None] * (family - len(ranked))
+    adjusted = list(p_values)
+    for i, q in zip(primary, iv.holm(ranked), strict=False):
+        p = p_values[i]
+        adjusted[i] = q if samples[i].stop is not Stop.DECISIVE else None if p is None else min(1.0, family * p)
+    return adjusted
+
+
+def _comparison(
+    sample: _Sample,
+    context: Context,
+    *,
+    p_value: float | None,
+    p_adjusted: float | None,
+    build_effect: float | None,
+    build_flag: str | None,
+) -> Comparison:
+    study = context.study
+    n, mean, sd, stop = sample.n, sample.mean, sample.sd, sample.stop
+    estimate = Estimate(mean=mean, interval=context.interval(mean, sd, n, stop), n=n)
+    trimmed_values = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
+    trimmed = _trimmed(trimmed_values, context, stop)
+    disagree = _disagree(sample.values, trimmed_values)
+    p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
+    check = p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n)
+    more = _more_epochs(sample, context)
+    more_s = None if more is None else more * context.epoch_s
+    anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
+    claim = not sample.nothing_done and may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
+    said = verdict(
+        Case(
+            contender=_label(context, sample.contender),
+            baseline=_label(context, study.baseline.name),
+            estimate=estimate,
+            stop=stop,
+            claim=claim,
+            precision=study.precision,
+            equivalence=study.equivalence,
+            detectable=iv.minimal_detectable_effect(sd, n),
+            more_epochs=more,
+            more_s=more_s,
+            nothing_done=sample.nothing_done,
+            is_control=sample.is_control,
+        )
+    )
+    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
+    carried, drift = side_tests.carry_over(sample.pairs), side_tests.trend(sample.pairs)
+    flags = (
+        f"NOTHING DONE: {sample.nothing_done}" if sample.nothing_done else None,
+        _disagree_flag(mean, trimmed) if disagree else None,
+        "FAMILY: the interval alone excludes 1; corrected for the number of comparisons it does not."
+        if iv.excludes_zero(estimate.interval) and not claim and n >= iv.N_MIN and not sample.nothing_done
+        else None,
+        f"CHECK: the sign-flip test says p = {p_signflip:.2g}, the t test p = {iv.p_value(mean, sd, n):.2g}."
+        if check
+        else None,
+        side_tests.carry_over_flag(carried, study.precision),
+        side_tests.trend_flag(drift, study.precision),
+        side_tests.outlier_flag(sample.points),
+        side_tests.bimodal_flag(sample.points),
+        build_flag,
+        _cut_flag(sample.pairs),
+    )
+    return Comparison(
+        cell=sample.cell.name,
+        workload=sample.cell.workload,
+        threads=sample.cell.threads,
+        baseline=study.baseline.name,
+        contender=sample.contender,
+        is_control=sample.is_control,
+        points=sample.points,
+        estimate=estimate,
+        live=iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE)),
+        stop=stop,
+        verdict=said,
+        trimmed=trimmed,
+        disagree=disagree,
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        p_signflip=p_signflip,
+        check=check,
+        sd_restart=sd_restart,
+        sd_within=sd_within,
+        carry_over=carried,
+        trend=drift,
+        build_effect=build_effect,
+        flags=tuple(flag for flag in flags if flag),
+        more_epochs=more,
+        more_s=more_s,
+    )
+
+
+def _trimmed(values: Sequence[float], context: Context, stop: Stop) -> Estimate:
+    n = len(values)
+    mean = math.fsum(values) / n if n else 0.0
+    return Estimate(mean=mean, interval=context.interval(mean, iv.standard_deviation(values), n, stop), n=n)
+
+
+def _disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
+    """Either t interval excludes the other's point; told from five epochs on."""
+    n = len(values)
+    if n < iv.N_MIN_DECISIVE or len(trimmed) < n:
+        return False
+    gap = abs(math.fsum(values) - math.fsum(trimmed)) / n
+    return any(gap > iv.precision_half_width(iv.standard_deviation(each), n) for each in (values, trimmed))
+
+
+def _disagree_flag(mean: float, trimmed: Estimate) -> str:
+    return (
+        f"DISAGREE: stalls or bursts differ between arms (ratio {math.exp(mean):.4f} with them, "
+        f"{math.exp(trimmed.mean):.4f} without)."
+    )
+
+
+def _check(p_t: float, p_signflip: float, n: int) -> bool:
+    """p-values more than a factor of 3 apart, below the sign-flip test's own floor counted as the floor."""
+    p_t = max(p_t, iv.smallest_sign_flip_p(n))
+    return max(p_t, p_signflip) > CHECK_FACTOR * min(p_t, p_signflip)
+
+
+def _cut_flag(pairs: Sequence[PairEstimate]) -> str | None:
+    cut = sum(pair.cut for pair in pairs)
+    return f"CUT: {cut} incomplete {'block was' if cut == 1 else 'blocks were'} left out." if cut else None
+
+
+def _more_epochs(sample: _Sample, context: Context) -> int | None:
+    if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
+        return 0
+    if sample.n < 2 or sample.nothing_done:
+        return None
+    return max(iv.epochs_needed(sample.sd, context.study.precision) - sample.n, 0)
+
+
+def _label(context: Context, arm: str) -> str:
+    return next((each.label for each in context.study.arms if each.name == arm), arm)

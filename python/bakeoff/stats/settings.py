@@ -1,0 +1,141 @@
+"""What else differs between two servers: their global variables, sorted into asked for, to be expected, and undeclared.
+
+An undeclared difference is a second experiment mixed into the first. It is listed in the report and flagged; it is for
+the reader to say whether it was meant.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+
+from bakeoff.spec import Arm, Profile, Study
+from bakeoff.stats.model import Frozen
+
+
+class Origin(StrEnum):
+    """Why a setting differs."""
+
+    DECLARED = "declared"  # typed as an option, or follows from the arm's data and connection
+    VERSION = "version"  # the binaries differ, and it is not one of the settings that decide throughput by themselves
+    UNDECLARED = "undeclared"
+
+
+class Difference(Frozen):
+    """One variable with unequal values; `None`: that server does not know it."""
+
+    variable: str
+    baseline: str | None
+    contender: str | None
+    origin: Origin
+
+
+# Settings that decide durability, memory, data or the amount of work: unequal, they are a factor in any version.
+# fmt: off
+_FACTORS = frozenset({
+    "autocommit", "binlog_format", "binlog_row_image", "character_set_server", "collation_server",
+    "default_storage_engine", "general_log", "innodb_buffer_pool_size", "innodb_default_row_format",
+    "innodb_doublewrite", "innodb_file_per_table", "innodb_flush_log_at_trx_commit", "innodb_flush_method",
+    "innodb_force_recovery", "innodb_io_capacity", "innodb_io_capacity_max", "innodb_log_file_size",
+    "innodb_log_files_in_group", "innodb_page_size", "innodb_redo_log_capacity", "innodb_use_native_aio",
+    "key_buffer_size", "log_bin", "long_query_time", "performance_schema", "query_cache_size",
+    "query_cache_type", "require_secure_transport", "slow_query_log", "sync_binlog", "thread_handling",
+    "transaction_isolation", "tx_isolation",
+})
+# fmt: on
+
+# Values that name an instance and change nothing about its speed.
+_IDENTITY = re.compile(
+    r"^(hostname|port|server_id|server_uuid|pid_file|socket|pseudo_thread_id|timestamp|gtid_.*|last_insert_id|"
+    r"rand_seed\d|insert_id|identity|error_count|warning_count|proxy_user|external_user|version.*|wsrep_.*_uuid|admin_port|"
+    r"mysqlx_port|mysqlx_socket|mysqlx_ssl_.*|extra_port|report_host|report_port|bind_address|server_id_bits|"
+    r"innodb_version|protocol_version|license|lc_messages_dir|character_sets_dir|build_.*|immediate_server_version|"
+    r"original_server_version|in_transaction|skip_replication_.*|in_predicate_.*|aria_log_dir_path|feedback_.*)$"
+)
+# Names of files and directories; lists of the server's own abilities.
+_PLACE = re.compile(r"(_dir|dir|_file|_path|_home_dir|_basename|_index|_tmpdir)$")
+_PLACE_EXCEPTIONS = frozenset({"innodb_file_per_table", "innodb_data_file_path", "innodb_temp_data_file_path"})
+
+_CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
+
+
+def differences(
+    baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
+) -> tuple[Difference, ...]:
+    """Compare SHOW GLOBAL VARIABLES of two arms; sorted, undeclared ones first.
+
+    Args:
+        baseline: name -> value, as the server prints them.
+        contender: the same of the other server.
+        study: its profile and baseline arm tell what was asked for.
+        arm: the contender.
+    """
+    declared = _declared(study, arm)
+    other_binaries = _binaries(baseline) != _binaries(contender)
+    found = []
+    for name in sorted(baseline.keys() | contender.keys()):
+        mine, theirs = baseline.get(name), contender.get(name)
+        if _same(mine, theirs) or _is_identity(name):
+            continue
+        if name.lower() in declared or (_CHARSET.match(name) and "character_set_server" in declared):
+            origin = Origin.DECLARED
+        elif other_binaries and (
+            mine is None or theirs is None or name not in _FACTORS or study.profile is Profile.STOCK
+        ):
+            origin = Origin.VERSION
+        else:
+            origin = Origin.UNDECLARED
+        found.append(Difference(variable=name, baseline=mine, contender=theirs, origin=origin))
+    return tuple(
+        sorted(found, key=lambda difference: (list(Origin)[::-1].index(difference.origin), difference.variable))
+    )
+
+
+def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
+    """The undeclared ones as `Analysis.undeclared` stores them; an absent variable is `(absent)`."""
+    return {
+        difference.variable: (_shown(difference.baseline), _shown(difference.contender))
+        for difference in found
+        if difference.origin is Origin.UNDECLARED
+    }
+
+
+def settings_flag(found: Mapping[str, tuple[str, str]]) -> str | None:
+    """A flag that names the first undeclared differences."""
+    if not found:
+        return None
+    names = ", ".join(list(found)[:4]) + (" …" if len(found) > 4 else "")
+    return f"SETTINGS: {len(found)} undeclared {'difference' if len(found) == 1 else 'differences'} ({names})."
+
+
+def _declared(study: Study, arm: Arm) -> frozenset[str]:
+    names = {name.lower() for each in (study.baseline, arm) for name, _ in each.server.options}
+    names |= {name.removeprefix("skip_") for name in names} | {name.removeprefix("loose_") for name in names}
+    if study.baseline.data != arm.data or study.baseline.connection != arm.connection:
+        mine, theirs = study.baseline.data, arm.data
+        if (mine.charset, mine.collation) != (theirs.charset, theirs.collation):
+            names |= {"character_set_server", "collation_server"}
+    return frozenset(names)
+
+
+def _binaries(variables: Mapping[str, str]) -> tuple[str, str]:
+    return variables.get("version", ""), variables.get("version_comment", "")
+
+
+def _is_identity(name: str) -> bool:
+    lower = name.lower()
+    return bool(_IDENTITY.match(lower) or (_PLACE.search(lower) and lower not in _PLACE_EXCEPTIONS))
+
+
+_SWITCH = {"1": "ON", "0": "OFF", "YES": "ON", "NO": "OFF"}
+
+
+def _same(mine: str | None, theirs: str | None) -> bool:
+    """Equal values; 1 and ON are, because versions print the same switch either way."""
+    if mine is None or theirs is None:
+        return mine is theirs
+    left, right = mine.strip().upper(), theirs.strip().upper()
+    return left == right or _SWITCH.get(left, left) == _SWITCH.get(right, right)
+
+
+def _shown(value: str | None) -> str:
+    return "(absent)" if value is None else value

@@ -1,0 +1,132 @@
+"""Free tests on the side: does a slice leak into the next, does the ratio drift, do builds or epochs differ?
+
+None of them touches the verdict; each can raise a flag that says what to distrust, and why.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import f_oneway
+
+from bakeoff.stats.estimate import PairEstimate
+from bakeoff.stats.interval import excludes_zero, holm, standard_deviation, t_interval, t_quantile
+from bakeoff.stats.model import EpochPoint, Estimate
+
+ALPHA = 0.05
+_SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
+
+# 99 % quantiles, under normal values, of the largest share of the sum of squares that a split into two groups of at
+# least two explains: `python -m bakeoff.stats.calibration bimodal`.
+_BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
+_BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
+
+
+def carry_over(pairs: Sequence[PairEstimate]) -> Estimate | None:
+    """How much faster an arm is right after itself than after another arm; the arm for which it is larger.
+
+    A t interval over epochs, at 97.5 % for each of the two arms, so 95 % together. None below two epochs.
+    """
+    largest: Estimate | None = None
+    arms = sorted({arm for pair in pairs for arm in pair.carry_over})
+    for arm in arms:
+        values = [pair.carry_over[arm] for pair in pairs if arm in pair.carry_over]
+        estimate = _estimate(values, alpha=ALPHA / len(arms))
+        if estimate is not None and (largest is None or abs(estimate.mean) > abs(largest.mean)):
+            largest = estimate
+    return largest
+
+
+def trend(pairs: Sequence[PairEstimate]) -> Estimate | None:
+    """D of the first half of an epoch minus D of the second; t over epochs. None below two epochs."""
+    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA)
+
+
+def carry_over_flag(estimate: Estimate | None, precision: float) -> str | None:
+    """A flag when it is significant and larger than a quarter of the target precision."""
+    if estimate is None or abs(estimate.mean) <= precision / 4 or not excludes_zero(estimate.interval):
+        return None
+    return (
+        f"CARRY-OVER: a slice is {_percent(estimate.mean)} different right after one of the same arm; "
+        "longer slices are needed, or arms measured one after the other."
+    )
+
+
+def trend_flag(estimate: Estimate | None, precision: float) -> str | None:
+    """A flag when it is significant and larger than half of the target precision."""
+    if estimate is None or abs(estimate.mean) <= precision / 2 or not excludes_zero(estimate.interval):
+        return None
+    return (
+        f"DRIFT: the ratio changes by {_percent(estimate.mean)} between the halves of an epoch; "
+        "it depends on the time since the start, warm up for longer."
+    )
+
+
+def build_effect(points: Sequence[EpochPoint]) -> float | None:
+    """p-value of the one-way F test between builds; None with one build or nothing to compare spreads within."""
+    groups: dict[int, list[float]] = {}
+    for point in points:
+        groups.setdefault(point.build, []).append(point.value)
+    if len(groups) < 2 or len(points) <= len(groups):
+        return None
+    if all(standard_deviation(group) == 0 for group in groups.values()):
+        return None
+    p = float(f_oneway(*groups.values()).pvalue)
+    return p if math.isfinite(p) else None
+
+
+def build_flags(p_values: Sequence[float | None]) -> list[str | None]:
+    """For each comparison the flag that its ratio holds for this data build only (Holm over all of them, 5 %)."""
+    return [
+        f"BUILD: the ratio differs between loads of the data (F test, p = {adjusted:.2g}): valid for this build only."
+        if adjusted is not None and adjusted < ALPHA
+        else None
+        for adjusted in holm(p_values)
+    ]
+
+
+def outlier_flag(points: Sequence[EpochPoint]) -> str | None:
+    """A flag for one epoch far from the others (Grubbs' test, 1 %). It is shown and kept."""
+    n = len(points)
+    if n < 6:
+        return None
+    values = np.array([point.value for point in points])
+    sd = values.std(ddof=1)
+    if sd == 0:
+        return None
+    distance = np.abs(values - values.mean()) / sd
+    t2 = t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
+    if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
+        return None
+    return f"OUTLIER: epoch {points[int(distance.argmax())].epoch} lies far from the others; it is kept."
+
+
+def bimodal_flag(points: Sequence[EpochPoint]) -> str | None:
+    """A flag when two groups of epochs explain nearly all of the spread (1 %): restarts then come in two kinds."""
+    n = len(points)
+    if n < 6:
+        return None
+    values = np.sort([point.value for point in points])
+    centred = values - values.mean()
+    total = float(centred @ centred)
+    if total == 0:
+        return None
+    left = np.arange(2, n - 1)  # size of the lower group
+    sums = np.cumsum(centred)[left - 1]
+    between = sums**2 / left + sums**2 / (n - left)
+    if between.max() / total <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
+        return None
+    low = int(left[between.argmax()])
+    return f"BIMODAL: {low} epochs lie together and {n - low} apart from them; the mean stands for neither."
+
+
+def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
+    n = len(values)
+    if n < 2:
+        return None
+    mean = math.fsum(values) / n
+    return Estimate(mean=mean, interval=t_interval(mean, standard_deviation(values), n, alpha=alpha), n=n)
+
+
+def _percent(log_ratio: float) -> str:
+    return f"{abs(math.expm1(log_ratio)) * 100:.2g}%"

@@ -1,0 +1,150 @@
+"""How long a slice should be on this machine, now: the length with the least noise for the time it takes.
+
+Machines are noisy at time scales of their own (neighbours, clock changes, flushing). Short slices cancel slow noise
+because both arms see it; they also pay the guard more often. A short pilot at the finest length shows which wins.
+
+Each pilot slice's log throughput, its arm's mean taken away, is one value of a noise series. Averaged over windows of
+length tau and combined as a block would be, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
+
+    J(tau) = Var(q) * 4 (tau + g)          variance of a block's ratio times the seconds that the block takes
+
+in the manner of an Allan variance. The tau of least J gives the narrowest interval for a given time.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bakeoff.plan import SliceLength, guard_ns
+from bakeoff.stats.estimate import with_rates
+from bakeoff.stats.model import Frozen
+
+CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (50, 100, 200, 500, 1000, 2000))
+
+_LATENCIES_MIN = 20  # a slice holds at least that many mean latencies: the drained tail stays below a twentieth
+_EVENTS_MIN = 200  # and that many completions
+_BLOCKS_MIN = 8  # J from fewer independent blocks is a guess; the length is then not a candidate
+
+
+class SlicePoint(Frozen):
+    """One length that was looked at. `j_s` (variance x seconds) is None where the pilot was too short to tell."""
+
+    slice_ns: int
+    guard_ns: int
+    j_s: float | None
+    blocks: int
+    allowed: bool
+
+
+class SliceChoice(Frozen):
+    """The chosen length, why, and the curve (for `pilot.json` and the report)."""
+
+    cell: str
+    slice_ns: int
+    guard_ns: int
+    reason: str
+    curve: tuple[SlicePoint, ...]
+
+    @property
+    def slices(self) -> SliceLength:
+        """The choice as the plan stores it."""
+        return SliceLength(slice_ns=self.slice_ns, guard_ns=self.guard_ns)
+
+
+def choose_slice_length(
+    pilot: pl.DataFrame,
+    *,
+    cell: str,
+    floor_ns: int = CANDIDATES_NS[0],
+    ceiling_ns: int = CANDIDATES_NS[-1],
+) -> SliceChoice:
+    """Choose tau and its guard from the pilot's slices of one cell.
+
+    Args:
+        pilot: rows as in `slices.parquet`, all of about one length (50 ms); one arm or several, in any order.
+        cell: name, for the record; rows of other cells are left out where there is such a column.
+        floor_ns: shortest length to consider (writes: 2 s, so that each server pays for its own flushing).
+        ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.longest_slice_ns`).
+
+    Returns:
+        The allowed candidate of least J; without any J (a pilot too short, or dead) the shortest allowed one.
+    """
+    if "cell" in pilot.columns:
+        pilot = pilot.filter(pl.col("cell") == cell)
+    usable = pilot.filter(pl.col("length_ns").fill_null(0) > 0) if not pilot.is_empty() else pilot
+    floor_ns = min(floor_ns, ceiling_ns)
+    if usable.is_empty():
+        length = max(floor_ns, min(100_000_000, ceiling_ns))
+        return SliceChoice(
+            cell=cell, slice_ns=length, guard_ns=guard_ns(length), reason="the pilot counted nothing", curve=()
+        )
+    rated = with_rates(usable)
+    needed_ns = _needed_ns(rated)
+    tau0_ns = int(rated["length_ns"].median())  # type: ignore[arg-type]
+    residuals = _residuals(rated)
+    lengths = sorted({floor_ns, *(c for c in CANDIDATES_NS if floor_ns <= c <= ceiling_ns)})
+    curve = [_point(residuals, tau0_ns, length, needed_ns) for length in lengths]
+    known = [point for point in curve if point.allowed and point.j_s is not None]
+    if known:
+        best = min(known, key=lambda point: (point.j_s, point.slice_ns))
+        reason = "least noise for the time it takes"
+    elif any(point.allowed for point in curve):
+        best = next(point for point in curve if point.allowed)
+        reason = "the shortest that holds enough events; the pilot was too short to compare longer ones"
+    else:
+        best = curve[-1]
+        reason = "the longest that leaves enough blocks in an epoch; events are few for it"
+    return SliceChoice(cell=cell, slice_ns=best.slice_ns, guard_ns=best.guard_ns, reason=reason, curve=tuple(curve))
+
+
+def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[float, int]:
+    """Variance of q over all (overlapping) places of four windows of `windows` values; how many are independent."""
+    span = 4 * windows
+    if residuals.size < span:
+        return math.nan, 0
+    sums = np.concatenate(([0.0], np.cumsum(residuals)))
+    means = (sums[windows:] - sums[:-windows]) / windows
+    x1, x2, x3, x4 = (means[i * windows : means.size - (3 - i) * windows] for i in range(4))
+    q = (x1 - x2 - x3 + x4) / 2
+    # The mean of q is 0 by construction, so no degree of freedom is lost to estimating it.
+    return float(np.mean(q**2)), residuals.size // span
+
+
+def _needed_ns(rated: pl.DataFrame) -> float:
+    """Shortest slice with 20 mean latencies and 200 completions of the slowest arm; 2 s suffice for the latter."""
+    worst = 0.0
+    for events, seconds, connections in (
+        rated.group_by("arm")
+        .agg(pl.col("events").sum(), pl.col("seconds").sum(), pl.col("connections").max())
+        .select("events", "seconds", "connections")
+        .iter_rows()
+    ):
+        if events <= 0:
+            return math.inf
+        latency_ns = seconds * (connections or 1) / events * 1e9  # Little's law, closed loop: time = connections / rate
+        completions_ns = min(_EVENTS_MIN * seconds / events * 1e9, 2e9)
+        worst = max(worst, _LATENCIES_MIN * latency_ns, completions_ns)
+    return worst
+
+
+def _residuals(rated: pl.DataFrame) -> NDArray[np.float64]:
+    keys: Iterable[str] = ("start_ns",)
+    series = rated.sort(*keys).select(pl.col("log_rate") - pl.col("log_rate").mean().over("arm")).to_series()
+    return series.to_numpy().astype(np.float64)
+
+
+def _point(residuals: NDArray[np.float64], tau0_ns: int, length_ns: int, needed_ns: float) -> SlicePoint:
+    guard = guard_ns(length_ns)
+    windows = max(1, round(length_ns / tau0_ns))
+    variance, blocks = contrast_variance(residuals, windows)
+    known = blocks >= _BLOCKS_MIN and math.isfinite(variance) and length_ns >= 0.8 * tau0_ns
+    return SlicePoint(
+        slice_ns=length_ns,
+        guard_ns=guard,
+        j_s=variance * 4 * (length_ns + guard) / 1e9 if known else None,
+        blocks=blocks,
+        allowed=length_ns >= needed_ns,
+    )
