@@ -206,6 +206,9 @@ pub trait Host {
     /// The event ended; its time since [`Host::event_start`] is its latency.
     fn event_stop(&self, end: EventEnd);
 
+    /// The event failed with an ignored error and runs again, within the same latency; its error has just been counted.
+    fn event_restart(&self) {}
+
     /// The reply of every statement that a script runs is reported here, once.
     fn count_reply(&self, reply: &Reply);
 
@@ -218,11 +221,23 @@ pub trait Host {
     /// A counter's present value for this worker.
     fn counter(&self, counter: Counter) -> u64;
 
-    /// Names the operation that the current event turned out to be ("new_order"); its latency is also recorded under that name.
+    /// Names an operation that the current event turned out to be ("new_order"); its latency is also recorded under that name.
+    ///
+    /// An event may have several names ("new_order" and "new_order.rollback"): it is recorded under each.
     fn operation(&self, name: &str);
+
+    /// Keying and thinking: waits this long between two events. Belongs to no event's latency; ends early with the slice.
+    fn think(&self, duration_ns: u64) {
+        std::thread::sleep(std::time::Duration::from_nanos(duration_ns));
+    }
 
     /// Waits until every thread of the running command is here. Returns at once when there is one thread.
     fn barrier(&self);
+
+    /// Has another thread of the running command failed? Then [`Host::barrier`] returns at once and the script gives up.
+    fn aborted(&self) -> bool {
+        false
+    }
 
     /// `done` of `total` units of `label` (rows, indexes) have been finished by this thread since its last call.
     fn progress(&self, label: &str, done: u64, total: u64);
