@@ -10,6 +10,7 @@ mod auth;
 mod binary_value;
 mod bytes;
 pub mod capability;
+pub mod charset;
 pub mod command;
 mod error;
 mod greeting;
@@ -18,6 +19,7 @@ mod login;
 pub mod packet;
 mod reply;
 pub mod row;
+pub mod template;
 
 pub use auth::{AuthError, Channel};
 pub use error::{Malformed, ServerError};

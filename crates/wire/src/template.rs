@@ -1,0 +1,300 @@
+//! Client-side prepared statements: SQL text whose `?` become literals, with the meaning that the server would give the parameters.
+
+use std::io::Write as _;
+
+use crate::charset::MultiByte;
+use crate::command::Parameter;
+
+/// How the server reads SQL text at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dialect {
+    /// SQL mode NO_BACKSLASH_ESCAPES: a backslash is an ordinary character.
+    pub no_backslash_escapes: bool,
+    /// The connection's character set.
+    pub multi_byte: MultiByte,
+}
+
+/// A value that no literal can express.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("SQL has no literal for an infinite number or NaN")]
+pub struct NoLiteral;
+
+/// A statement and the places of its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    sql: Box<[u8]>,
+    /// Offsets of the `?`, ascending.
+    parameters_at: Box<[usize]>,
+}
+
+impl Template {
+    /// Finds the parameters: each `?` outside of quotes, backticks and comments. The inside of `/*! … */` is code, as the server has
+    /// it (whatever version it names).
+    pub fn new(sql: &[u8], dialect: Dialect) -> Self {
+        let mut parameters_at = Vec::new();
+        let mut at = 0;
+        while let Some(&byte) = sql.get(at) {
+            let rest = &sql[at..];
+            at += match byte {
+                b'\'' | b'"' | b'`' => quoted_bytes(rest, byte, dialect),
+                b'#' => line_bytes(rest),
+                b'-' if starts_dash_comment(rest) => line_bytes(rest),
+                b'/' if rest.starts_with(b"/*") && !rest.starts_with(b"/*!") && !rest.starts_with(b"/*M!") => {
+                    comment_bytes(rest)
+                }
+                b'?' => {
+                    parameters_at.push(at);
+                    1
+                }
+                _ => dialect.multi_byte.character_bytes(rest).unwrap_or(1),
+            };
+        }
+        Self { sql: sql.into(), parameters_at: parameters_at.into() }
+    }
+
+    /// Number of parameters.
+    pub fn parameters(&self) -> usize {
+        self.parameters_at.len()
+    }
+
+    /// The statement as it was given.
+    pub fn sql(&self) -> &[u8] {
+        &self.sql
+    }
+
+    /// Appends the statement with `values` in the places of its parameters; there must be one for each.
+    ///
+    /// # Errors
+    /// A value is infinite or no number.
+    pub fn render<'a>(
+        &self,
+        values: impl Iterator<Item = Parameter<'a>>,
+        dialect: Dialect,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NoLiteral> {
+        let mut from = 0;
+        for (&at, value) in self.parameters_at.iter().zip(values) {
+            out.extend_from_slice(&self.sql[from..at]);
+            from = at + 1;
+            // `LIMIT?` and `?AND` are two tokens each, and must stay so.
+            if at > 0 && is_word(self.sql[at - 1]) {
+                out.push(b' ');
+            }
+            put_literal(value, dialect, out)?;
+            if self.sql.get(from).copied().is_some_and(is_word) {
+                out.push(b' ');
+            }
+        }
+        out.extend_from_slice(&self.sql[from..]);
+        Ok(())
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | 0x80..)
+}
+
+/// Bytes of the quoted string at the start of `text`, both quotes counted; all of `text` when it never ends. A doubled quote ends one
+/// string and begins another, which comes to the same.
+fn quoted_bytes(text: &[u8], quote: u8, dialect: Dialect) -> usize {
+    let mut at = 1;
+    while let Some(&byte) = text.get(at) {
+        if let Some(bytes) = dialect.multi_byte.character_bytes(&text[at..]) {
+            at += bytes;
+        } else if byte == quote {
+            return at + 1;
+        } else if byte == b'\\' && quote != b'`' && !dialect.no_backslash_escapes {
+            at += 2;
+        } else {
+            at += 1;
+        }
+    }
+    text.len()
+}
+
+fn line_bytes(text: &[u8]) -> usize {
+    text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |newline| newline + 1)
+}
+
+/// Two dashes begin a comment only before white space, a control character or the end.
+fn starts_dash_comment(text: &[u8]) -> bool {
+    text.starts_with(b"--") && text.get(2).is_none_or(|&byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
+}
+
+fn comment_bytes(text: &[u8]) -> usize {
+    text.windows(2).skip(2).position(|pair| pair == b"*/").map_or(text.len(), |end| end + 4)
+}
+
+fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) -> Result<(), NoLiteral> {
+    // Writing to a Vec cannot fail.
+    match value {
+        Parameter::Null => out.extend_from_slice(b"NULL"),
+        Parameter::Int(integer) => {
+            let _ = write!(out, "{integer}");
+        }
+        // The exponent makes it a DOUBLE; without one it would be a DECIMAL.
+        Parameter::Double(float) if float.is_finite() => {
+            let _ = write!(out, "{float:e}");
+        }
+        Parameter::Double(_) => return Err(NoLiteral),
+        Parameter::Bytes(bytes) => {
+            out.push(b'\'');
+            put_escaped(bytes, dialect, out);
+            out.push(b'\'');
+        }
+    }
+    Ok(())
+}
+
+/// The inside of a string literal in single quotes.
+fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if let Some(length) = dialect.multi_byte.character_bytes(&bytes[at..]) {
+            out.extend_from_slice(&bytes[at..at + length]);
+            at += length;
+            continue;
+        }
+        at += 1;
+        if byte == b'\'' {
+            // Doubled, it is a quote in either mode.
+            out.extend_from_slice(b"''");
+        } else if dialect.no_backslash_escapes {
+            out.push(byte);
+        } else {
+            match byte {
+                b'\\' => out.extend_from_slice(b"\\\\"),
+                0 => out.extend_from_slice(b"\\0"),
+                // A lead byte without its trail byte: left bare it would swallow the escape that follows it.
+                _ if dialect.multi_byte.is_lead(byte) => out.extend_from_slice(&[b'\\', byte]),
+                _ => out.push(byte),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLAIN: Dialect = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Safe };
+
+    fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
+        let template = Template::new(sql.as_bytes(), dialect);
+        assert_eq!(template.parameters(), values.len(), "{sql}");
+        let mut out = Vec::new();
+        template.render(values.iter().copied(), dialect, &mut out).unwrap();
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn only_true_parameters_are_replaced() {
+        let sql = "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', ? -- ?\n, ? # ?\n, /* ? */ ?, 1--?, /*! ? */ 2";
+        let numbers = [1, 2, 3, 4, 5].map(Parameter::Int);
+        assert_eq!(
+            rendered(sql, &numbers, PLAIN),
+            "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', 1 -- ?\n, 2 # ?\n, /* ? */ 3, 1--4, /*! 5 */ 2"
+        );
+        let no_escapes = Dialect { no_backslash_escapes: true, ..PLAIN };
+        assert_eq!(rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes), "SELECT 'a\\', 1");
+    }
+
+    #[test]
+    fn unfinished_strings_and_comments_end_with_the_text() {
+        for sql in ["SELECT '?", "SELECT '\\", "/* ?", "/*", "-- ?", "--", "`?", "/*/ ?"] {
+            assert_eq!(Template::new(sql.as_bytes(), PLAIN).parameters(), 0, "{sql}");
+        }
+    }
+
+    #[test]
+    fn literals_keep_type_and_distance() {
+        assert_eq!(rendered("LIMIT?", &[Parameter::Int(-5)], PLAIN), "LIMIT -5");
+        assert_eq!(rendered("x=?and y", &[Parameter::Null], PLAIN), "x=NULL and y");
+        assert_eq!(rendered("?", &[Parameter::Double(1.5)], PLAIN), "1.5e0");
+        assert_eq!(rendered("?", &[Parameter::Int(i64::MIN)], PLAIN), "-9223372036854775808");
+        let infinite = Template::new(b"?", PLAIN).render([Parameter::Double(f64::NAN)].into_iter(), PLAIN, &mut vec![]);
+        assert_eq!(infinite, Err(NoLiteral));
+    }
+
+    #[test]
+    fn a_backslash_within_a_character_is_no_backslash() {
+        let sjis = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Sjis };
+        let mut out = Vec::new();
+        put_escaped(b"\x83\x5c'\\", sjis, &mut out);
+        assert_eq!(out, b"\x83\x5c''\\\\");
+        let gbk = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Gbk };
+        out.clear();
+        put_escaped(b"\xbf'", gbk, &mut out);
+        assert_eq!(out, b"\\\xbf''", "a lone lead byte cannot swallow the quote");
+        assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", sjis).parameters(), 1);
+        assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", PLAIN).parameters(), 0);
+    }
+
+    /// Reads a literal as the server's lexer does: the inverse of `put_escaped`.
+    fn unescaped(literal: &[u8], dialect: Dialect) -> Option<Vec<u8>> {
+        let inside = literal.strip_prefix(b"'")?.strip_suffix(b"'")?;
+        let mut bytes = Vec::new();
+        let mut at = 0;
+        while let Some(&byte) = inside.get(at) {
+            if let Some(length) = dialect.multi_byte.character_bytes(&inside[at..]) {
+                bytes.extend_from_slice(&inside[at..at + length]);
+                at += length;
+            } else if byte == b'\'' {
+                if inside.get(at + 1) != Some(&b'\'') {
+                    return None;
+                }
+                bytes.push(b'\'');
+                at += 2;
+            } else if byte == b'\\' && !dialect.no_backslash_escapes {
+                bytes.push(match inside.get(at + 1)? {
+                    b'0' => 0,
+                    &other => other,
+                });
+                at += 2;
+            } else {
+                bytes.push(byte);
+                at += 1;
+            }
+        }
+        Some(bytes)
+    }
+
+    fn dialects() -> impl Strategy<Value = Dialect> {
+        const SETS: &[MultiByte] =
+            &[MultiByte::Safe, MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030];
+        (any::<bool>(), prop::sample::select(SETS))
+            .prop_map(|(no_backslash_escapes, multi_byte)| Dialect { no_backslash_escapes, multi_byte })
+    }
+
+    fn nasty_bytes() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![Just(b'\''), Just(b'\\'), Just(0), Just(0x83), Just(0xbf), Just(b'0'), any::<u8>()];
+        prop::collection::vec(byte, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn a_string_literal_reads_back_and_ends_where_it_should(bytes in nasty_bytes(), dialect in dialects()) {
+            let mut literal = Vec::new();
+            put_literal(Parameter::Bytes(&bytes), dialect, &mut literal).unwrap();
+            prop_assert_eq!(unescaped(&literal, dialect), Some(bytes));
+            prop_assert_eq!(quoted_bytes_all(&literal, dialect), literal.len());
+        }
+
+        #[test]
+        fn any_text_is_survived(sql in nasty_bytes(), dialect in dialects()) {
+            let template = Template::new(&sql, dialect);
+            let values = std::iter::repeat(Parameter::Null);
+            template.render(values, dialect, &mut Vec::new()).unwrap();
+        }
+    }
+
+    /// As `quoted_bytes`, with doubled quotes joined to one string.
+    fn quoted_bytes_all(text: &[u8], dialect: Dialect) -> usize {
+        let mut at = quoted_bytes(text, b'\'', dialect);
+        while text.get(at) == Some(&b'\'') {
+            at += quoted_bytes(&text[at..], b'\'', dialect);
+        }
+        at
+    }
+}
