@@ -1,0 +1,306 @@
+"""Verdicts in words, the forest plot's geometry, footnotes, and the same as records for programs."""
+
+import math
+from collections.abc import Sequence
+
+from bakeoff.report import numbers
+from bakeoff.report.context import Context
+from bakeoff.report.view import Answer, Footnote, Forest, ForestRow, Row, Table, Tone, Value
+from bakeoff.stats.model import Comparison, Estimate, Stop, Word
+from bakeoff.units import format_duration, format_rate
+
+STOPS = {
+    Stop.PRECISE: "target precision reached",
+    Stop.DECISIVE: "difference decisive before the target precision",
+    Stop.BUDGET: "time ran out before the target precision",
+    Stop.ABORTED: "ended by hand: anytime-valid interval",
+    Stop.RUNNING: "still running: anytime-valid interval",
+}
+
+Notes = dict[tuple[str, str], tuple[int, ...]]
+Record = dict[str, str | int | float | bool | None]
+
+_TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+_EDGE = 4.0  # per cent of the axis kept free on both sides
+
+
+def threads_text(threads: int) -> str:
+    """`1 thread`, `4 threads`."""
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def cell_text(comparison: Comparison) -> str:
+    """`oltp_read_only · 4 threads`."""
+    return f"{comparison.workload} · {threads_text(comparison.threads)}"
+
+
+def tone_of(comparison: Comparison) -> Tone:
+    """What kind of answer it is."""
+    words = comparison.verdict.words
+    if comparison.is_control:
+        return Tone.CONTROL
+    if Word.FASTER in words:
+        return Tone.FASTER
+    if Word.SLOWER in words:
+        return Tone.SLOWER
+    return Tone.EQUAL if Word.EQUIVALENT in words else Tone.OPEN
+
+
+def answers(context: Context, notes: Notes) -> tuple[Answer, ...]:
+    """One answer a cell and contender, the control left out."""
+    return tuple(_answer(context, comparison, notes) for comparison in context.primary)
+
+
+def footnotes(context: Context) -> tuple[tuple[Footnote, ...], Notes]:
+    """Flags of all comparisons, equal texts told once, numbered in order; and the numbers of each comparison."""
+    places: dict[str, list[str]] = {}
+    owners: dict[str, list[tuple[str, str]]] = {}
+    for comparison in context.analysis.comparisons:
+        for text in _flags_of(comparison):
+            places.setdefault(text, []).append(f"{cell_text(comparison)}, {context.labels[comparison.contender]}")
+            owners.setdefault(text, []).append((comparison.cell, comparison.contender))
+    found = []
+    notes: dict[tuple[str, str], list[int]] = {}
+    for number, (text, where) in enumerate(places.items(), start=1):
+        word, colon, rest = text.partition(":")
+        if not colon or not word.replace(" ", "").isupper():
+            word, rest = "NOTE", text
+        found.append(Footnote(number=number, word=word, text=rest.strip(), where=tuple(where)))
+        for owner in owners[text]:
+            notes.setdefault(owner, []).append(number)
+    return tuple(found), {key: tuple(value) for key, value in notes.items()}
+
+
+def forest(context: Context, notes: Notes) -> Forest:
+    """Every comparison as a line, the control right under its cell, the geometric mean last."""
+    comparisons = context.analysis.comparisons
+    means = context.analysis.geometric_mean if len(context.cells) > 1 else {}
+    axis = _axis_for([*(comparison.estimate for comparison in comparisons), *means.values()], comparisons)
+    rows = [_forest_row(context, comparison, axis, notes) for comparison in comparisons]
+    rows += [_mean_row(context, contender, estimate, axis) for contender, estimate in means.items()]
+    margin = context.study.equivalence
+    return Forest(
+        one=axis.place(0.0), margin=(axis.place(-margin), axis.place(margin)), ticks=axis.ticks(), rows=tuple(rows)
+    )
+
+
+def throughput_table(context: Context, notes: Notes) -> Table:
+    """Transactions per second of every arm in every cell, with ratios: the table for a blog."""
+    columns = ["", *(f"{context.labels[arm]}, events/s" for arm in context.arms if arm != context.analysis.control)]
+    for contender in context.analysis.contenders:
+        several = len(context.analysis.contenders) > 1
+        columns += [f"ratio {context.labels[contender]}" if several else "ratio", "95% interval", "verdict"]
+    rows = []
+    by_cell = {(c.cell, c.contender): c for c in context.primary}
+    for cell in context.cells:
+        first = next(comparison for comparison in context.primary if comparison.cell == cell)
+        values = [Value(text=threads_text(first.threads))]
+        for arm in context.arms:
+            if arm != context.analysis.control:
+                summary = context.summaries.get((cell, arm))
+                values.append(Value(text=format_rate(summary.tps) if summary else "n/a"))
+        for contender in context.analysis.contenders:
+            comparison = by_cell[cell, contender]
+            marks = "".join(f" [{number}]" for number in notes.get((cell, contender), ()))
+            values += [
+                Value(text=numbers.ratio(comparison.estimate.mean, comparison.estimate.interval.half_width)),
+                Value(text=numbers.interval(comparison.estimate.interval) or "n/a"),
+                Value(text=" ".join(comparison.verdict.words) + marks),
+            ]
+        rows.append(Row(group=first.workload, values=tuple(values)))
+    return Table(id="throughput", group_title="workload", columns=tuple(columns), rows=tuple(rows))
+
+
+def records(context: Context) -> tuple[Record, ...]:
+    """One flat record a comparison, unrounded: what the CSV holds. Ratios, not logarithms; times in ns, rates per second."""
+    return tuple(_record(context, comparison) for comparison in context.analysis.comparisons)
+
+
+def summary_sentences(context: Context) -> tuple[str, ...]:
+    """The geometric mean over all cells, for each contender, when there are several cells."""
+    if len(context.cells) < 2:
+        return ()
+    sentences = []
+    for contender, estimate in context.analysis.geometric_mean.items():
+        interval = numbers.interval(estimate.interval)
+        sentences.append(
+            f"Over all {len(context.cells)} cells {context.labels[contender]} does "
+            f"{numbers.ratio(estimate.mean, estimate.interval.half_width)} the throughput of "
+            f"{context.labels[context.analysis.baseline]} (geometric mean"
+            + (f", 95% interval {interval})." if interval else "; no interval yet).")
+        )
+    return tuple(sentences)
+
+
+class _Axis:
+    """A logarithmic axis of ratios; places are per cent of its length."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    def place(self, value: float) -> float:
+        """Where a log ratio lies, cut to 0..100."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(min(100.0, max(0.0, _EDGE + share * (100 - 2 * _EDGE))), 3)
+
+    def cut(self, value: float | None, *, right: bool) -> bool:
+        """Whether a value lies beyond the end."""
+        if value is None:
+            return False
+        step = (self.high - self.low) / (100 - 2 * _EDGE) * _EDGE
+        return value > self.high + step if right else value < self.low - step
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Round ratios inside the axis, 1 always among them, five to eight of them."""
+        span = math.expm1(self.high) - math.expm1(self.low)
+        step = next((s for s in _TICKS_PERCENT if span * 100 / s <= 7), _TICKS_PERCENT[-1]) / 100
+        first, last = math.floor(math.expm1(self.low) / step), math.ceil(math.expm1(self.high) / step)
+        digits = 3 if step < 0.01 else 2
+        found = []
+        for index in range(first, last + 1):
+            ratio = 1 + index * step
+            if ratio > 0 and self.low - 1e-9 <= math.log(ratio) <= self.high + 1e-9:
+                found.append((self.place(math.log(ratio)), f"{ratio:.{digits}f}"))
+        return tuple(found)
+
+
+def _axis_for(estimates: Sequence[Estimate], comparisons: Sequence[Comparison]) -> _Axis:
+    """An axis that holds equality, every mean and every epoch; an interval may double it, beyond that it is cut."""
+    one_percent = math.log(1.01)
+    core = [-one_percent, one_percent, *(estimate.mean for estimate in estimates)]
+    core += [point.value for comparison in comparisons for point in comparison.points if math.isfinite(point.value)]
+    low, high = min(core), max(core)
+    span = high - low
+    ends = [
+        end for e in estimates for end in (e.interval.low, e.interval.high) if end is not None and math.isfinite(end)
+    ]
+    return _Axis(max(min([low, *ends]), low - span), min(max([high, *ends]), high + span))
+
+
+def _flags_of(comparison: Comparison) -> list[str]:
+    flags = list(comparison.flags)
+    words = {flag.partition(":")[0] for flag in flags}
+    if comparison.disagree and "DISAGREE" not in words:
+        flags.append("DISAGREE: stalls or bursts differ between the arms; the ratio without them is another one.")
+    if comparison.check and "CHECK" not in words:
+        flags.append("CHECK: the sign-flip test and the t interval differ; look at every epoch.")
+    return flags
+
+
+def _headline(comparison: Comparison) -> str:
+    bound = comparison.verdict.at_least
+    digits = max(0, numbers.ratio_digits(comparison.estimate.interval.half_width) - 2)
+    match tone_of(comparison):
+        case Tone.FASTER if bound is not None:
+            return f"at least {math.expm1(bound) * 100:.{digits}f}% faster"
+        case Tone.SLOWER if bound is not None:
+            return f"at least {-math.expm1(bound) * 100:.{digits}f}% slower"
+        case Tone.EQUAL:
+            return "equal, for practical purposes"
+        case _:
+            return "undecided so far"
+
+
+def _answer(context: Context, comparison: Comparison, notes: Notes) -> Answer:
+    estimate = comparison.estimate
+    half = estimate.interval.half_width
+    basis = [numbers.epochs(estimate.n), STOPS[comparison.stop]]
+    if comparison.more_s:
+        basis.append(f"about {format_duration(comparison.more_s)} more to the target")
+    return Answer(
+        cell=comparison.cell,
+        workload=comparison.workload,
+        threads=threads_text(comparison.threads),
+        contender=context.labels[comparison.contender],
+        slot=context.slots[comparison.contender],
+        tone=tone_of(comparison),
+        words=tuple(comparison.verdict.words),
+        headline=_headline(comparison),
+        sentence=comparison.verdict.sentence,
+        ratio=numbers.ratio(estimate.mean, half),
+        change=numbers.change(estimate.mean, half),
+        interval=numbers.interval(estimate.interval),
+        basis=" · ".join(basis),
+        notes=notes.get((comparison.cell, comparison.contender), ()),
+    )
+
+
+def _forest_row(context: Context, comparison: Comparison, axis: _Axis, notes: Notes) -> ForestRow:
+    estimate = comparison.estimate
+    low, high = estimate.interval.low, estimate.interval.high
+    return ForestRow(
+        kind="control" if comparison.is_control else "cell",
+        label=cell_text(comparison),
+        contender=context.labels[comparison.contender],
+        slot=context.slots[comparison.contender],
+        tone=tone_of(comparison),
+        low=None if low is None else axis.place(low),
+        point=axis.place(estimate.mean),
+        high=None if high is None else axis.place(high),
+        epochs=tuple(axis.place(point.value) for point in comparison.points),
+        cut_left=axis.cut(low, right=False),
+        cut_right=axis.cut(high, right=True),
+        ratio=numbers.ratio(estimate.mean, estimate.interval.half_width),
+        interval=numbers.interval(estimate.interval),
+        verdict="control" if comparison.is_control else " · ".join(comparison.verdict.words),
+        notes=notes.get((comparison.cell, comparison.contender), ()),
+    )
+
+
+def _mean_row(context: Context, contender: str, estimate: Estimate, axis: _Axis) -> ForestRow:
+    low, high = estimate.interval.low, estimate.interval.high
+    return ForestRow(
+        kind="mean",
+        label=f"all {len(context.cells)} cells (geometric mean)",
+        contender=context.labels[contender],
+        slot=context.slots[contender],
+        tone=Tone.OPEN,
+        low=None if low is None else axis.place(low),
+        point=axis.place(estimate.mean),
+        high=None if high is None else axis.place(high),
+        epochs=(),
+        cut_left=axis.cut(low, right=False),
+        cut_right=axis.cut(high, right=True),
+        ratio=numbers.ratio(estimate.mean, estimate.interval.half_width),
+        interval=numbers.interval(estimate.interval),
+        verdict="",
+        notes=(),
+    )
+
+
+def _record(context: Context, comparison: Comparison) -> Record:
+    estimate = comparison.estimate
+
+    def ratio(value: float | None) -> float | None:
+        return None if value is None else math.exp(value)
+
+    record: Record = {
+        "run": context.run.name,
+        "cell": comparison.cell,
+        "workload": comparison.workload,
+        "threads": comparison.threads,
+        "baseline": context.labels[comparison.baseline],
+        "contender": context.labels[comparison.contender],
+        "is_control": comparison.is_control,
+        "verdict": " ".join(comparison.verdict.words),
+        "ratio": ratio(estimate.mean),
+        "ratio_low": ratio(estimate.interval.low),
+        "ratio_high": ratio(estimate.interval.high),
+        "epochs": estimate.n,
+        "stop": comparison.stop.value,
+        "p_adjusted": comparison.p_adjusted,
+        "p_signflip": comparison.p_signflip,
+        "ratio_trimmed": ratio(comparison.trimmed.mean),
+        "sd_restart": comparison.sd_restart,
+        "sd_within": comparison.sd_within,
+        "flags": " | ".join(_flags_of(comparison)),
+    }
+    for side, arm in (("baseline", comparison.baseline), ("contender", comparison.contender)):
+        summary = context.summaries.get((comparison.cell, arm))
+        if summary is None:
+            continue
+        fields = summary.model_dump(exclude={"cell", "arm", "epochs", "quantiles_ns"})
+        record |= {f"{side}_{name}": value for name, value in fields.items()}
+        for quantile, value in summary.quantiles_ns.items():
+            record[f"{side}_p{float(quantile) * 100:g}_ns"] = value
+    return record

@@ -1,0 +1,172 @@
+"""From a run directory and its analysis to the view that all renderers share."""
+
+from bakeoff.report import answers as answering
+from bakeoff.report import panels, settings, tables
+from bakeoff.report.context import DETAIL_CELLS, Context
+from bakeoff.report.view import ArmView, ReportView, Role, Status
+from bakeoff.results import RunDirectory
+from bakeoff.stats.model import Analysis, Stop
+from bakeoff.units import format_bytes, format_duration, format_percent
+
+METHOD = (
+    "All servers run side by side. In each short slice one of them alone is loaded, in the order ABBA or BAAB by a fair coin, so "
+    "that whatever else the machine does reaches all of them alike.",
+    "An epoch restores the same data, starts every server anew and measures every cell once. It gives one number a cell: the log "
+    "of the ratio of throughputs, total events over total time.",
+    "Epochs, not seconds and not requests, are what is counted: restarting a server moves its speed by more than any "
+    "measurement inside one start can show.",
+    "The 95% interval is Student's over epochs, widened for stopping as soon as it is narrow enough; verdicts are corrected for "
+    "the number of cells (Holm). An interval shown before the end is valid however often one looks (anytime-valid).",
+    "No epoch and no slice is dropped for being slow; epochs are voided only for mechanical failures, for all arms at once, and "
+    "are counted below. The control, where there is one, is a second instance of the baseline: its true ratio is 1.",
+)
+
+
+def build_view(run: RunDirectory, analysis: Analysis) -> ReportView:
+    """Build everything that a report shows.
+
+    Raises:
+        ResultsError: a document of the run is missing or damaged.
+    """
+    context = Context.read(run, analysis)
+    notes, marks = answering.footnotes(context)
+    time_panels, arm_panels = panels.time_panels(context)
+    pilot_table, pilot_panels = tables.pilot(context)
+    return ReportView(
+        run=run.name,
+        title=context.study.title,
+        question=_question(context),
+        dateline=_dateline(context),
+        statuses=_statuses(context),
+        arms=_arms(context),
+        answers=answering.answers(context, marks),
+        summary=answering.summary_sentences(context),
+        forest=answering.forest(context, marks),
+        throughput=answering.throughput_table(context, marks),
+        threads_panels=panels.threads_panels(context),
+        time_panels=time_panels,
+        epoch_panels=panels.epoch_panels(context),
+        latency_note=tables.latency_note(context),
+        latency=tables.latency_table(context),
+        percentile_panels=panels.percentile_panels(context, tables.latency_curves(context)),
+        costs=tables.costs_table(context),
+        cpu_bars=tables.cpu_bars(context),
+        arm_panels=arm_panels,
+        host_panels=panels.host_panels(context),
+        pilot=pilot_table,
+        pilot_panels=pilot_panels,
+        data=tables.data_table(context),
+        declared=settings.declared_table(context),
+        undeclared=settings.undeclared_table(context),
+        other_settings=settings.other_settings_table(context),
+        documents=settings.documents(context),
+        environment=settings.environment_table(context),
+        method=METHOD,
+        command=settings.command(context),
+        voided=tables.voided_table(context),
+        attempts=tables.attempts(context),
+        footnotes=notes,
+        detail_note=_detail_note(context),
+        records=answering.records(context),
+    )
+
+
+def _question(context: Context) -> str:
+    baseline = context.labels[context.analysis.baseline]
+    contenders = [context.labels[name] for name in context.analysis.contenders]
+    if len(contenders) == 1:
+        return f"Is {contenders[0]} faster than {baseline}?"
+    return f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?"
+
+
+def _dateline(context: Context) -> str:
+    manifest = context.manifest
+    host = manifest.host
+    spent = sum(outcome.wall_s for outcome in context.outcomes)
+    return " · ".join(
+        (
+            f"{manifest.created_at:%d %B %Y}".lstrip("0"),
+            f"{host.cpus} × {host.cpu_model}, {format_bytes(host.memory_bytes)}",
+            f"{context.analysis.epochs_used} epochs, {format_duration(spent)}",
+        )
+    )
+
+
+def _statuses(context: Context) -> tuple[Status, ...]:
+    analysis = context.analysis
+    found = []
+    if analysis.trusted is False:
+        found.append(
+            Status(
+                word="UNTRUSTED",
+                text="The control, a second instance of the baseline, came out different from the baseline. Something other than "
+                "the settings moved the numbers; no line of this report should be relied on.",
+            )
+        )
+    planted = [
+        f"{context.labels[a.name]} ({a.shadow_per_100:g} per 100)" for a in context.study.arms if a.shadow_per_100
+    ]
+    if planted:
+        found.append(
+            Status(
+                word="PLANTED",
+                text=f"A slowdown was planted to prove the method: uncounted events on {', '.join(planted)}.",
+            )
+        )
+    if analysis.stopped is Stop.ABORTED:
+        found.append(
+            Status(word="ENDED BY HAND", text="Only intervals that are valid at any moment of stopping are shown.")
+        )
+    if analysis.stopped is Stop.RUNNING:
+        found.append(
+            Status(word="NOT FINISHED", text="Measuring goes on or was broken off; intervals are anytime-valid ones.")
+        )
+    if analysis.stopped is Stop.BUDGET:
+        precision = format_percent(context.study.precision, signed=False)
+        found.append(
+            Status(
+                word="TIME RAN OUT",
+                text=f"The budget ended before every cell reached its target precision of ±{precision}.",
+            )
+        )
+    if context.analysis.undeclared:
+        count = len({name for differences in analysis.undeclared.values() for name in differences})
+        found.append(
+            Status(
+                word="UNDECLARED DIFFERENCES",
+                text=f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the study did not "
+                "ask for it; the ratios include what they do. See Settings.",
+            )
+        )
+    return tuple(found)
+
+
+def _arms(context: Context) -> tuple[ArmView, ...]:
+    views = []
+    for name, arm in context.arms.items():
+        variables = context.variables.get(name, {})
+        version = " ".join(
+            part for part in (variables.get("version", ""), variables.get("version_comment", "")) if part
+        )
+        role = Role.BASELINE if name == context.analysis.baseline else Role.CONTENDER
+        role = Role.CONTROL if name == context.analysis.control else role
+        views.append(
+            ArmView(
+                name=name,
+                label=context.labels[name],
+                role=role,
+                slot=context.slots[name],
+                version=version,
+                setup=settings.setup_line(arm),
+            )
+        )
+    return tuple(views)
+
+
+def _detail_note(context: Context) -> str:
+    if len(context.cells) <= DETAIL_CELLS:
+        return ""
+    return (
+        f"Of {len(context.cells)} cells the {DETAIL_CELLS} with the largest differences are drawn; all are in the tables, and "
+        "every slice is in the run directory."
+    )

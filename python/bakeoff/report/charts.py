@@ -1,0 +1,216 @@
+"""A panel drawn: Altair makes the Vega-Lite description, vl-convert a static SVG, and colours become CSS variables.
+
+The SVG is meant to stand inside an HTML page: it needs no script and no network, takes its colours (light, dark, print)
+and its font from the page's style, and tells a point's value by a `<title>`.
+"""
+
+import re
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from bakeoff.report.view import Panel, Series
+
+WIDTH, HEIGHT = 480, 230
+
+ARM_SLOTS = 8
+"""Colours for arms; a study with more arms uses them again."""
+
+_KEYS = (
+    "ink", "muted", "grid", "paper",
+    "cpu-user", "cpu-system", "cpu-iowait", "cpu-steal", "cpu-idle",
+    *(f"arm-{slot}" for slot in range(ARM_SLOTS)),
+)  # fmt: skip
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+_TAIL_TICKS = {0.30103: "50%", 1.0: "90%", 1.30103: "95%", 2.0: "99%", 3.0: "99.9%", 4.0: "99.99%", 5.0: "99.999%"}
+
+Json = Any
+
+
+def css_key(key: str) -> str:
+    """The CSS variable's name of a colour key, arms beyond the palette folded back into it."""
+    kind, _, number = key.partition("-")
+    return f"arm-{int(number) % ARM_SLOTS}" if kind == "arm" and number.isdigit() else key
+
+
+def draw(panel: Panel, *, dashed: frozenset[str] = frozenset()) -> str:
+    """Draw a panel as an SVG element.
+
+    Args:
+        panel: data of at least one series; one without points gives an empty frame.
+        dashed: colour keys whose lines are dashed (the control).
+    """
+    return _for_page(vl_convert.vegalite_to_svg(_describe(panel, dashed)), panel)
+
+
+def _describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
+    """The Vega-Lite description of a panel."""
+    x = _x_encoding(panel)
+    layers: list[Any] = []
+    if panel.level_band:
+        low, high = panel.level_band
+        layers.append(
+            alt.Chart(_values([{"low": low, "high": high}]))
+            .mark_rect(color=_stand_in("muted"), opacity=0.16, aria=False)
+            .encode(y=alt.Y("low:Q"), y2="high:Q")
+        )
+    if panel.boundaries:
+        limits = alt.Chart(_values([{"x": limit} for limit in panel.boundaries]))
+        layers.append(limits.mark_rule(color=_stand_in("grid"), strokeWidth=1, aria=False).encode(x=alt.X("x:Q")))
+    if panel.level is not None:
+        level = alt.Chart(_values([{"y": panel.level}]))
+        layers.append(level.mark_rule(color=_stand_in("ink"), strokeWidth=1, aria=False).encode(y=alt.Y("y:Q")))
+    layers += _marks(panel, x, dashed)
+    chart = alt.layer(*layers).properties(
+        width=WIDTH,
+        height=HEIGHT,
+        background="transparent",
+        padding=2,
+        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
+    )
+    description: dict[str, Json] = chart.to_dict(validate=False)
+    description["config"] = _CONFIG
+    return description
+
+
+def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
+    y = _y_encoding(panel)
+    keys = list(dict.fromkeys(series.key for series in panel.series))
+    colour = alt.Color(
+        "k:N", legend=None, sort=None, scale=alt.Scale(domain=keys, range=[_stand_in(css_key(key)) for key in keys])
+    )
+    rows = [row for series in panel.series for row in _rows(series)]
+    base = alt.Chart(_values(rows))
+    if panel.mark == "stack":
+        stacked = y.copy()
+        stacked.stack = "zero"
+        order = alt.Order("o:Q")
+        for row in rows:
+            row["o"] = keys.index(row["k"])
+        return [base.mark_area(aria=False, opacity=0.9).encode(x=x, y=stacked, color=colour, detail="g:N", order=order)]
+    layers: list[Any] = []
+    if any(series.low for series in panel.series):
+        layers.append(
+            base.mark_area(opacity=0.14, aria=False, line=False).encode(
+                x=x, y=alt.Y("l:Q", title=panel.y_title), y2="h:Q", color=colour, detail="g:N"
+            )
+        )
+    if panel.mark == "line":
+        dash = alt.StrokeDash(
+            "k:N", legend=None, scale=alt.Scale(domain=keys, range=[[5, 3] if key in dashed else [1, 0] for key in keys])
+        )
+        layers.append(
+            base.mark_line(aria=False, strokeWidth=1.7, strokeJoin="round").encode(
+                x=x, y=y, color=colour, strokeDash=dash, detail="g:N"
+            )
+        )
+    if any(series.tips for series in panel.series):
+        shape = alt.Shape("k:N", legend=None, scale=alt.Scale(domain=keys, range=[_shape(key) for key in keys]))
+        layers.append(
+            base.mark_point(filled=True, size=42, opacity=1).encode(
+                x=x, y=y, color=colour, shape=shape, description=alt.Description("t:N")
+            )
+        )
+    return layers
+
+
+def _rows(series: Series) -> list[dict[str, Json]]:
+    rows: list[dict[str, Json]] = []
+    for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+        row: dict[str, Json] = {"x": x, "y": y, "k": series.key, "g": series.group[index] if series.group else 0}
+        if series.low and series.high:
+            row |= {"l": series.low[index], "h": series.high[index]}
+        if series.tips:
+            row["t"] = series.tips[index]
+        rows.append(row)
+    return rows
+
+
+def _x_encoding(panel: Panel) -> alt.X:
+    points = sorted({x for series in panel.series for x in series.x})
+    if panel.x_kind == "threads":
+        labels = alt.Axis(values=_thinned(points), format="~s", grid=False)
+        return alt.X("x:Q", title=panel.x_title, scale=alt.Scale(type="log", base=2, nice=False), axis=labels)
+    if panel.x_kind == "tail":
+        ticks = [tick for tick in _TAIL_TICKS if not points or tick <= points[-1] + 0.01]
+        names = " : ".join(f"abs(datum.value - {tick}) < 0.001 ? '{_TAIL_TICKS[tick]}'" for tick in ticks)
+        labels = alt.Axis(values=ticks, labelExpr=f"{names} : ''", grid=False)
+        return alt.X("x:Q", title=panel.x_title, scale=alt.Scale(nice=False, zero=False), axis=labels)
+    if panel.mark == "points":
+        labels = alt.Axis(format="d", grid=False, values=_thinned([x for x in points if x == int(x)]))
+        padding = alt.Scale(nice=False, zero=False, padding=14)
+        return alt.X("x:Q", title=panel.x_title, scale=padding, axis=labels)
+    return alt.X("x:Q", title=panel.x_title, scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(grid=False, tickCount=6))
+
+
+def _y_encoding(panel: Panel) -> alt.Y:
+    if panel.x_kind == "tail":
+        scale = alt.Scale(type="log", nice=True)
+        return alt.Y("y:Q", title=panel.y_title, scale=scale, axis=alt.Axis(tickCount=4, format="~r"))
+    form = ".3~f" if panel.mark == "points" else "~s"
+    axis = alt.Axis(tickCount=5, format=form)
+    return alt.Y("y:Q", title=panel.y_title, scale=alt.Scale(zero=panel.y_zero), axis=axis)
+
+
+def _thinned(values: list[float], limit: int = 12) -> list[float]:
+    step = -(-len(values) // limit) if values else 1
+    return values[::step]
+
+
+def _shape(key: str) -> str:
+    number = key.partition("-")[2]
+    return _SHAPES[int(number) % len(_SHAPES)] if number.isdigit() else "circle"
+
+
+def _values(rows: list[dict[str, Json]]) -> alt.InlineData:
+    return alt.InlineData(values=rows)
+
+
+# ---- colours that the page decides ---------------------------------------------------------------------------------
+
+
+def _stand_in(key: str) -> str:
+    """A colour that no one would choose, put in for a CSS variable and replaced after drawing."""
+    return f"#fe{_KEYS.index(key):04x}"
+
+
+_STAND_IN = re.compile(r'(fill|stroke)="#fe([0-9a-f]{4})"')
+_LABELLED = re.compile(r'<path aria-label="([^"]*)"([^>]*?)/>')
+_NOISE = re.compile(r' (?:aria-roledescription|role|aria-hidden|pointer-events|class|font-family|xmlns(?::\w+)?|version)="[^"]*"')
+_LONG_DECIMAL = re.compile(r"(-?\d+\.\d)\d+")
+_PATH = re.compile(r' d="([^"]*)"')
+
+_CONFIG: dict[str, Json] = {
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": _stand_in("muted"),
+        "titleColor": _stand_in("muted"),
+        "gridColor": _stand_in("grid"),
+        "domain": False,
+        "tickColor": _stand_in("grid"),
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "labelPadding": 5,
+        "tickSize": 4,
+        "labelLimit": 120,
+        "titleLimit": 400,
+        "aria": False,
+    },
+    "axisX": {"labelFlush": True, "labelOverlap": True},
+    "axisY": {"ticks": False},
+    "font": "sans-serif",
+}
+
+
+def _for_page(svg: str, panel: Panel) -> str:
+    """Strip what a page has no use for, take colours from CSS, keep ids apart, name the points."""
+    svg = _LABELLED.sub(r"<path\2><title>\1</title></path>", svg)
+    svg = _NOISE.sub("", svg)
+    svg = _STAND_IN.sub(lambda found: f'{found[1]}="var(--{_KEYS[int(found[2], 16)]})"', svg)
+    svg = _PATH.sub(lambda found: ' d="' + _LONG_DECIMAL.sub(r"\1", found[1]) + '"', svg)
+    svg = re.sub(r'id="([A-Za-z]\w*)"', rf'id="{panel.id}-\1"', svg)
+    svg = re.sub(r"url\(#(\w+)\)", rf"url(#{panel.id}-\1)", svg)
+    return re.sub(r'<svg width="[^"]*" height="[^"]*"', '<svg role="img"', svg, count=1)

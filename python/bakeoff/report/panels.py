@@ -1,0 +1,287 @@
+"""The data of every chart: what is drawn, in which unit, in which colour. No drawing here."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from bakeoff.report import numbers
+from bakeoff.report.answers import threads_text
+from bakeoff.report.context import Context
+from bakeoff.report.series import CellTimes, cell_times, host_times
+from bakeoff.report.view import Panel, Series
+from bakeoff.stats.model import Comparison
+from bakeoff.units import format_ns, format_rate
+
+_GB, _MB = 1e9, 1e6
+
+
+def threads_panels(context: Context) -> tuple[Panel, ...]:
+    """Throughput against threads with its band, one chart a workload; none where only one concurrency was measured."""
+    panels = []
+    for workload in dict.fromkeys(comparison.workload for comparison in context.primary):
+        cells = {c.threads: c.cell for c in context.primary if c.workload == workload}
+        if len(cells) < 2:
+            continue
+        series = []
+        for arm, slot in context.slots.items():
+            found = [
+                (t, context.summaries[cell, arm])
+                for t, cell in sorted(cells.items())
+                if (cell, arm) in context.summaries
+            ]
+            series.append(
+                Series(
+                    name=context.labels[arm],
+                    key=f"arm-{slot}",
+                    x=tuple(float(threads) for threads, _ in found),
+                    y=_rounded(summary.tps for _, summary in found),
+                    low=_rounded(summary.tps_low for _, summary in found),
+                    high=_rounded(summary.tps_high for _, summary in found),
+                    tips=tuple(
+                        f"{context.labels[arm]}, {threads_text(t)}: {format_rate(s.tps)} events/s" for t, s in found
+                    ),
+                )
+            )
+        panels.append(
+            Panel(
+                id=f"threads-{len(panels)}",
+                title=workload,
+                x_title="threads",
+                y_title="events per second",
+                mark="line",
+                series=tuple(series),
+                x_kind="threads",
+            )
+        )
+    return tuple(panels)
+
+
+def epoch_panels(context: Context) -> tuple[Panel, ...]:
+    """Every epoch's ratio as a point, in the order in which they were measured."""
+    several = len(context.analysis.contenders) > 1 or context.analysis.control is not None
+    panels = []
+    for cell in context.detail_cells:
+        comparisons = [comparison for comparison in context.analysis.comparisons if comparison.cell == cell]
+        primary = next((comparison for comparison in comparisons if not comparison.is_control), comparisons[0])
+        band = primary.estimate.interval
+        single = len(context.analysis.contenders) == 1
+        panels.append(
+            Panel(
+                id=f"epochs-{len(panels)}",
+                title=_cell_title(context, cell),
+                x_title="epoch",
+                y_title=f"ratio to {context.labels[context.analysis.baseline]}" if several else "ratio",
+                mark="points",
+                series=tuple(_epoch_series(context, comparison) for comparison in comparisons),
+                y_zero=False,
+                level=_round(math.exp(primary.estimate.mean)) if single else 1.0,
+                level_band=(_round(math.exp(band.low)), _round(math.exp(band.high)))
+                if single and band.low is not None and band.high is not None
+                else None,
+            )
+        )
+    return tuple(panels)
+
+
+def percentile_panels(
+    context: Context, curves: Mapping[tuple[str, str], list[tuple[float, float]]]
+) -> tuple[Panel, ...]:
+    """Latency against the share of events that were faster; x is stretched so that each further nine takes equal room.
+
+    Args:
+        context: the run.
+        curves: (cell, arm) -> (quantile below 1, ns), ascending.
+    """
+    panels = []
+    for cell in context.detail_cells:
+        series = []
+        for arm, slot in context.slots.items():
+            curve = curves.get((cell, arm), [])
+            if not curve:
+                continue
+            label = context.labels[arm]
+            series.append(
+                Series(
+                    name=label,
+                    key=f"arm-{slot}",
+                    x=_rounded(-math.log10(1 - quantile) for quantile, _ in curve),
+                    y=_rounded(ns / 1e6 for _, ns in curve),
+                    tips=tuple(f"{label}, {100 * quantile:.4g}%: {format_ns(ns)}" for quantile, ns in curve),
+                )
+            )
+        if series:
+            clock = next(summary.clock for key, summary in context.summaries.items() if key[0] == cell)
+            panels.append(
+                Panel(
+                    id=f"percentiles-{len(panels)}",
+                    title=_cell_title(context, cell),
+                    x_title="share of events",
+                    y_title=f"{clock} time, ms",
+                    mark="line",
+                    series=tuple(series),
+                    x_kind="tail",
+                )
+            )
+    return tuple(panels)
+
+
+def time_panels(context: Context) -> tuple[tuple[Panel, ...], tuple[Panel, ...]]:
+    """Throughput over time; and what each server did over time, from the slices in which it alone was loaded."""
+    times = cell_times(context.slices, context.detail_cells)
+    throughput = tuple(
+        _time_panel(
+            context, times[cell], f"time-{index}", _cell_title(context, cell), "events per second", "tps", band=True
+        )
+        for index, cell in enumerate(context.detail_cells)
+        if cell in times
+    )
+    doings: list[Panel] = []
+    for cell in context.detail_cells[:3]:
+        if cell not in times:
+            continue
+        for column, title, unit, scale in (
+            ("server_cpus", "server CPU", "processors kept busy", 1.0),
+            ("context_switches_per_s", "context switches", "thousands per second", 1e3),
+            ("disk_bytes_per_s", "server's reads and writes", "MB per second", _MB),
+            ("rss_bytes", "server's memory", "GB resident", _GB),
+        ):
+            if times[cell].bins[column].null_count() < times[cell].bins.height:
+                panel_title = f"{title} · {_cell_title(context, cell)}"
+                doings.append(
+                    _time_panel(context, times[cell], f"arm-{len(doings)}", panel_title, unit, column, scale=scale)
+                )
+    return throughput, tuple(doings)
+
+
+def host_panels(context: Context) -> tuple[Panel, ...]:
+    """The whole machine over the whole run: CPU, memory, disk, network, context switches, tasks."""
+    times = host_times(context.run, context.valid_epochs)
+    if times is None:
+        return ()
+    samples = times.samples
+    x, x_title, factor = _time_axis(samples["seconds"])
+    group = tuple(samples["epoch"].to_list())
+    boundaries = _rounded(limit * factor for limit in times.boundaries_s)
+
+    def series(name: str, key: str, column: str, scale: float) -> Series:
+        return Series(
+            name=name, key=key, x=x, y=_rounded((value or 0.0) / scale for value in samples[column]), group=group
+        )
+
+    def panel(name: str, title: str, unit: str, lines: Iterable[Series], mark: str = "line") -> Panel:
+        return Panel(
+            id=f"host-{name}",
+            title=title,
+            x_title=x_title,
+            y_title=unit,
+            mark=mark,
+            series=tuple(lines),
+            boundaries=boundaries,
+        )
+
+    kinds = ("user", "system", "iowait", "steal")
+    rss = [
+        series(f"{context.labels.get(arm, arm)}", f"arm-{context.slots.get(arm, 0)}", f"rss_bytes:{arm}", _GB)
+        for arm in times.arms
+        if samples[f"rss_bytes:{arm}"].null_count() < samples.height
+    ]
+    panels = [
+        panel("cpu", "CPU (rest: idle)", "% of all processors", (series(k, f"cpu-{k}", k, 0.01) for k in kinds), "stack"),
+        panel(
+            "memory", "memory", "GB",
+            (series("used", "ink", "memory_used_bytes", _GB), series("cache", "muted", "memory_cached_bytes", _GB)),
+        ),
+        panel(
+            "disk", "disk", "MB per second",
+            (series("read", "muted", "disk_read_bytes_per_s", _MB), series("written", "ink", "disk_write_bytes_per_s", _MB)),
+        ),
+        panel("network", "network, loopback included", "MB per second", [series("sent", "ink", "network_bytes_per_s", _MB)]),
+        panel(
+            "switches", "context switches and interrupts", "thousands per second",
+            (
+                series("context switches", "ink", "context_switches_per_s", 1e3),
+                series("interrupts", "muted", "interrupts_per_s", 1e3),
+            ),
+        ),
+        panel("tasks", "tasks", "tasks", (series("running", "ink", "running", 1), series("blocked", "muted", "blocked", 1))),
+    ]  # fmt: skip
+    if rss:
+        panels.insert(2, panel("rss", "servers' memory", "GB resident", rss))
+    return tuple(panels)
+
+
+def _epoch_series(context: Context, comparison: Comparison) -> Series:
+    label = context.labels[comparison.contender]
+    return Series(
+        name=label,
+        key=f"arm-{context.slots[comparison.contender]}",
+        x=tuple(float(point.epoch) for point in comparison.points),
+        y=_rounded(math.exp(point.value) for point in comparison.points),
+        tips=tuple(
+            f"{label}, epoch {point.epoch}, build {point.build}: {numbers.ratio(point.value, 0.002)}"
+            for point in comparison.points
+        ),
+    )
+
+
+def _time_panel(
+    context: Context,
+    times: CellTimes,
+    panel_id: str,
+    title: str,
+    unit: str,
+    column: str,
+    *,
+    scale: float = 1.0,
+    band: bool = False,
+) -> Panel:
+    _, x_title, factor = _time_axis(times.bins["seconds"])
+    series = []
+    for arm, slot in context.slots.items():
+        part = times.bins.filter((pl.col("arm") == arm) & pl.col(column).is_not_null())
+        if part.is_empty():
+            continue
+        series.append(
+            Series(
+                name=context.labels[arm],
+                key=f"arm-{slot}",
+                x=_rounded(value * factor for value in part["seconds"]),
+                y=_rounded(value / scale for value in part[column]),
+                low=_rounded(part[f"{column}_low"]) if band else (),
+                high=_rounded(part[f"{column}_high"]) if band else (),
+                group=tuple(part["epoch"].to_list()),
+            )
+        )
+    return Panel(
+        id=panel_id,
+        title=title,
+        x_title=x_title,
+        y_title=unit,
+        mark="line",
+        series=tuple(series),
+        boundaries=_rounded(limit * factor for limit in times.boundaries_s),
+    )
+
+
+def _time_axis(seconds: pl.Series) -> tuple[tuple[float, ...], str, float]:
+    """The values in the unit that reads best, its title, and the factor from seconds."""
+    longest: Any = seconds.max()
+    unit, factor = ("seconds", 1.0) if (longest or 0) < 180 else ("minutes", 1 / 60)
+    return _rounded(value * factor for value in seconds), f"{unit} of measuring, epochs joined", factor
+
+
+def _cell_title(context: Context, cell: str) -> str:
+    comparison = next(comparison for comparison in context.analysis.comparisons if comparison.cell == cell)
+    return f"{comparison.workload} · {threads_text(comparison.threads)}"
+
+
+def _round(value: float) -> float:
+    """Five significant digits: more than a chart can show, and the file stays small."""
+    return float(f"{value:.5g}")
+
+
+def _rounded(values: Iterable[float]) -> tuple[float, ...]:
+    rounder: Callable[[float], float] = _round
+    return tuple(rounder(value) for value in values)
