@@ -27,12 +27,12 @@ from bakeoff.servers.model import Installation
 from bakeoff.servers.places import cache_root, locked, make_open_folder, require_reachable
 from bakeoff.servers.supervise import run
 from bakeoff.servers.unpack import unpack, unpack_packages
-from bakeoff.servers.versions import Version, parse_version
+from bakeoff.servers.versions import parse_version
 from bakeoff.servers.versions import version_text as text_of
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
-RECORD_FORMAT = 1
+RECORD_FORMAT = 2
 
 _LIBRARY_PACKAGES = {
     "libaio.so.1": "libaio1",
@@ -254,7 +254,7 @@ def read_version(text: str) -> tuple[str, str]:
     Raises:
         ServerError: it is not a line of mysqld.
     """
-    found = re.search(r"Ver\s+(\S+)\s+for\s+\S+\s+on\s+\S+(.*)", text)
+    found = re.search(r"Ver\s+(.+?)\s+for\s+\S+\s+on\s+\S+(.*)", text)
     if not found:
         raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
     version = found[1]
@@ -281,7 +281,7 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
             [*argv, *arguments], identity, env={"PATH": "/usr/bin:/bin", **layout.environment}, cwd=datadir, log=place / "answer", timeout_s=60
         )
     if answer.status != 0 and must_succeed:
-        raise _why_not(asked_for, layout.daemon, answer.status, answer.output)
+        raise _why_not(asked_for, layout.daemon, answer.status, answer.errors + answer.output)
     return answer.output
 
 

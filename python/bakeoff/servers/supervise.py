@@ -64,6 +64,7 @@ def spawn(
     env: Mapping[str, str],
     cwd: Path,
     log: Path | None = None,
+    error_log: Path | None = None,
     stdin: IO[bytes] | None = None,
     cpus: frozenset[int] | None = None,
 ) -> subprocess.Popen[bytes]:
@@ -72,6 +73,7 @@ def spawn(
     Args:
         argv: program by absolute path, and its arguments.
         log: appended with standard output and error; None: /dev/null.
+        error_log: for standard error alone.
         cpus: CPUs that it may run on; None: all.
 
     Raises:
@@ -88,9 +90,9 @@ def spawn(
     command = [sys.executable, "-I", "-S", str(LAUNCHER), json.dumps(order)]
 
     def start() -> subprocess.Popen[bytes]:
-        with (log or Path(os.devnull)).open("ab") as output:
+        with (log or Path(os.devnull)).open("ab") as output, (error_log or log or Path(os.devnull)).open("ab") as errors:
             return subprocess.Popen(
-                command, stdin=stdin or subprocess.DEVNULL, stdout=output, stderr=output, cwd=cwd, start_new_session=True
+                command, stdin=stdin or subprocess.DEVNULL, stdout=output, stderr=errors, cwd=cwd, start_new_session=True
             )
 
     try:
@@ -101,37 +103,37 @@ def spawn(
 
 @dataclass(frozen=True)
 class Finished:
-    """A child that has ended: its exit status and all that it wrote."""
+    """A child that has ended: its exit status, and what it wrote to standard output and to standard error."""
 
     status: int
     output: str
+    errors: str
 
 
 def run(
     argv: Sequence[str], identity: Identity, *, env: Mapping[str, str], cwd: Path, log: Path, stdin: Path | None = None, timeout_s: float = 120
 ) -> Finished:
-    """Run a child to its end; it dies with us, and after `timeout_s`.
+    """Run a child to its end; it dies with us, and after `timeout_s`. Its errors go to `log` with `.err` added.
 
     Raises:
         ServerError: not done in time, or not to be started.
     """
+    error_log = log.with_name(f"{log.name}.err")  # two files: an unbuffered error lands in the middle of a buffered line
     opened = stdin.open("rb") if stdin else None
     try:
-        child = spawn(argv, identity, env=env, cwd=cwd, log=log, stdin=opened)
+        child = spawn(argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened)
     finally:
         if opened:
             opened.close()
     try:
         status = child.wait(timeout_s)
-    except subprocess.TimeoutExpired:
+    except BaseException as problem:
         child.kill()
         child.wait()
-        raise ServerError(f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(log)) from None
-    except BaseException:
-        child.kill()
-        child.wait()
+        if isinstance(problem, subprocess.TimeoutExpired):
+            raise ServerError(f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(error_log)) from None
         raise
-    return Finished(status, log.read_text("utf-8", "replace"))
+    return Finished(status, log.read_text("utf-8", "replace"), error_log.read_text("utf-8", "replace"))
 
 
 def tail(file: Path, lines: int = 12) -> str:

@@ -1,0 +1,58 @@
+"""Reading my.cnf files the way mysqld does, as far as a benchmark needs: groups, comments, quotes, size suffixes left alone."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from bakeoff.errors import SpecError
+
+SERVER_GROUPS = re.compile(r"(mysqld|server|mariadb|mariadbd|mysqld_safe_server)(-\d+(\.\d+)*)?")
+
+
+def read_cnf(file: Path) -> dict[str, str]:
+    """Options of the server groups of a cnf file, names with underscores; a later line wins. A bare name has an empty value.
+
+    Raises:
+        SpecError: no such file, or a line that cannot be read; names file and line.
+    """
+    try:
+        lines = file.expanduser().read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
+        raise SpecError(f"cnf file {file} cannot be read: {reason}.") from None
+    options: dict[str, str] = {}
+    group = ""
+    for number, raw in enumerate(lines, start=1):
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("!"):
+            raise SpecError(f"{file}:{number}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE.")
+        if line.startswith("["):
+            if not line.endswith("]"):
+                raise SpecError(f"{file}:{number}: a group is written [name], this is {line!r}.")
+            group = line[1:-1].strip()
+            continue
+        if not group:
+            raise SpecError(f"{file}:{number}: an option before the first [group].", hint="Begin the file with [mysqld].")
+        if SERVER_GROUPS.fullmatch(group):
+            name, equals, value = line.partition("=")
+            name = name.strip().lstrip("-").replace("-", "_")
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
+                raise SpecError(f"{file}:{number}: {line!r} is not option=value.")
+            options[name] = _unquoted(value) if equals else ""
+    return options
+
+
+def write_cnf(options: Mapping[str, str], remark: str) -> str:
+    """The text of a my.cnf with these options, for a run directory and for readers."""
+    lines = [f"# {remark}", "[mysqld]"]
+    lines += [f"{name} = {value}" if value else name for name, value in options.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _unquoted(value: str) -> str:
+    text = value.strip()
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return re.split(r"\s+#", text, maxsplit=1)[0]

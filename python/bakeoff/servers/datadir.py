@@ -1,0 +1,135 @@
+"""Data directories: made once per server and init options, kept as a template, cloned for each instance.
+
+A template is keyed by what the binary is (its SHA-256) and by the options that count when a directory is made. It is cleanly stopped, holds only
+`root@localhost` without a password (reachable over a socket that only we may reach), and is never started itself.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from bakeoff.errors import ServerError
+from bakeoff.servers.copying import copy_tree, require_space
+from bakeoff.servers.fetch import Progress, no_progress
+from bakeoff.servers.identity import server_identity
+from bakeoff.servers.model import Installation
+from bakeoff.servers.places import cache_root, locked, make_open_folder, require_reachable
+from bakeoff.servers.supervise import run, tail
+
+TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be used
+_TYPICAL_TEMPLATE_BYTES = 256 * 2**20
+
+_MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
+_MARIADB_SCRIPTS = tuple(
+    f"{prefix}_{name}.sql" for name in ("system_tables", "performance_tables", "system_tables_data") for prefix in ("mysql", "mariadb")
+) + ("maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql", "mariadb_sys_schema.sql")
+
+
+def template(installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress) -> Path:
+    """The template's folder, made if it does not exist yet.
+
+    Raises:
+        ServerError: the server could not initialise a data directory; with the end of its log.
+        HostError: no room on disk.
+    """
+    name = f"{installation.name}-{_key(installation, init_options)}"
+    home = cache_root() / "templates" / name
+    with locked(name, on_wait=lambda: progress(f"waiting for another bakeoff that initialises {installation.name}", 0, 0)):
+        if not home.exists():
+            progress(f"initialising {installation.name}", 0, 0)
+            _make(installation, init_options, home)
+    return home
+
+
+def clone_template(installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress) -> None:
+    """A data directory of one's own at `target`, which must not exist."""
+    copy_tree(template(installation, init_options, progress), target, f"a data directory for {installation.name}")
+    (target / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: clones must not share one
+
+
+def option_arguments(options: Mapping[str, str]) -> list[str]:
+    """`{"innodb_page_size": "8k", "skip_ssl": ""}` as `--innodb-page-size=8k --skip-ssl`."""
+    return [f"--{name.replace('_', '-')}={value}" if value else _flag(name) for name, value in options.items()]
+
+
+def _flag(name: str) -> str:
+    """A bare flag, or an option whose value is empty on purpose (`--tls-version=`)."""
+    return f"--{name.replace('_', '-')}=" if name in EMPTY_VALUES else f"--{name.replace('_', '-')}"
+
+
+EMPTY_VALUES = frozenset({"tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"})
+"""Options for which an empty value means "the empty text" and not "switched on"."""
+
+
+def _key(installation: Installation, init_options: Mapping[str, str]) -> str:
+    content = json.dumps([TEMPLATE_FORMAT, installation.sha256, str(installation.basedir), sorted(init_options.items()), server_identity().uid])
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def _make(installation: Installation, init_options: Mapping[str, str], home: Path) -> None:
+    identity = server_identity()
+    parent = make_open_folder(home.parent)
+    require_reachable(parent, identity.uid, identity.gid)
+    require_space(parent, _TYPICAL_TEMPLATE_BYTES, f"initialising {installation.name}")
+    scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=parent))
+    try:
+        scratch.chmod(0o755)
+        temporary = scratch / "tmp"
+        temporary.mkdir()
+        data = scratch / "data"
+        identity.own(temporary)
+        argv = [*installation.argv, "--no-defaults", *installation.base_options, f"--datadir={data}", f"--tmpdir={temporary}"]
+        argv += option_arguments(init_options)
+        log = scratch / "init.log"
+        script: Path | None = None
+        if installation.init == "initialize":
+            identity.own(scratch)  # mysqld makes the data directory itself
+            argv += ["--secure-file-priv=NULL", "--initialize-insecure"]
+        else:
+            (data / "mysql").mkdir(parents=True)
+            identity.own(data, data / "mysql")
+            script = scratch / "bootstrap.sql"
+            script.write_bytes(_bootstrap_sql(installation))
+            argv += ["--bootstrap", "--max-allowed-packet=8M", "--net-buffer-length=16K"]
+            argv += ["--log-warnings=0", "--enforce-storage-engine="] if installation.family == "mariadb" else []
+        env = {"PATH": "/usr/bin:/bin", **installation.environment}
+        result = run(argv, identity, env=env, cwd=scratch, log=log, stdin=script, timeout_s=180)
+        if result.status != 0:
+            raise ServerError(
+                f"{installation.name} could not initialise a data directory (status {result.status}).",
+                hint=_hint(result.errors + result.output),
+                log_tail=tail(log.with_name(f"{log.name}.err")) or tail(log),
+            )
+        os.rename(data, home)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _hint(log: str) -> str:
+    if "io_setup() failed" in log or "Linux Native AIO" in log:
+        return "The kernel's limit of asynchronous I/O requests is used up: raise fs.aio-max-nr, or stop other servers."
+    if "No space left" in log or "OS error: 28" in log:
+        return "The disk is full."
+    return ""
+
+
+def _bootstrap_sql(installation: Installation) -> bytes:
+    """The system tables' own scripts, in order, and no account but root@localhost.
+
+    Scripts that a version does not have are skipped: MariaDB renamed them in 11.x.
+    """
+    parts = [b"create database if not exists mysql;\nuse mysql;\n"]
+    if installation.family == "mariadb":
+        parts.append(b"SET @auth_root_socket=NULL;\nSET @skip_auth_anonymous=1;\n")
+    scripts = _MARIADB_SCRIPTS if installation.family == "mariadb" else _MYSQL_SCRIPTS
+    found = [installation.share / name for name in scripts if (installation.share / name).exists()]
+    if not found:
+        raise ServerError(f"{installation.name} has no system table scripts in {installation.share}.", hint="Name a complete basedir.")
+    parts += [script.read_bytes() + b"\n" for script in found]
+    accounts = "mysql.global_priv" if installation.family == "mariadb" and installation.version >= (10, 4) else "mysql.user"
+    parts.append(f"DELETE FROM {accounts} WHERE User='' OR (User='root' AND Host<>'localhost');\n".encode())
+    return b"".join(parts)

@@ -1,0 +1,233 @@
+"""The house that servers live in: it makes them, copies their data, and leaves nothing behind, however it ends.
+
+    /tmp/bakeoff-TOKEN/        owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
+    WORK_ROOT/house-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/LABEL
+
+Three nets, one under the other: leaving the `with` block kills every server and removes both folders; if bakeoff is killed, the kernel
+kills its servers (supervise.py); and the next house that opens sweeps the folders of owners that are dead. `owner.json` names its owner by pid and
+start time, so a later process with the same number is never taken for it.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bakeoff.errors import ServerError
+from bakeoff.servers.copying import bytes_on_disk, copy_tree
+from bakeoff.servers.datadir import clone_template
+from bakeoff.servers.fetch import Progress, no_progress
+from bakeoff.servers.identity import server_identity
+from bakeoff.servers.instance import Instance
+from bakeoff.servers.model import Installation, Settings, Snapshot
+from bakeoff.servers.places import make_open_folder, require_reachable, work_root
+from bakeoff.servers.supervise import ProcessId
+from bakeoff.servers.sweep import OWNER_FILE, Owner, sweep
+
+RUNTIME_ROOT = Path("/tmp")  # noqa: S108 - $TMPDIR may be long, and a socket's path must be short
+
+
+class ServerHouse:
+    """Owns instances and snapshots. Use it as a context manager.
+
+    Args:
+        root: where data lives; None: `$XDG_CACHE_HOME/bakeoff/work`. On the disk that is to be measured.
+        progress: told about initialising and copying.
+    """
+
+    def __init__(self, root: Path | None = None, progress: Progress = no_progress) -> None:
+        self._root = root or work_root()
+        self._progress = progress
+        self._identity = server_identity()
+        self._token = ""
+        self._instances: list[Instance] = []
+        self._snapshots = 0
+        self._processes: list[ProcessId] = []
+        self._lock = threading.Lock()
+        self.runtime = Path()
+        self.work = Path()
+
+    def __enter__(self) -> Self:
+        make_open_folder(self._root)
+        require_reachable(self._root, self._identity.uid, self._identity.gid)
+        sweep(RUNTIME_ROOT, self._root)
+        self._token = secrets.token_hex(4)
+        self.runtime = RUNTIME_ROOT / f"bakeoff-{self._token}"
+        self.work = self._root / f"house-{self._token}"
+        try:
+            for folder in (self.runtime, self.work):
+                folder.mkdir(mode=0o700)
+                if self._identity.switch:  # servers may pass through, and nobody else may
+                    os.chown(folder, 0, self._identity.gid)
+                    folder.chmod(0o710)
+            self._record()
+        except BaseException:
+            self._remove_all()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._remove_all()
+
+    @property
+    def instances(self) -> tuple[Instance, ...]:
+        """Those not removed yet."""
+        return tuple(self._instances)
+
+    def create(
+        self,
+        name: str,
+        installation: Installation,
+        settings: Settings,
+        *,
+        env: Mapping[str, str] | None = None,
+        cpus: frozenset[int] | None = None,
+        padding_bytes: int = 0,
+    ) -> Instance:
+        """A new server with an empty data directory, cloned from its template; not started.
+
+        Raises:
+            HostError: no room on disk, a library to preload is missing. ServerError: it cannot be initialised.
+        """
+        instance = self._new(name, installation, settings, env, cpus, padding_bytes)
+        try:
+            clone_template(installation, settings.init_options, instance.datadir, self._progress)
+        except BaseException:
+            self._forget(instance)
+            raise
+        return instance
+
+    def restore(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        installation: Installation,
+        settings: Settings,
+        *,
+        env: Mapping[str, str] | None = None,
+        cpus: frozenset[int] | None = None,
+        padding_bytes: int = 0,
+    ) -> Instance:
+        """A server on a copy of a snapshot; not started.
+
+        Raises:
+            ServerError: the snapshot is of another server version. HostError: no room on disk.
+        """
+        if snapshot.installation_name != installation.name:
+            raise ServerError(f"snapshot {snapshot.label} is of {snapshot.installation_name} and cannot be used by {installation.name}.")
+        instance = self._new(name, installation, settings, env, cpus, padding_bytes)
+        try:
+            self._progress(f"restoring {snapshot.label} for {name}", 0, snapshot.bytes_on_disk)
+            copy_tree(snapshot.path, instance.datadir, f"restoring {snapshot.label} for {name}")
+            (instance.datadir / "auto.cnf").unlink(missing_ok=True)
+        except BaseException:
+            self._forget(instance)
+            raise
+        return instance
+
+    def snapshot(self, instance: Instance, label: str) -> Snapshot:
+        """Keep a copy of a cleanly stopped server's data, for as long as this house stands.
+
+        Raises:
+            ServerError: it is running, or was killed. HostError: no room on disk.
+        """
+        if instance.running or not instance.stopped_cleanly:
+            raise ServerError(f"server {instance.name} was not stopped cleanly; its data would need recovery at every start.", hint="Call stop() first.")
+        if not re.fullmatch(r"[\w.'+-]+", label):
+            raise ServerError(f"snapshot label {label!r} holds more than letters, digits, dots and dashes.")
+        self._snapshots += 1
+        path = self.work / "snapshots" / f"{self._snapshots:03d}"
+        path.parent.mkdir(exist_ok=True)
+        self._progress(f"keeping {label}", 0, 0)
+        copy_tree(instance.datadir, path, f"keeping {label}")
+        return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
+
+    def drop(self, snapshot: Snapshot) -> None:
+        """Delete a snapshot."""
+        shutil.rmtree(snapshot.path, ignore_errors=True)
+
+    def start_all(self, instances: Iterable[Instance], timeout_s: float = 120.0) -> None:
+        """Start several servers at the same time; when one fails the others are left running and the first failure is raised.
+
+        Raises:
+            ServerError: as `Instance.start`.
+        """
+        self._for_all(instances, lambda instance: instance.start(timeout_s))
+
+    def stop_all(self, instances: Iterable[Instance] | None = None) -> None:
+        """Stop several servers (default: all that run) at the same time, cleanly.
+
+        Raises:
+            ServerError: as `Instance.stop`.
+        """
+        self._for_all([each for each in (instances or self._instances) if each.running], lambda instance: instance.stop())
+
+    def remove(self, instance: Instance) -> None:
+        """Kill a server and delete its data."""
+        self._forget(instance)
+
+    def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], float]) -> None:
+        chosen = list(instances)
+        if not chosen:
+            return
+        with ThreadPoolExecutor(max_workers=len(chosen), thread_name_prefix="bakeoff-servers") as pool:
+            for future in [pool.submit(act, each) for each in chosen]:
+                future.result()
+
+    def _new(
+        self,
+        name: str,
+        installation: Installation,
+        settings: Settings,
+        env: Mapping[str, str] | None,
+        cpus: frozenset[int] | None,
+        padding_bytes: int,
+    ) -> Instance:
+        if not self._token:
+            raise ServerError("a ServerHouse makes servers only inside its with block.")
+        with self._lock:
+            taken = {each.home.name for each in self._instances}
+            slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
+            home, sockets = self.work / slot, self.runtime / slot
+            instance = Instance(
+                name, installation, settings, home, sockets, env=env, cpus=cpus, padding_bytes=padding_bytes, on_spawn=self._spawned
+            )
+            self._instances.append(instance)
+        for folder in (home, home / "tmp", sockets):
+            folder.mkdir(mode=0o755)
+            self._identity.own(folder)
+        return instance
+
+    def _forget(self, instance: Instance) -> None:
+        instance.remove()
+        with self._lock:
+            self._instances = [each for each in self._instances if each is not instance]
+
+    def _spawned(self, process: ProcessId) -> None:
+        with self._lock:
+            self._processes = [each for each in self._processes if each.alive()] + [process]
+            self._record()
+
+    def _record(self) -> None:
+        """Write owner.json into both folders, by rename."""
+        owner = Owner.current(self._token, tuple(self._processes))
+        for folder in (self.runtime, self.work):
+            temporary = folder / f"{OWNER_FILE}.part"
+            temporary.write_text(json.dumps(owner.as_json()), "utf-8")
+            temporary.rename(folder / OWNER_FILE)
+
+    def _remove_all(self) -> None:
+        for instance in self._instances:
+            instance.kill()
+        self._instances = []
+        self._token = ""
+        for folder in (self.runtime, self.work):
+            if folder != Path():
+                shutil.rmtree(folder, ignore_errors=True)

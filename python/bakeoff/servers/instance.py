@@ -1,0 +1,326 @@
+"""One running server: its own data directory, socket, port, account, CPUs and environment; started, watched, stopped.
+
+Everything that differs between two instances of a study has the same length (paths, socket, port), since lengths alone can move a measurement.
+Instances are made by `ServerHouse`.
+"""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from bakeoff.errors import ServerError
+from bakeoff.servers.accounts import ROOT, make_tcp_account
+from bakeoff.servers.cnf import write_cnf
+from bakeoff.servers.copying import bytes_on_disk
+from bakeoff.servers.datadir import option_arguments
+from bakeoff.servers.identity import server_identity
+from bakeoff.servers.model import Account, Installation, Settings
+from bakeoff.servers.preload import check_preloaded, environment
+from bakeoff.servers.readback import differences
+from bakeoff.servers.reading import Reading
+from bakeoff.servers.supervise import ProcessId, spawn, tail
+
+SOCKET_PATH_LIMIT = 107  # bytes of sun_path without the final zero; every server version refuses more
+PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
+_PORT_TRIES = 8
+_POLL_S = 0.01
+
+
+class Instance(Reading):
+    """A server that belongs to us.
+
+    Attributes:
+        name: the arm's.
+        home: its folder: `data/`, `tmp/`, `error.log`.
+        socket_path: its unix socket.
+        port: on 127.0.0.1; 0 before the first start.
+        stopped_cleanly: the last stop ended with status 0 and nothing was started since; a snapshot needs that.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        installation: Installation,
+        settings: Settings,
+        home: Path,
+        socket_folder: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        cpus: frozenset[int] | None = None,
+        padding_bytes: int = 0,
+        on_spawn: Callable[[ProcessId], None] = lambda _process: None,
+    ) -> None:
+        self.name = name
+        self.installation = installation
+        self.settings = settings
+        self.home = home
+        self.socket_path = socket_folder / "s.sock"
+        self.port = 0
+        self.cpus = cpus
+        self.stopped_cleanly = True  # a clone or a restored snapshot is
+        self.environment = environment(installation, env or {}, padding_bytes)
+        self._identity = server_identity()
+        self._on_spawn = on_spawn
+        self._child: subprocess.Popen[bytes] | None = None
+        self._tcp_account: Account | None = None
+        if len(os.fsencode(self.socket_path)) > SOCKET_PATH_LIMIT:
+            raise ServerError(
+                f"server {name}: socket path {self.socket_path} has {len(os.fsencode(self.socket_path))} bytes, {SOCKET_PATH_LIMIT} at most.",
+                hint="Set TMPDIR to a shorter folder.",
+            )
+
+    @property
+    def datadir(self) -> Path:
+        """The data directory."""
+        return self.home / "data"
+
+    @property
+    def error_log(self) -> Path:
+        """The server's error log, kept over restarts of this instance."""
+        return self.home / "error.log"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server.
+
+        Raises:
+            ServerError: it is not running.
+        """
+        if self._child is None or self._child.poll() is not None:
+            raise ServerError(f"server {self.name} is not running.", log_tail=self.error_log_tail())
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def my_cnf(self) -> str:
+        """All options as the text of a my.cnf, for the run directory."""
+        return write_cnf({**self._place_options(), **self.settings.options}, f"{self.installation.name}, as bakeoff started it")
+
+    def start(self, timeout_s: float = 120.0) -> float:
+        """Start and wait for the first answered `SELECT 1`. A port that someone else took meanwhile is replaced.
+
+        Returns:
+            Seconds from fork to the first answer.
+
+        Raises:
+            ServerError: it exits, or does not answer in time; with the end of its log.
+        """
+        if self.running:
+            raise ServerError(f"server {self.name} is already running.")
+        self.stopped_cleanly = False
+        self._tcp_account = None
+        for attempt in range(_PORT_TRIES):
+            self.port = free_port()
+            log_start = self.error_log.stat().st_size if self.error_log.exists() else 0
+            try:
+                return self._start_once(timeout_s)
+            except ServerError:
+                log = self.error_log.read_bytes()[log_start:] if self.error_log.exists() else b""
+                if b"Address already in use" not in log or attempt == _PORT_TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def stop(self, timeout_s: float = 120.0, *, slow: bool = False) -> float:
+        """Shut down cleanly (SIGTERM) and wait for the end. Close connections first: each open one costs MySQL up to 2 s.
+
+        Args:
+            slow: purge and merge everything first (innodb_fast_shutdown=0), so that a snapshot owes nothing.
+
+        Returns:
+            Seconds it took; 0 if it was not running.
+
+        Raises:
+            ServerError: it did not end in time (it is killed then), or not with status 0.
+        """
+        if not self.running:
+            return 0.0
+        assert self._child is not None
+        if slow:
+            self.query("SET GLOBAL innodb_fast_shutdown=0")
+        began = time.monotonic()
+        self._signal(signal.SIGCONT)  # it may be frozen
+        self._signal(signal.SIGTERM)
+        try:
+            status = self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerError(
+                f"server {self.name} did not shut down within {timeout_s:.0f} s and was killed.", log_tail=self.error_log_tail()
+            ) from None
+        if status != 0:
+            raise ServerError(f"server {self.name} ended with status {status} when stopped.", log_tail=self.error_log_tail())
+        self.stopped_cleanly = True
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL); nothing happens if it is not running."""
+        if self._child is not None and self._child.poll() is None:
+            self._signal(signal.SIGKILL)
+            self._child.wait()
+            self.stopped_cleanly = False
+
+    def remove(self) -> None:
+        """Kill it and delete its files."""
+        self.kill()
+        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.rmtree(self.socket_path.parent, ignore_errors=True)
+
+    def connect(self, database: str | None = None) -> pymysql.connections.Connection:
+        """A new connection as root over the socket, autocommit on; the caller closes it.
+
+        Raises:
+            ServerError: it does not answer.
+        """
+        try:
+            return self._connect(database)
+        except (pymysql.MySQLError, OSError) as problem:
+            raise ServerError(f"server {self.name} does not answer: {problem.args[-1]}.", log_tail=self.error_log_tail()) from None
+
+    def address(self, transport: str = "socket") -> dict[str, Any]:
+        """Where the engine finds it: `{"socket": PATH}` or `{"host": "127.0.0.1", "port": P}`."""
+        if transport == "socket":
+            return {"socket": str(self.socket_path)}
+        return {"host": "127.0.0.1", "port": self.port}
+
+    def account(self, transport: str = "socket") -> Account:
+        """Who to log in as: root without a password over the socket; an account with a random password over TCP, made when first asked for."""
+        if transport == "socket":
+            return ROOT
+        if self._tcp_account is None:
+            connection = self.connect()
+            try:
+                self._tcp_account = make_tcp_account(connection)
+            finally:
+                connection.close()
+        return self._tcp_account
+
+    def error_log_tail(self, lines: int = 12) -> str:
+        """The end of the error log, or of the standard error where there is no log yet."""
+        return tail(self.error_log, lines) or tail(self.home / "console.log", lines)
+
+    def ignored_settings(self) -> list[str]:
+        """One line for each option that the server ignored or changed, found by reading it back."""
+        found = differences(self.settings.options, self.variables())
+        if "ha_rocksdb" in self.settings.options.get("plugin_load_add", ""):
+            engines = {str(row[0]).lower(): str(row[1]) for row in self.query("SHOW ENGINES")}
+            if engines.get("rocksdb") not in ("YES", "DEFAULT"):
+                found.append("plugin_load_add=ha_rocksdb: the server runs without the engine")
+        return found
+
+    def data_bytes(self, database: str) -> int:
+        """Allocated bytes of a database on disk: its folder, MyRocks' files, and the system tablespace where tables live in it."""
+        total = bytes_on_disk(self.datadir / database) + bytes_on_disk(self.datadir / "#rocksdb")
+        if self.variables().get("innodb_file_per_table") == "OFF":
+            total += sum(file.stat().st_blocks * 512 for file in self.datadir.glob("ibdata*"))
+        return total
+
+    def _start_once(self, timeout_s: float) -> float:
+        for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
+            leftover.unlink(missing_ok=True)  # of a server that was killed: ours, and known to be dead
+        argv = [*self.installation.argv, "--no-defaults", *self.installation.base_options]
+        argv += option_arguments(self._place_options() | dict(self.settings.options))
+        began = time.monotonic()
+        self._child = spawn(
+            argv, self._identity, env=self.environment, cwd=self.home, log=self.home / "console.log", cpus=self.cpus
+        )
+        process = ProcessId.of(self._child.pid)
+        if process:
+            self._on_spawn(process)
+        try:
+            self._wait_until_ready(began, timeout_s)
+            check_preloaded(self.installation, self._child.pid, self.environment, tail(self.home / "console.log", 40))
+        except BaseException:
+            self.kill()
+            raise
+        return time.monotonic() - began
+
+    def _wait_until_ready(self, began: float, timeout_s: float) -> None:
+        assert self._child is not None
+        while True:
+            status = self._child.poll()
+            if status is not None:
+                raise ServerError(
+                    f"server {self.name} ({self.installation.name}) ended with status {status} while starting.",
+                    hint=_why_it_ended(tail(self.error_log, 60) + tail(self.home / "console.log", 20)),
+                    log_tail=self.error_log_tail(),
+                )
+            try:
+                connection = self._connect()
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT 1")
+                connection.close()
+                return
+            except (pymysql.MySQLError, OSError):
+                if time.monotonic() - began > timeout_s:
+                    raise ServerError(
+                        f"server {self.name} ({self.installation.name}) did not answer within {timeout_s:.0f} s.", log_tail=self.error_log_tail()
+                    ) from None
+            time.sleep(_POLL_S)
+
+    def _connect(self, database: str | None = None) -> pymysql.connections.Connection:
+        return pymysql.connect(
+            unix_socket=str(self.socket_path), user=ROOT.user, password=ROOT.password, database=database, charset="utf8mb4",
+            autocommit=True, connect_timeout=5, read_timeout=600, ssl_disabled=True,
+        )  # fmt: skip
+
+    def _place_options(self) -> dict[str, str]:
+        return {
+            "datadir": str(self.datadir),
+            "tmpdir": str(self.home / "tmp"),
+            "socket": str(self.socket_path),
+            "port": str(self.port),
+            "bind_address": "127.0.0.1",
+            "pid_file": str(self.home / "pid"),
+            "log_error": str(self.error_log),
+        }
+
+    def _signal(self, number: int) -> None:
+        assert self._child is not None
+        try:
+            self._child.send_signal(number)
+        except ProcessLookupError:
+            return
+
+
+def free_port() -> int:
+    """A TCP port on 127.0.0.1 that nobody listens on now, drawn at random so that two bakeoffs rarely meet.
+
+    Raises:
+        ServerError: none of many is free.
+    """
+    for _ in range(200):
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    raise ServerError(f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop}.", hint="Stop what listens there.")
+
+
+def _why_it_ended(log: str) -> str:
+    """What to do, from the usual complaints."""
+    for sign, hint in (
+        ("io_setup() failed", "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."),
+        ("No space left on device", "The disk is full."),
+        ("Cannot allocate memory", "Memory is too small for innodb_buffer_pool_size."),
+        ("unknown variable", "It does not know one of the options."),
+        ("unknown option", "It does not know one of the options."),
+    ):
+        if sign in log:
+            return hint
+    return ""

@@ -1,0 +1,210 @@
+"""From a spec to the options a server is started with: what it needs to run, what a profile makes equal, what the user asked for.
+
+`matched`: the same memory and durability everywhere, said in each version's own words: buffer pool, redo size, one fsync a commit, doublewrite,
+O_DIRECT, no binary log, no query cache, no performance schema, statistics that do not change under the measurement.
+`stock`: each version's own defaults, and nothing but what is needed to run. TLS belongs to neither: it follows the connection.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from bakeoff.errors import SpecError
+from bakeoff.servers.catalog import Catalog
+from bakeoff.servers.cnf import read_cnf
+from bakeoff.servers.dialect import Target, is_true, no_tls, redo_options, stem, translate, understands
+from bakeoff.servers.model import Installation, ServerMemory, Settings
+from bakeoff.spec import Data, Profile, ServerSpec
+from bakeoff.units import parse_bytes
+
+SPARE_CONNECTIONS = 24  # for the gates, the observers and a curious user
+_DEFAULT_MAX_CONNECTIONS = 151
+_ROCKSDB = "rocksdb"
+
+
+def settings_for(
+    installation: Installation,
+    spec: ServerSpec,
+    profile: Profile,
+    data: Data,
+    memory: ServerMemory,
+    *,
+    connections: int,
+    tls: bool = False,
+) -> Settings:
+    """All options for one arm's server.
+
+    Args:
+        data: what the tables will be; some charsets, row formats and engines need options, or do not exist everywhere.
+        connections: the largest number that the load will hold open at once.
+        tls: False switches TLS off in the server, as no connection will use it.
+
+    Raises:
+        SpecError: an option, charset, row format or engine that this server does not have; with the reason.
+    """
+    target = Target(installation.name, installation.family, installation.version, installation.known_options)
+    asked = _asked(spec)
+    translated = translate(target, asked)
+    engine = _engine_wanted(installation, asked, data)
+    _check_data(installation, data, translated.options)
+
+    options = _needed(target, connections)
+    if not tls:
+        options |= no_tls(target)
+    if profile is Profile.MATCHED:
+        options |= _matched(target, memory, data.engine)
+    if engine == _ROCKSDB:
+        options |= {"plugin_load_add": "ha_rocksdb"} | (_matched_rocksdb(memory) if profile is Profile.MATCHED else {})
+    options |= _for_compressed_rows(target, data)
+    options = _override(options, translated.options)
+    _check_connections(installation, options, connections)
+
+    notes = [*translated.notes]
+    if target.family == "mariadb" and options.get("plugin_load_add") == "ha_rocksdb":
+        notes.append("ha_rocksdb was loaded: the engine is a plugin")
+    init_options = dict(translated.init_options)
+    if target.family == "mysql" and target.version < (5, 6, 8):  # refuses redo files of another size than it is told
+        init_options |= {name: value for name, value in options.items() if name.startswith("innodb_log_file")}
+    return Settings(options=options, init_options=init_options, declared=frozenset(stem(name) for name in asked), notes=tuple(notes))
+
+
+def memory_bytes(installation: Installation, settings: Settings, connections: int) -> int:
+    """A server's resident memory under load, estimated, bytes: for planning, a little too much rather than too little.
+
+    Buffer pool and 8 % for its bookkeeping, the process itself as measured for the catalogue, 1 MiB a connection.
+    """
+    pool = max(_size(settings.options, "innodb_buffer_pool_size", 128 * 2**20), _size(settings.options, "rocksdb_block_cache_size", 0))
+    schema = _process_with_schema(installation) if is_true(settings.options.get("performance_schema", _schema_default(installation))) else 0
+    return int(pool * 1.08) + max(_process_bytes(installation), schema) + connections * 2**20
+
+
+def _asked(spec: ServerSpec) -> dict[str, str]:
+    asked: dict[str, str] = {}
+    for file in spec.cnf_files:
+        asked |= read_cnf(Path(file))
+    return asked | dict(spec.options)
+
+
+def _needed(target: Target, connections: int) -> dict[str, str]:
+    options = {
+        "skip_name_resolve": "",
+        "max_connections": str(max(_DEFAULT_MAX_CONNECTIONS, connections + SPARE_CONNECTIONS)),
+        "max_prepared_stmt_count": "1048576",
+        "max_allowed_packet": "67108864",
+    }
+    if target.family == "mysql":
+        if target.version >= (5, 7):
+            options["secure_file_priv"] = "NULL"
+        if understands(target, "mysqlx"):
+            options["mysqlx"] = "OFF"
+        if target.version < (5, 6, 6) and connections > 50:
+            options["back_log"] = str(connections)  # grows by itself since 5.6.6
+    return options
+
+
+def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str]:
+    options = {
+        "innodb_buffer_pool_size": str(memory.buffer_pool_bytes),
+        **redo_options(target, memory.redo_bytes),
+        "innodb_log_buffer_size": "16777216",
+        "innodb_flush_log_at_trx_commit": "1",
+        "innodb_doublewrite": "1",
+        "innodb_flush_method": "O_DIRECT",
+        "innodb_file_per_table": "1",
+        "skip_log_bin": "",
+        "sync_binlog": "1",
+        "performance_schema": "OFF",
+        "key_buffer_size": str(memory.buffer_pool_bytes if engine.lower() == "myisam" else 8 * 2**20),
+    }
+    if engine.lower() == "myisam":
+        options["innodb_buffer_pool_size"] = str(64 * 2**20)
+    optional = {
+        "query_cache_type": "0",
+        "query_cache_size": "0",
+        "innodb_stats_persistent": "1",
+        "innodb_stats_auto_recalc": "0",
+        "innodb_buffer_pool_dump_at_shutdown": "0",
+        "innodb_buffer_pool_load_at_startup": "0",
+    }
+    return options | {name: value for name, value in optional.items() if understands(target, name)}
+
+
+def _matched_rocksdb(memory: ServerMemory) -> dict[str, str]:
+    return {
+        "rocksdb_block_cache_size": str(memory.buffer_pool_bytes),
+        "rocksdb_flush_log_at_trx_commit": "1",
+        "innodb_buffer_pool_size": str(64 * 2**20),
+    }
+
+
+def _for_compressed_rows(target: Target, data: Data) -> dict[str, str]:
+    if "compressed" not in data.table_options.lower() or target.version >= ((10, 2) if target.family == "mariadb" else (5, 7, 7)):
+        return {}
+    return {"innodb_file_format": "Barracuda", "innodb_file_per_table": "1"}
+
+
+def _engine_wanted(installation: Installation, asked: Mapping[str, str], data: Data) -> str:
+    """The engine that the arm's tables will have, after checking that the server has it.
+
+    Raises:
+        SpecError: the binaries do not hold it.
+    """
+    wanted = {data.engine.lower(), asked.get("default_storage_engine", "innodb").lower()}
+    if "rocksdb" in f"{asked.get('plugin', '')} {asked.get('plugin_load_add', '')}".lower():
+        wanted.add(_ROCKSDB)
+    if _ROCKSDB in wanted and _ROCKSDB not in installation.engines:
+        have = sorted(f"{each.flavour}:{each.version}" for each in _catalog().entries if _ROCKSDB in each.engines)
+        raise SpecError(f"server {installation.name} comes without MyRocks.", hint=f"These have it: {', '.join(have)}.")
+    return _ROCKSDB if _ROCKSDB in wanted else data.engine.lower()
+
+
+def _check_data(installation: Installation, data: Data, options: Mapping[str, str]) -> None:
+    name, family, version = installation.name, installation.family, installation.version
+    for collation in (data.collation, options.get("collation_server")):
+        for part, capability in (("_0900_", "collations-0900"), ("_uca1400_", "collations-uca1400")):
+            if collation and part in collation.lower() and not _catalog().has(capability, family, version):
+                since = next(each for each in _catalog().capabilities if each.name == capability).range_for(family)
+                raise SpecError(f"server {name} has no collation {collation} (in {family}: {since}).", hint="Choose one that all arms have.")
+    page = parse_bytes(options.get("innodb_page_size", "16384"))
+    if "compressed" in data.table_options.lower() and page > 16384:
+        raise SpecError(f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, and innodb_page_size is {page}.")
+
+
+def _check_connections(installation: Installation, options: Mapping[str, str], connections: int) -> None:
+    allowed = int(options["max_connections"])
+    if allowed < connections + 2:
+        raise SpecError(
+            f"server {installation.name}: max_connections={allowed} is too few for {connections} connections.",
+            hint=f"Leave it out, or set {connections + SPARE_CONNECTIONS}.",
+        )
+
+
+def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
+    """The user's options over ours; `log_bin=x` replaces `skip_log_bin` and the other way round."""
+    taken = {stem(name) for name in user}
+    return {name: value for name, value in base.items() if stem(name) not in taken} | dict(user)
+
+
+@cache
+def _catalog() -> Catalog:
+    return Catalog.load()
+
+
+def _size(options: Mapping[str, str], name: str, default: int) -> int:
+    return parse_bytes(options[name]) if name in options else default
+
+
+def _process_bytes(installation: Installation) -> int:
+    """Resident memory of a bare server, from the nearest catalogue entry below its version."""
+    kin = [entry for entry in _catalog().entries if entry.family == installation.family]
+    nearest = max((entry for entry in kin if entry.numbers <= installation.version), key=lambda entry: entry.numbers, default=kin[0])
+    return nearest.rss_mib * 2**20
+
+
+def _process_with_schema(installation: Installation) -> int:
+    """With performance_schema on: 5.6 preallocates some 400 MiB, later versions less (measured)."""
+    return _process_bytes(installation) + (400 if installation.version < (5, 7) else 280) * 2**20
+
+
+def _schema_default(installation: Installation) -> str:
+    return "on" if installation.family == "mysql" and installation.version >= (5, 6, 6) else "off"

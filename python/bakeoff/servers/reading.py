@@ -1,0 +1,51 @@
+"""Reading a server through a connection: variables, status, version. The same for our own and for remote servers."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pymysql
+
+from bakeoff.errors import ServerError
+
+
+class Reading(ABC):
+    """Reading methods over `connect`. Each call makes and closes its own connection: none is open while measuring."""
+
+    name: str
+
+    @abstractmethod
+    def connect(self, database: str | None = None) -> pymysql.connections.Connection:
+        """A new connection with autocommit on; the caller closes it.
+
+        Raises:
+            ServerError: no server there, or it refuses.
+        """
+
+    def query(self, sql: str, arguments: tuple[Any, ...] = (), database: str | None = None) -> list[tuple[Any, ...]]:
+        """Rows of one statement.
+
+        Raises:
+            ServerError: the server refuses the statement, or is gone.
+        """
+        connection = self.connect(database)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(sql, arguments or None)
+                return list(cursor.fetchall())
+        except pymysql.MySQLError as problem:
+            raise ServerError(f"server {self.name}: {sql[:80]!r} failed: {problem.args[-1]}.") from None
+        finally:
+            connection.close()
+
+    def variables(self) -> dict[str, str]:
+        """SHOW GLOBAL VARIABLES."""
+        return {str(name): str(value) for name, value in self.query("SHOW GLOBAL VARIABLES")}
+
+    def status(self) -> dict[str, str]:
+        """SHOW GLOBAL STATUS."""
+        return {str(name): str(value) for name, value in self.query("SHOW GLOBAL STATUS")}
+
+    @property
+    def version_string(self) -> str:
+        """SELECT VERSION()."""
+        return str(self.query("SELECT VERSION()")[0][0])
