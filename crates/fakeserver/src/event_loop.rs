@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::fault::Delivery;
@@ -142,15 +142,10 @@ impl EventLoop {
     pub(crate) fn run(mut self) -> io::Error {
         let mut events = Vec::with_capacity(256);
         loop {
-            let timeout = self.give_due_answers();
+            let wait = self.give_due_answers();
             events.clear();
-            match epoll::wait(
-                &self.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                timeout.as_ref(),
-            ) {
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
+            match self.wait_for_events(&mut events, wait) {
+                Ok(()) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return error.into(),
             }
             for event in events.drain(..) {
@@ -164,7 +159,29 @@ impl EventLoop {
         }
     }
 
-    /// Gives the answers whose time has come; returns how long epoll may wait, None for ever.
+    /// Waits for events, None for ever.
+    fn wait_for_events(
+        &self,
+        events: &mut Vec<epoll::Event>,
+        wait: Option<Timespec>,
+    ) -> rustix::io::Result<()> {
+        const AT_ONCE: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        if let Some(wait) = wait.filter(|wait| *wait != AT_ONCE) {
+            // epoll_wait rounds up to whole milliseconds, ppoll does not.
+            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&wait))?;
+        }
+        epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(events),
+            wait.map(|_| AT_ONCE).as_ref(),
+        )?;
+        Ok(())
+    }
+
+    /// Gives the answers whose time has come; returns how long to wait for events, None for ever.
     fn give_due_answers(&mut self) -> Option<Timespec> {
         loop {
             let &Reverse((due_ns, slot, generation)) = self.due.peek()?;

@@ -30,6 +30,13 @@ fn constant_latency_is_kept_waiting_and_burning() {
 }
 
 #[test]
+fn waits_are_finer_than_a_millisecond() {
+    let server = FakeServer::start(&["--latency", "constant:300us"]);
+    let median = median_ms(&mut server.connect(), 201);
+    assert!((0.3..0.9).contains(&median), "{median} ms");
+}
+
+#[test]
 fn a_planted_factor_shows_as_its_ratio() {
     let plain = FakeServer::start(&["--latency", "constant:2ms"]);
     let slowed = FakeServer::start(&["--latency", "constant:2ms", "--slow-factor", "1.5"]);
