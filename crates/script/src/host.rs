@@ -206,8 +206,11 @@ pub trait Host {
     /// The event ended; its time since [`Host::event_start`] is its latency.
     fn event_stop(&self, end: EventEnd);
 
-    /// The event failed with an ignored error and runs again, within the same latency; its error has just been counted.
-    fn event_restart(&self) {}
+    /// The event failed with an ignored error, which has just been counted, and would run again within the same latency.
+    /// False: it is to be given up ([`EventEnd::Stop`] follows) and the thread to end, because the run is over.
+    fn event_restart(&self) -> bool {
+        true
+    }
 
     /// The reply of every statement that a script runs is reported here, once.
     fn count_reply(&self, reply: &Reply);
