@@ -186,7 +186,7 @@ def _comparison(
     estimate = Estimate(mean=mean, interval=context.interval(mean, sd, n, stop), n=n)
     trimmed_values = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
     trimmed = _trimmed(trimmed_values, context, stop)
-    disagree = _disagree(sample.values, trimmed_values)
+    apart = disagree(sample.values, trimmed_values)
     p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
     check = p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n)
     more = _more_epochs(sample, context)
@@ -213,7 +213,7 @@ def _comparison(
     carried, drift = side_tests.carry_over(sample.pairs), side_tests.trend(sample.pairs)
     flags = (
         f"NOTHING DONE: {sample.nothing_done}" if sample.nothing_done else None,
-        _disagree_flag(mean, trimmed) if disagree else None,
+        _disagree_flag(mean, trimmed) if apart else None,
         "FAMILY: the interval alone excludes 1; corrected for the number of comparisons it does not."
         if iv.excludes_zero(estimate.interval) and not claim and n >= iv.N_MIN and not sample.nothing_done
         else None,
@@ -240,7 +240,7 @@ def _comparison(
         stop=stop,
         verdict=said,
         trimmed=trimmed,
-        disagree=disagree,
+        disagree=apart,
         p_value=p_value,
         p_adjusted=p_adjusted,
         p_signflip=p_signflip,
@@ -262,7 +262,7 @@ def _trimmed(values: Sequence[float], context: Context, stop: Stop) -> Estimate:
     return Estimate(mean=mean, interval=context.interval(mean, iv.standard_deviation(values), n, stop), n=n)
 
 
-def _disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
+def disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
     """Either t interval excludes the other's point; told from five epochs on."""
     n = len(values)
     if n < iv.N_MIN_DECISIVE or len(trimmed) < n:

@@ -1,6 +1,6 @@
 """A machine and two servers that do not exist, with noise whose truth is known: for proving the method, never a result.
 
-`simulate_epoch` gives what a measured epoch gives, an `EpochData` with a row a slice, so that the very code that decides
+`simulate_epoch` gives what a measured epoch gives, an `EpochData` with a row a slice, so that the code that decides
 about real servers is what is tested. The noise model has what real machines showed (docs/method.md): a level of its own
 for every start of a server, wandering of the machine that both arms feel, bursts, drift, stalls of one arm, counting
 noise.
