@@ -251,3 +251,44 @@ pub trait Host {
 
 /// Shared by the Lua state and the C symbols.
 pub type HostRef = Rc<dyn Host>;
+
+/// The host of a script that is only looked at: no server, no events.
+pub(crate) struct NullHost;
+
+impl Host for NullHost {
+    fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
+        let message = "the script is only looked at: there is no server".to_owned();
+        Err(SqlError {
+            code: 2002,
+            sqlstate: "HY000".to_owned(),
+            message,
+            fatal: true,
+        })
+    }
+
+    fn more_events(&self) -> bool {
+        false
+    }
+
+    fn event_start(&self) {}
+
+    fn event_stop(&self, _end: EventEnd) {}
+
+    fn count_reply(&self, _reply: &Reply) {}
+
+    fn count_error(&self, _code: u16) {}
+
+    fn count(&self, _counter: Counter, _amount: u64) {}
+
+    fn counter(&self, _counter: Counter) -> u64 {
+        0
+    }
+
+    fn operation(&self, _name: &str) {}
+
+    fn barrier(&self) {}
+
+    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
+
+    fn log(&self, _level: LogLevel, _message: &str) {}
+}

@@ -3,5 +3,31 @@
 //! Owns: one Lua state a worker, sysbench's life cycle and API, random distributions, the C symbols that scripts reach through
 //! `ffi.C`. Knows nothing of sockets, MySQL packets, histograms or arms: everything a script wants from the world goes through
 //! [`host::Host`] and [`host::Connection`], which the engine implements. Each state lives on one thread and is never shared.
+//!
+//! ```text
+//! script.lua ──► lua/*.lua (API, ours)  ──ffi.C──►  symbols/  ──►  session  ──►  host::Host, host::Connection
+//!                                                                    └─ random/
+//! ```
+//!
+//! The program that links this crate must be linked with `-rdynamic` (a line in its `build.rs`): `ffi.C` finds only what an
+//! executable exports. [`Script::load`] says so plainly when it was not.
 
+pub mod error;
+mod general;
 pub mod host;
+pub mod options;
+pub mod random;
+mod runtime;
+pub mod script;
+mod session;
+pub mod settings;
+pub mod source;
+mod symbols;
+
+pub use error::ScriptError;
+pub use options::{OptionDecl, OptionType, OptionValue};
+pub use script::{CommandDecl, Description, Script, Statistics, ThreadRole, describe};
+pub use session::reseed;
+pub use settings::{IgnoreErrors, RandKind, RandSettings, Settings};
+pub use source::{ScriptSource, bundled_names, find, find_on_path};
+pub use symbols::keep_symbols;

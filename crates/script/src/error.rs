@@ -1,0 +1,253 @@
+//! What can go wrong with a script, told so that a person can act on it and a program can tell the kinds apart.
+
+use std::fmt;
+
+/// Where in a script something happened.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Place {
+    /// File as Lua names it; a bundled script's is its name with `.lua`.
+    pub file: String,
+    /// 1-based line.
+    pub line: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// A script could not be found, loaded or run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScriptError {
+    /// No bundled script and no file of this name.
+    NotFound {
+        /// As asked for.
+        name: String,
+        /// The bundled name that looks most like it.
+        suggestion: Option<String>,
+    },
+    /// Lua refused the script, or the script raised an error.
+    Lua {
+        /// Where, when Lua knows it.
+        place: Option<Place>,
+        /// What, without the place.
+        message: String,
+        /// Lua's stack, innermost first; empty for syntax errors.
+        traceback: String,
+    },
+    /// A statement failed with an error that is not ignored; it ended the function that ran it.
+    Sql {
+        /// The line that ran the statement.
+        place: Option<Place>,
+        /// Server error number, or a client one (2000-2999).
+        errno: u16,
+        /// Five characters.
+        sqlstate: String,
+        /// The server's words.
+        message: String,
+        /// The statement, shortened to 1,000 bytes; empty for a failed connect.
+        query: String,
+        /// The connection cannot be used any more.
+        fatal: bool,
+    },
+    /// An option that neither the script nor the engine has.
+    UnknownOption {
+        /// As given, with underscores.
+        name: String,
+        /// The known option that looks most like it.
+        suggestion: Option<String>,
+    },
+    /// An option's value is not of its type, or the script's own check refused it.
+    BadOption {
+        /// The option.
+        name: String,
+        /// As given.
+        value: String,
+        /// What would be right ("a whole number", "on or off").
+        expected: String,
+    },
+    /// The script has no such command.
+    NoCommand {
+        /// The script's name.
+        script: String,
+        /// As asked for.
+        command: String,
+        /// Those that it has.
+        known: Vec<String>,
+    },
+    /// `run` was asked for and the script defines no `event()`.
+    NoEvent {
+        /// The script's name.
+        script: String,
+    },
+    /// This program does not export its C symbols: it was linked without `-rdynamic`. A bug of its build.
+    NotExported {
+        /// The dynamic linker's words.
+        message: String,
+    },
+}
+
+impl ScriptError {
+    /// The contract's code (`docs/engine.md`) for this error.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "script_not_found",
+            Self::Lua { .. } | Self::NoEvent { .. } => "script_error",
+            Self::Sql { errno, .. } => match errno {
+                1045 | 1044 | 1698 => "access_denied",
+                2026 => "tls_failed",
+                1040 | 1049 | 1129 | 1203 | 1226 | 2002 | 2003 | 2005 => "connect_failed",
+                2006 | 2013 | 2055 => "server_lost",
+                _ => "sql_error",
+            },
+            Self::UnknownOption { .. } | Self::BadOption { .. } | Self::NoCommand { .. } => {
+                "bad_request"
+            }
+            Self::NotExported { .. } => "internal",
+        }
+    }
+
+    /// Where in the script it happened, when that is known.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Lua { place, .. } | Self::Sql { place, .. } => place.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = self.place() {
+            write!(f, "{place}: ")?;
+        }
+        match self {
+            Self::NotFound { name, suggestion } => {
+                write!(
+                    f,
+                    "script {name}: there is no bundled script and no file of this name.{}",
+                    did_you_mean(suggestion, "")
+                )
+            }
+            Self::Lua { message, .. } => f.write_str(message),
+            Self::Sql {
+                errno,
+                sqlstate,
+                message,
+                ..
+            } => {
+                write!(
+                    f,
+                    "SQL error, errno = {errno}, state = '{sqlstate}': {message}"
+                )
+            }
+            Self::UnknownOption { name, suggestion } => {
+                write!(
+                    f,
+                    "invalid option: --{name}.{}",
+                    did_you_mean(suggestion, "--")
+                )
+            }
+            Self::BadOption {
+                name,
+                value,
+                expected,
+            } => {
+                write!(
+                    f,
+                    "invalid value for option --{name}: {value:?}. It takes {expected}."
+                )
+            }
+            Self::NoCommand {
+                script,
+                command,
+                known,
+            } => {
+                write!(
+                    f,
+                    "script {script} has no command {command}. It has: {}.",
+                    known.join(", ")
+                )
+            }
+            Self::NoEvent { script } => write!(f, "cannot find the event() function in {script}"),
+            Self::NotExported { message } => {
+                write!(
+                    f,
+                    "this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic."
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
+    suggestion
+        .as_ref()
+        .map(|name| format!(" Did you mean {prefix}{name}?"))
+        .unwrap_or_default()
+}
+
+/// The candidate nearest to `name`, if it is near enough to be a slip of the fingers.
+#[must_use]
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let limit = (name.chars().count() / 3).max(2);
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+/// Levenshtein distance in characters.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised_and_a_stranger_is_not() {
+        let known = ["table_size", "tables", "range_size"];
+        assert_eq!(nearest("table_sizes", known), Some("table_size".to_owned()));
+        assert_eq!(nearest("tabels", known), Some("tables".to_owned()));
+        assert_eq!(nearest("oxygen", known), None);
+    }
+
+    #[test]
+    fn codes_follow_the_contract() {
+        let sql = |errno| ScriptError::Sql {
+            place: None,
+            errno,
+            sqlstate: "HY000".into(),
+            message: "m".into(),
+            query: String::new(),
+            fatal: false,
+        };
+        assert_eq!(sql(1146).code(), "sql_error");
+        assert_eq!(sql(2013).code(), "server_lost");
+        assert_eq!(sql(1045).code(), "access_denied");
+        assert_eq!(
+            sql(1146).to_string(),
+            "SQL error, errno = 1146, state = 'HY000': m"
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! Options of scripts: their declarations, and values made to fit them.
+
+use crate::error::ScriptError;
+
+/// An option's type, sysbench's `sysbench.cmdline.ARG_*` with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(missing_docs, reason = "the names are sysbench's")]
+pub enum OptionType {
+    Null = 0,
+    Bool = 1,
+    Int = 2,
+    Size = 3,
+    Double = 4,
+    String = 5,
+    List = 6,
+    File = 7,
+}
+
+impl OptionType {
+    /// By its number in Lua.
+    #[must_use]
+    pub fn from_number(number: i64) -> Option<Self> {
+        use OptionType::{Bool, Double, File, Int, List, Null, Size, String};
+        [Null, Bool, Int, Size, Double, String, List, File]
+            .into_iter()
+            .find(|kind| *kind as i64 == number)
+    }
+
+    /// What such an option takes, for messages.
+    #[must_use]
+    pub fn expected(self) -> &'static str {
+        match self {
+            Self::Bool => "on or off",
+            Self::Int => "a whole number, with K, M, G or T if need be",
+            Self::Size => "a number of bytes, with K, M, G or T if need be",
+            Self::Double => "a number, with K, M, G or T if need be",
+            Self::List => "values with commas between them",
+            Self::Null | Self::String | Self::File => "a text",
+        }
+    }
+}
+
+/// An option's value, as a caller gives it (any form) or as it is after [`OptionDecl::fit`] (the form of its type).
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum OptionValue {
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    Text(String),
+    List(Vec<String>),
+}
+
+impl OptionValue {
+    /// The value as one would type it.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Bool(true) => "on".to_owned(),
+            Self::Bool(false) => "off".to_owned(),
+            Self::Int(number) => number.to_string(),
+            Self::Double(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::List(items) => items.join(","),
+        }
+    }
+}
+
+/// An option that a script declares in `sysbench.cmdline.options`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OptionDecl {
+    /// With underscores.
+    pub name: String,
+    /// The script's words.
+    pub description: String,
+    /// Value when none is given; `None`: false, 0, an empty text or list.
+    pub default: Option<OptionValue>,
+    /// Its type.
+    pub kind: OptionType,
+}
+
+impl OptionDecl {
+    /// A given value in the form of this option's type.
+    ///
+    /// # Errors
+    /// [`ScriptError::BadOption`].
+    pub fn fit(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
+        fit(self.kind, given).ok_or_else(|| self.bad(given, self.kind.expected()))
+    }
+
+    /// The value when none is given.
+    #[must_use]
+    pub fn default_value(&self) -> OptionValue {
+        let empty = match self.kind {
+            OptionType::Bool => OptionValue::Bool(false),
+            OptionType::Int | OptionType::Size => OptionValue::Int(0),
+            OptionType::Double => OptionValue::Double(0.0),
+            OptionType::List => OptionValue::List(Vec::new()),
+            OptionType::Null | OptionType::String | OptionType::File => {
+                OptionValue::Text(String::new())
+            }
+        };
+        self.default
+            .as_ref()
+            .and_then(|default| fit(self.kind, default))
+            .unwrap_or(empty)
+    }
+
+    pub(crate) fn bad(&self, given: &OptionValue, expected: &str) -> ScriptError {
+        ScriptError::BadOption {
+            name: self.name.clone(),
+            value: given.to_text(),
+            expected: expected.to_owned(),
+        }
+    }
+
+    /// The line of `help`: `  --tables=N   Number of tables [1]`.
+    #[must_use]
+    pub fn help_line(&self) -> String {
+        let form = match self.kind {
+            OptionType::Bool => "[=on|off]",
+            OptionType::Int | OptionType::Double => "=N",
+            OptionType::Size => "=SIZE",
+            OptionType::List => "=[LIST,...]",
+            OptionType::File => "=FILENAME",
+            OptionType::Null | OptionType::String => "=STRING",
+        };
+        let flag = format!("--{}{form}", self.name);
+        let default = match &self.default {
+            Some(value) => format!(" [{}]", value.to_text()),
+            None if self.kind == OptionType::Bool => " [off]".to_owned(),
+            None => String::new(),
+        };
+        format!("  {flag:<29} {}{default}", self.description)
+    }
+}
+
+fn fit(kind: OptionType, given: &OptionValue) -> Option<OptionValue> {
+    Some(match kind {
+        OptionType::Bool => OptionValue::Bool(as_bool(given)?),
+        OptionType::Int | OptionType::Size => OptionValue::Int(as_whole(given)?),
+        OptionType::Double => OptionValue::Double(as_number(given)?),
+        OptionType::List => match given {
+            OptionValue::List(items) => OptionValue::List(items.clone()),
+            other => OptionValue::List(split_list(&other.to_text())),
+        },
+        OptionType::Null | OptionType::String | OptionType::File => {
+            OptionValue::Text(given.to_text())
+        }
+    })
+}
+
+fn as_bool(given: &OptionValue) -> Option<bool> {
+    match given {
+        OptionValue::Bool(value) => Some(*value),
+        OptionValue::Int(0) => Some(false),
+        OptionValue::Int(1) => Some(true),
+        OptionValue::Text(text) => match text.to_ascii_lowercase().as_str() {
+            "" | "on" | "true" | "1" | "yes" => Some(true),
+            "off" | "false" | "0" | "no" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn as_number(given: &OptionValue) -> Option<f64> {
+    let number = match given {
+        OptionValue::Int(number) => *number as f64,
+        OptionValue::Double(number) => *number,
+        OptionValue::Bool(value) => f64::from(u8::from(*value)),
+        OptionValue::Text(text) => parse_scaled(text)?,
+        OptionValue::List(_) => return None,
+    };
+    number.is_finite().then_some(number)
+}
+
+fn as_whole(given: &OptionValue) -> Option<i64> {
+    if let OptionValue::Int(number) = given {
+        return Some(*number);
+    }
+    let number = as_number(given)?;
+    (number.fract() == 0.0 && number.abs() < 9.2e18).then_some(number as i64)
+}
+
+/// `1M` is 1,048,576: the suffixes K, M, G and T stand for powers of 1024, for every kind of number.
+fn parse_scaled(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let (digits, scale) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1024_f64),
+        (at, 'm' | 'M') => (&text[..at], 1024_f64.powi(2)),
+        (at, 'g' | 'G') => (&text[..at], 1024_f64.powi(3)),
+        (at, 't' | 'T') => (&text[..at], 1024_f64.powi(4)),
+        _ => (text, 1.0),
+    };
+    digits
+        .trim_end()
+        .parse::<f64>()
+        .ok()
+        .map(|number| number * scale)
+}
+
+fn split_list(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decl(kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
+        OptionDecl {
+            name: "table_size".into(),
+            description: "Rows".into(),
+            default,
+            kind,
+        }
+    }
+
+    fn text(text: &str) -> OptionValue {
+        OptionValue::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_suffix_scales_every_kind_of_number() {
+        assert_eq!(
+            decl(OptionType::Double, None).fit(&text("1M")),
+            Ok(OptionValue::Double(1_048_576.0))
+        );
+        assert_eq!(
+            decl(OptionType::Int, None).fit(&text("2k")),
+            Ok(OptionValue::Int(2048))
+        );
+        assert_eq!(
+            decl(OptionType::Size, None).fit(&text("1G")),
+            Ok(OptionValue::Int(1 << 30))
+        );
+        assert_eq!(
+            decl(OptionType::Double, None).fit(&text("0.5")),
+            Ok(OptionValue::Double(0.5))
+        );
+    }
+
+    #[test]
+    fn off_is_off_however_it_is_written() {
+        for off in ["off", "OFF", "false", "0", "no"] {
+            assert_eq!(
+                decl(OptionType::Bool, None).fit(&text(off)),
+                Ok(OptionValue::Bool(false)),
+                "{off}"
+            );
+        }
+        assert_eq!(
+            decl(OptionType::Bool, None).fit(&text("")),
+            Ok(OptionValue::Bool(true)),
+            "--flag alone"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_says_what_would() {
+        let error = decl(OptionType::Double, None)
+            .fit(&text("many"))
+            .expect_err("not a number");
+        assert_eq!(
+            error.to_string(),
+            "invalid value for option --table_size: \"many\". It takes a number, with K, M, G or T if need be."
+        );
+        assert!(decl(OptionType::Int, None).fit(&text("1.5")).is_err());
+        assert!(decl(OptionType::Bool, None).fit(&text("maybe")).is_err());
+        assert!(decl(OptionType::Double, None).fit(&text("nan")).is_err());
+    }
+
+    #[test]
+    fn help_shows_form_and_default() {
+        let line = decl(OptionType::Double, Some(OptionValue::Double(10000.0))).help_line();
+        assert_eq!(line, "  --table_size=N                Rows [10000]");
+        assert_eq!(
+            decl(OptionType::Bool, None).help_line(),
+            "  --table_size[=on|off]         Rows [off]"
+        );
+    }
+}

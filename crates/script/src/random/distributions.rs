@@ -1,0 +1,286 @@
+//! sysbench's distributions over a range of whole numbers, both ends included.
+
+use super::generator::Generator;
+use crate::settings::{RandKind, RandSettings};
+
+/// The distributions with their parameters; the draws come from the caller's [`Generator`].
+///
+/// A range whose ends are the wrong way round counts as turned.
+#[derive(Debug, Clone)]
+pub struct Distributions {
+    settings: RandSettings,
+    pareto_power: f64,
+    zipfian: Zipfian,
+}
+
+impl Distributions {
+    /// With these parameters.
+    #[must_use]
+    pub fn new(settings: &RandSettings) -> Self {
+        Self {
+            settings: *settings,
+            pareto_power: settings.pareto_h.ln() / (1.0 - settings.pareto_h).ln(),
+            zipfian: Zipfian::new(1, settings.zipfian_exp),
+        }
+    }
+
+    /// From the distribution of `--rand-type`.
+    #[inline]
+    pub fn default(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
+        match self.settings.kind {
+            RandKind::Uniform => Self::uniform(generator, low, high),
+            RandKind::Gaussian => self.gaussian(generator, low, high),
+            RandKind::Special => self.special(generator, low, high),
+            RandKind::Pareto => self.pareto(generator, low, high),
+            RandKind::Zipfian => self.zipfian(generator, low, high),
+        }
+    }
+
+    /// Every value alike.
+    #[inline]
+    pub fn uniform(generator: &mut Generator, low: u32, high: u32) -> u32 {
+        let (low, width) = range(low, high);
+        low + generator.below(width) as u32
+    }
+
+    /// A bell around the middle: the mean of `spec_iter` uniform draws.
+    pub fn gaussian(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
+        let (low, width) = range(low, high);
+        let draws = self.settings.spec_iter.max(1);
+        let sum: f64 = (0..draws).map(|_| generator.next_f64()).sum();
+        at_share(low, width, sum / f64::from(draws))
+    }
+
+    /// `spec_res` per cent of the draws fall alike on the middle `spec_pct` per cent of the range, the others on a bell.
+    pub fn special(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
+        if generator.next_f64() * 100.0 >= self.settings.spec_res {
+            return self.gaussian(generator, low, high);
+        }
+        let (low, width) = range(low, high);
+        let band = ((width as f64 * self.settings.spec_pct / 100.0) as u64).clamp(1, width);
+        low + ((width - band) / 2 + generator.below(band)) as u32
+    }
+
+    /// Low values most: u^p with p = ln h / ln(1-h), so a share h of the range gets a share 1-h of the draws.
+    pub fn pareto(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
+        let (low, width) = range(low, high);
+        at_share(low, width, generator.next_f64().powf(self.pareto_power))
+    }
+
+    /// The k-th value of the range with probability proportional to k^-s.
+    pub fn zipfian(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
+        let (low, width) = range(low, high);
+        if self.zipfian.count != width {
+            self.zipfian = Zipfian::new(width, self.settings.zipfian_exp);
+        }
+        low + (self.zipfian.draw(generator) - 1) as u32
+    }
+}
+
+/// Lower end and number of values, up to 2^32.
+#[inline]
+fn range(low: u32, high: u32) -> (u32, u64) {
+    let (low, high) = if low <= high {
+        (low, high)
+    } else {
+        (high, low)
+    };
+    (low, u64::from(high - low) + 1)
+}
+
+fn at_share(low: u32, width: u64, share: f64) -> u32 {
+    low + ((width as f64 * share) as u64).min(width - 1) as u32
+}
+
+/// Ranks 1..=count with probability proportional to rank^-exponent.
+///
+/// Rejection from the inverse of the density's integral (Hörmann and Derflinger 1996, "Rejection-inversion to generate
+/// variates from monotone discrete distributions"): constant time, at least 0.9 acceptance, no table.
+#[derive(Debug, Clone)]
+pub struct Zipfian {
+    count: u64,
+    exponent: f64,
+    integral_low: f64,
+    integral_high: f64,
+    accept_at_once: f64,
+}
+
+impl Zipfian {
+    /// `count` is at least 1, `exponent` above 0 (smaller ones count as 1e-9, which is uniform).
+    #[must_use]
+    pub fn new(count: u64, exponent: f64) -> Self {
+        let exponent = exponent.max(1e-9);
+        let mut zipfian = Self {
+            count: count.max(1),
+            exponent,
+            integral_low: 0.0,
+            integral_high: 0.0,
+            accept_at_once: 0.0,
+        };
+        zipfian.integral_low = zipfian.integral(1.5) - 1.0;
+        zipfian.integral_high = zipfian.integral(zipfian.count as f64 + 0.5);
+        zipfian.accept_at_once =
+            2.0 - zipfian.inverse(zipfian.integral(2.5) - zipfian.density(2.0));
+        zipfian
+    }
+
+    /// A rank, 1 the most frequent.
+    pub fn draw(&self, generator: &mut Generator) -> u64 {
+        loop {
+            let area = self.integral_high
+                + generator.next_f64() * (self.integral_low - self.integral_high);
+            let position = self.inverse(area);
+            let rank = position.round().clamp(1.0, self.count as f64);
+            if rank - position <= self.accept_at_once
+                || area >= self.integral(rank + 0.5) - self.density(rank)
+            {
+                return rank as u64;
+            }
+        }
+    }
+
+    fn density(&self, x: f64) -> f64 {
+        (-self.exponent * x.ln()).exp()
+    }
+
+    /// The integral of the density from 1 to x: (x^(1-s) - 1) / (1-s), and ln x for s = 1.
+    fn integral(&self, x: f64) -> f64 {
+        let log = x.ln();
+        let power = (1.0 - self.exponent) * log;
+        if power.abs() < 1e-8 {
+            log * (1.0 + power / 2.0)
+        } else {
+            power.exp_m1() / (1.0 - self.exponent)
+        }
+    }
+
+    fn inverse(&self, area: f64) -> f64 {
+        let power = (area * (1.0 - self.exponent)).max(-1.0);
+        let log = if power.abs() < 1e-8 {
+            area * (1.0 - power / 2.0)
+        } else {
+            power.ln_1p() / (1.0 - self.exponent)
+        };
+        log.exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generator::StreamKind;
+    use super::*;
+
+    const DRAWS: u32 = 200_000;
+
+    fn generator() -> Generator {
+        Generator::for_stream(20_261_121, StreamKind::Worker, 0, 0)
+    }
+
+    fn histogram(count: usize, mut draw: impl FnMut(&mut Generator) -> u32) -> Vec<f64> {
+        let mut generator = generator();
+        let mut seen = vec![0.0; count];
+        for _ in 0..DRAWS {
+            seen[draw(&mut generator) as usize - 1] += 1.0;
+        }
+        seen
+    }
+
+    /// Pearson's statistic against expected shares.
+    fn chi_square(seen: &[f64], shares: &[f64]) -> f64 {
+        seen.iter()
+            .zip(shares)
+            .map(|(n, p)| (n - p * f64::from(DRAWS)).powi(2) / (p * f64::from(DRAWS)))
+            .sum()
+    }
+
+    #[test]
+    fn uniform_is_uniform() {
+        let seen = histogram(100, |generator| Distributions::uniform(generator, 1, 100));
+        // 99 degrees of freedom: mean 99, standard deviation 14; 6 of them either side.
+        let statistic = chi_square(&seen, &[0.01; 100]);
+        assert!((15.0..183.0).contains(&statistic), "{statistic}");
+    }
+
+    #[test]
+    fn zipfian_follows_the_power_law() {
+        for exponent in [0.5, 0.8, 1.0, 1.3] {
+            let zipfian = Zipfian::new(100, exponent);
+            let seen = histogram(100, |generator| zipfian.draw(generator) as u32);
+            let total: f64 = (1..=100).map(|rank| f64::from(rank).powf(-exponent)).sum();
+            let shares: Vec<f64> = (1..=100)
+                .map(|rank| f64::from(rank).powf(-exponent) / total)
+                .collect();
+            let statistic = chi_square(&seen, &shares);
+            assert!(
+                (15.0..183.0).contains(&statistic),
+                "exponent {exponent}: {statistic}"
+            );
+        }
+    }
+
+    #[test]
+    fn gaussian_has_the_bells_mean_and_spread() {
+        let distributions = Distributions::new(&RandSettings::default());
+        let mut generator = generator();
+        let draws: Vec<f64> = (0..DRAWS)
+            .map(|_| f64::from(distributions.gaussian(&mut generator, 1, 1_000_000)))
+            .collect();
+        let mean = draws.iter().sum::<f64>() / f64::from(DRAWS);
+        let sd = (draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(DRAWS)).sqrt();
+        // The mean of 12 uniform draws has standard deviation 1/12 of the range.
+        assert!((mean - 500_000.0).abs() < 2_000.0, "{mean}");
+        assert!((sd - 1_000_000.0 / 12.0).abs() < 1_000.0, "{sd}");
+    }
+
+    #[test]
+    fn special_puts_three_quarters_into_the_middle_hundredth() {
+        let distributions = Distributions::new(&RandSettings::default());
+        let seen = histogram(10_000, |generator| {
+            distributions.special(generator, 1, 10_000)
+        });
+        let band: f64 = seen[4950..5050].iter().sum::<f64>() / f64::from(DRAWS);
+        // Of the bell's quarter, 4.8 % falls into the band as well: 0.75 + 0.25 × 0.048.
+        assert!((band - 0.762).abs() < 0.01, "{band}");
+    }
+
+    #[test]
+    fn pareto_gives_a_fifth_of_the_values_four_fifths_of_the_draws() {
+        let distributions = Distributions::new(&RandSettings::default());
+        let seen = histogram(1_000, |generator| distributions.pareto(generator, 1, 1_000));
+        let low: f64 = seen[..200].iter().sum::<f64>() / f64::from(DRAWS);
+        assert!((low - 0.8).abs() < 0.01, "{low}");
+    }
+
+    #[test]
+    fn every_distribution_stays_inside_its_range() {
+        for kind in [
+            RandKind::Uniform,
+            RandKind::Gaussian,
+            RandKind::Special,
+            RandKind::Pareto,
+            RandKind::Zipfian,
+        ] {
+            let mut distributions = Distributions::new(&RandSettings {
+                kind,
+                ..RandSettings::default()
+            });
+            let mut generator = generator();
+            for (low, high) in [
+                (1, 1),
+                (5, 6),
+                (1, 10),
+                (10, 1),
+                (0, u32::MAX),
+                (u32::MAX, u32::MAX),
+            ] {
+                for _ in 0..2_000 {
+                    let drawn = distributions.default(&mut generator, low, high);
+                    assert!(
+                        (low.min(high)..=low.max(high)).contains(&drawn),
+                        "{kind:?} {low} {high} {drawn}"
+                    );
+                }
+            }
+        }
+    }
+}

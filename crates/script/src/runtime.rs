@@ -1,0 +1,232 @@
+//! Building a Lua state with sysbench's API in it, and talking to the Lua side of that API.
+
+use std::collections::BTreeMap;
+
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
+
+use crate::error::ScriptError;
+use crate::options::{OptionDecl, OptionType, OptionValue};
+use crate::script::{CommandDecl, lua_error};
+use crate::settings::Settings;
+use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
+use crate::symbols;
+
+/// Where a state keeps the table that our Lua files share.
+pub(crate) const REGISTRY_NAME: &str = "bakeoff.runtime";
+
+macro_rules! embedded {
+    ($($name:literal),* $(,)?) => { &[$((concat!("@", $name), include_str!(concat!("lua/", $name)))),*] };
+}
+
+/// Our Lua files, in the order in which they build on each other.
+const FILES: &[(&str, &str)] = embedded![
+    "sysbench.lua",
+    "sysbench_output.lua",
+    "sysbench_events.lua",
+    "sysbench_rand.lua",
+    "sysbench_histogram.lua",
+    "sysbench_sql.lua",
+    "sysbench_cmdline.lua",
+    "sysbench_report.lua",
+    "sysbench_legacy.lua",
+];
+
+/// A state with every library, `package.path`, the bundled modules and sysbench's API.
+pub(crate) fn new_state(
+    source: &ScriptSource,
+    settings: &Settings,
+    thread: u32,
+) -> Result<Lua, ScriptError> {
+    // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`.
+    // Without `catch_rust_panics` `pcall` stays LuaJIT's own, which traces; ours never wraps a Rust panic.
+    let lua =
+        unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(false)) };
+    fill(&lua, source, settings, thread).map_err(|error| lua_error(&error))?;
+    let runtime: Table = lua
+        .named_registry_value(REGISTRY_NAME)
+        .map_err(|error| lua_error(&error))?;
+    check_exports(&runtime)?;
+    for (chunk_name, text) in &FILES[1..] {
+        let file = load_chunk(&lua, chunk_name, text.as_bytes())?;
+        file.call::<()>(runtime.clone())
+            .map_err(|error| lua_error(&error))?;
+    }
+    Ok(lua)
+}
+
+fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> mlua::Result<()> {
+    let package: Table = lua.globals().get("package")?;
+    package.set("path", package_path())?;
+    package.set("cpath", package_cpath())?;
+    let loaders: Table = package.get("loaders")?;
+    loaders.push(
+        lua.create_function(|lua, name: String| match bundled_text(&name) {
+            Some(text) => {
+                let module = lua
+                    .load(text)
+                    .set_name(format!("@{name}.lua"))
+                    .into_function()?;
+                Ok(Value::Function(module))
+            }
+            None => Ok(Value::String(
+                lua.create_string(format!("\n\tno bundled module '{name}'"))?,
+            )),
+        })?,
+    )?;
+
+    let runtime = lua.create_table()?;
+    runtime.set("cdef", symbols::declarations())?;
+    runtime.set("tid", thread)?;
+    runtime.set("threads", settings.threads)?;
+    runtime.set("script_path", source.name.as_str())?;
+    runtime.set("command_name", settings.command.as_deref())?;
+    let argv = lua.create_table()?;
+    for (index, argument) in settings.argv.iter().enumerate() {
+        argv.raw_set(index, argument.as_str())?;
+    }
+    if settings.argv.is_empty() {
+        argv.raw_set(0, "sysbench")?;
+    }
+    runtime.set("argv", argv)?;
+    lua.set_named_registry_value(REGISTRY_NAME, &runtime)?;
+    let (chunk_name, text) = FILES[0];
+    lua.load(text).set_name(chunk_name).call::<()>(runtime)
+}
+
+/// Fails when `ffi.C` does not find our symbols, naming the reason.
+fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
+    let missing: Option<String> = runtime
+        .get::<Function>("missing_symbol")
+        .and_then(|check| check.call(()))
+        .map_err(|e| lua_error(&e))?;
+    missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
+}
+
+/// Compiles a chunk. A first line that starts with `#` is for the shell.
+pub(crate) fn load_chunk(
+    lua: &Lua,
+    chunk_name: &str,
+    text: &[u8],
+) -> Result<Function, ScriptError> {
+    let commented;
+    let text = if text.starts_with(b"#") {
+        commented = [b"--", text].concat();
+        &commented
+    } else {
+        text
+    };
+    lua.load(text)
+        .set_name(chunk_name)
+        .into_function()
+        .map_err(|error| lua_error(&error))
+}
+
+/// A yes-or-no function of our Lua files.
+pub(crate) fn ask(runtime: &Table, question: &str) -> Result<bool, ScriptError> {
+    runtime
+        .get::<Function>(question)
+        .and_then(|ask| ask.call(()))
+        .map_err(|error| lua_error(&error))
+}
+
+/// The options that the script's body has declared.
+pub(crate) fn declared_options(runtime: Table) -> Result<Vec<OptionDecl>, ScriptError> {
+    let read = || -> mlua::Result<Vec<OptionDecl>> {
+        let list: Vec<Table> = runtime.get::<Function>("declared_options")?.call(())?;
+        list.iter().map(option_decl).collect()
+    };
+    read().map_err(|error| lua_error(&error))
+}
+
+fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
+    let name: String = table.get("name")?;
+    let kind: i64 = table.get("kind")?;
+    let kind = OptionType::from_number(kind).ok_or_else(|| {
+        mlua::Error::runtime(format!(
+            "option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)"
+        ))
+    })?;
+    let default = match table.get::<Value>("default")? {
+        Value::Nil => None,
+        Value::Boolean(value) => Some(OptionValue::Bool(value)),
+        Value::Integer(number) => Some(OptionValue::Int(number)),
+        Value::Number(number) => Some(OptionValue::Double(number)),
+        Value::Table(items) => Some(OptionValue::List(
+            items
+                .sequence_values::<String>()
+                .collect::<mlua::Result<_>>()?,
+        )),
+        other => Some(OptionValue::Text(other.to_string()?)),
+    };
+    Ok(OptionDecl {
+        name,
+        description: table
+            .get::<Option<String>>("description")?
+            .unwrap_or_default(),
+        default,
+        kind,
+    })
+}
+
+/// The script's commands: declared ones, then functions with a built-in command's name.
+pub(crate) fn commands(runtime: Table) -> Result<Vec<CommandDecl>, ScriptError> {
+    let read = || -> mlua::Result<Vec<CommandDecl>> {
+        let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
+        let decl = |table: &Table| {
+            Ok(CommandDecl {
+                name: table.get("name")?,
+                parallel: table.get("parallel")?,
+            })
+        };
+        list.iter().map(decl).collect()
+    };
+    read().map_err(|error| lua_error(&error))
+}
+
+/// Asks the script's own check of an option, if it has one.
+pub(crate) fn validate(
+    runtime: &Table,
+    lua: &Lua,
+    decl: &OptionDecl,
+    given: &OptionValue,
+    value: &OptionValue,
+) -> Result<(), ScriptError> {
+    let ask = || -> mlua::Result<bool> {
+        let check: Function = runtime.get("validate")?;
+        check.call((decl.name.as_str(), given.to_text(), lua_value(lua, value)?))
+    };
+    if ask().map_err(|error| lua_error(&error))? {
+        Ok(())
+    } else {
+        Err(decl.bad(given, "a value that the script's own check accepts"))
+    }
+}
+
+/// Fills `sysbench.opt`.
+pub(crate) fn set_options(
+    runtime: &Table,
+    lua: &Lua,
+    values: &BTreeMap<String, OptionValue>,
+) -> Result<(), ScriptError> {
+    let fill = || -> mlua::Result<()> {
+        let table = lua.create_table()?;
+        for (name, value) in values {
+            table.raw_set(name.as_str(), lua_value(lua, value)?)?;
+        }
+        runtime.set("option_values", table)?;
+        runtime.get::<Function>("set_options")?.call(())
+    };
+    fill().map_err(|error| lua_error(&error))
+}
+
+fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
+    Ok(match value {
+        OptionValue::Bool(value) => Value::Boolean(*value),
+        OptionValue::Int(number) => Value::Number(*number as f64),
+        OptionValue::Double(number) => Value::Number(*number),
+        OptionValue::Text(text) => Value::String(lua.create_string(text)?),
+        OptionValue::List(items) => {
+            Value::Table(lua.create_sequence_from(items.iter().map(String::as_str))?)
+        }
+    })
+}

@@ -1,0 +1,531 @@
+//! A script loaded into a Lua state of its own, and its life cycle.
+
+use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
+
+use crate::error::{Place, ScriptError};
+use crate::host::{HostRef, NullHost};
+use crate::options::{OptionDecl, OptionValue};
+use crate::runtime;
+use crate::session::Session;
+use crate::settings::Settings;
+use crate::source::ScriptSource;
+
+/// Which thread a state serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadRole {
+    /// The global state: `init()`, `done()`, commands that are not parallel.
+    Main,
+    /// Worker with this number, from 0: `thread_init()`, `event()`, `thread_done()`, parallel commands.
+    Worker(u32),
+    /// Calls report hooks at intervals.
+    Report,
+    /// Calls report hooks at checkpoints.
+    Checkpoint,
+}
+
+impl ThreadRole {
+    /// `sysbench.tid`.
+    #[must_use]
+    pub fn thread_id(self, threads: u32) -> u32 {
+        match self {
+            Self::Main => 0,
+            Self::Worker(number) => number,
+            Self::Report | Self::Checkpoint => threads,
+        }
+    }
+}
+
+/// A command of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandDecl {
+    /// `prepare`.
+    pub name: String,
+    /// To be run by every worker at once, each in a state of its own.
+    pub parallel: bool,
+}
+
+/// What a script declares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Its own options.
+    pub options: Vec<OptionDecl>,
+    /// Its commands, declared ones first.
+    pub commands: Vec<CommandDecl>,
+    /// It can be run.
+    pub has_event: bool,
+}
+
+/// What a report hook is told; times in seconds, latencies in seconds. Fields that are `None` are absent from the table.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[allow(missing_docs, reason = "the names are sysbench's")]
+pub struct Statistics {
+    pub threads_running: u32,
+    pub time_interval: f64,
+    pub time_total: f64,
+    pub latency_pct: f64,
+    pub events: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub other: u64,
+    pub errors: u64,
+    pub reconnects: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub queue_length: Option<u64>,
+    pub concurrency: Option<u64>,
+    pub latency_min: Option<f64>,
+    pub latency_max: Option<f64>,
+    pub latency_avg: Option<f64>,
+    pub latency_sum: Option<f64>,
+}
+
+/// A script in a Lua state of its own. It belongs to the thread that loaded it.
+pub struct Script {
+    name: String,
+    thread: u32,
+    options: Vec<OptionDecl>,
+    commands: Vec<CommandDecl>,
+    session: Box<Session>,
+    /// Closed before the session: closing runs finalisers, which call C symbols.
+    lua: Option<Lua>,
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _entered = self.session.enter();
+        self.lua = None;
+    }
+}
+
+/// What a script declares, found by loading it without a server.
+///
+/// # Errors
+/// As [`Script::load`], options apart.
+pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
+    let script = Script::load(
+        source,
+        &Settings::default(),
+        ThreadRole::Main,
+        std::rc::Rc::new(NullHost),
+    )?;
+    Ok(Description {
+        options: script.options.clone(),
+        commands: script.commands.clone(),
+        has_event: script.has_event(),
+    })
+}
+
+impl Script {
+    /// Executes the script's file in a new state and settles its options.
+    ///
+    /// # Errors
+    /// [`ScriptError::Lua`] and [`ScriptError::Sql`] from the file's body, [`ScriptError::UnknownOption`],
+    /// [`ScriptError::BadOption`], [`ScriptError::NotExported`].
+    pub fn load(
+        source: &ScriptSource,
+        settings: &Settings,
+        role: ThreadRole,
+        host: HostRef,
+    ) -> Result<Self, ScriptError> {
+        crate::symbols::keep_symbols();
+        let thread = role.thread_id(settings.threads);
+        let session = Session::new(settings, thread, host);
+        let mut script = Self {
+            name: source.name.clone(),
+            thread,
+            options: Vec::new(),
+            commands: Vec::new(),
+            session,
+            lua: None,
+        };
+        let _entered = script.session.enter();
+        script.lua = Some(runtime::new_state(source, settings, thread)?);
+        let legacy = script.offer_legacy_globals(settings)?;
+        let body = runtime::load_chunk(script.lua(), &source.chunk_name, &source.text)?;
+        script.call::<()>(&body, ())?;
+        script.options = runtime::declared_options(script.runtime()?)?;
+        script.commands = runtime::commands(script.runtime()?)?;
+        *script.session.declared.borrow_mut() = script.options.clone();
+        script.settle_options(settings, &legacy)?;
+        Ok(script)
+    }
+
+    /// The script's own options.
+    #[must_use]
+    pub fn declared_options(&self) -> &[OptionDecl] {
+        &self.options
+    }
+
+    /// The script's commands.
+    #[must_use]
+    pub fn commands(&self) -> &[CommandDecl] {
+        &self.commands
+    }
+
+    /// Does it define `event()` (or a `thread_run()` of its own)?
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        let globals = self.lua().globals();
+        globals
+            .get::<Option<Function>>("event")
+            .is_ok_and(|event| event.is_some())
+            || self
+                .runtime()
+                .and_then(|runtime| runtime::ask(&runtime, "thread_run_replaced"))
+                .unwrap_or(false)
+    }
+
+    /// Calls `init()`, if there is one, and checks that there is something to run.
+    ///
+    /// # Errors
+    /// What the function raised; [`ScriptError::NoEvent`].
+    pub fn init(&self) -> Result<(), ScriptError> {
+        self.call_global("init", ())?;
+        if self.has_event() {
+            Ok(())
+        } else {
+            Err(ScriptError::NoEvent {
+                script: self.name.clone(),
+            })
+        }
+    }
+
+    /// Calls `thread_init(tid)`, if there is one.
+    ///
+    /// # Errors
+    /// What the function raised.
+    pub fn thread_init(&self) -> Result<(), ScriptError> {
+        self.call_global("thread_init", self.thread)
+    }
+
+    /// Runs events until the host has no more or an event asks to stop.
+    ///
+    /// # Errors
+    /// What an event raised, unless it asked to be run again.
+    pub fn run(&self) -> Result<(), ScriptError> {
+        self.call_global("thread_run", self.thread)
+    }
+
+    /// Calls `thread_done(tid)`, if there is one.
+    ///
+    /// # Errors
+    /// What the function raised.
+    pub fn thread_done(&self) -> Result<(), ScriptError> {
+        self.call_global("thread_done", self.thread)
+    }
+
+    /// Calls `done()`, if there is one.
+    ///
+    /// # Errors
+    /// What the function raised.
+    pub fn done(&self) -> Result<(), ScriptError> {
+        self.call_global("done", ())
+    }
+
+    /// Runs a command; `help` prints the script's options unless the script has a help of its own.
+    ///
+    /// # Errors
+    /// [`ScriptError::NoCommand`]; what the command raised.
+    pub fn command(&self, name: &str) -> Result<(), ScriptError> {
+        let run: Option<Function> = self
+            .runtime()?
+            .get::<Function>("command")
+            .and_then(|find| find.call(name))
+            .map_err(|e| lua_error(&e))?;
+        match run {
+            Some(run) => self.call(&run, ()),
+            None => Err(ScriptError::NoCommand {
+                script: self.name.clone(),
+                command: name.to_owned(),
+                known: self
+                    .commands
+                    .iter()
+                    .map(|command| command.name.clone())
+                    .collect(),
+            }),
+        }
+    }
+
+    /// Has the script set `sysbench.hooks.report_intermediate`?
+    #[must_use]
+    pub fn has_report_intermediate(&self) -> bool {
+        self.hook("report_intermediate").is_some()
+    }
+
+    /// Has the script set `sysbench.hooks.report_cumulative`?
+    #[must_use]
+    pub fn has_report_cumulative(&self) -> bool {
+        self.hook("report_cumulative").is_some()
+    }
+
+    /// Calls the hook, if it is set.
+    ///
+    /// # Errors
+    /// What the hook raised.
+    pub fn report_intermediate(&self, statistics: &Statistics) -> Result<(), ScriptError> {
+        self.report("report_intermediate", statistics)
+    }
+
+    /// Calls the hook, if it is set.
+    ///
+    /// # Errors
+    /// What the hook raised.
+    pub fn report_cumulative(&self, statistics: &Statistics) -> Result<(), ScriptError> {
+        self.report("report_cumulative", statistics)
+    }
+
+    /// As [`crate::reseed`], from outside of the script's calls.
+    pub fn reseed(&self, key_seed: u64, block: u64, thread: u32) {
+        self.session.reseed(key_seed, block, thread);
+    }
+
+    fn lua(&self) -> &Lua {
+        // Set by `load` before the script is handed out, taken by `drop`.
+        self.lua
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("a script without a state"))
+    }
+
+    fn runtime(&self) -> Result<Table, ScriptError> {
+        self.lua()
+            .named_registry_value(runtime::REGISTRY_NAME)
+            .map_err(|error| lua_error(&error))
+    }
+
+    fn hook(&self, name: &str) -> Option<Function> {
+        let sysbench: Table = self.lua().globals().get("sysbench").ok()?;
+        sysbench
+            .get::<Table>("hooks")
+            .ok()?
+            .get::<Option<Function>>(name)
+            .ok()?
+    }
+
+    fn report(&self, hook: &str, statistics: &Statistics) -> Result<(), ScriptError> {
+        match self.hook(hook) {
+            Some(hook) => {
+                let table =
+                    statistics_table(self.lua(), statistics).map_err(|error| lua_error(&error))?;
+                self.call(&hook, table)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn call_global(&self, name: &str, args: impl IntoLuaMulti) -> Result<(), ScriptError> {
+        match self.lua().globals().get::<Value>(name) {
+            Ok(Value::Function(function)) => self.call(&function, args),
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls a function of the script with our error handler around it.
+    fn call<R: FromLuaMulti>(
+        &self,
+        function: &Function,
+        args: impl IntoLuaMulti,
+    ) -> Result<R, ScriptError> {
+        let _entered = self.session.enter();
+        let convert = |error: mlua::Error| lua_error(&error);
+        let call: Function = self.runtime()?.get("call").map_err(convert)?;
+        let mut all = args.into_lua_multi(self.lua()).map_err(convert)?;
+        all.push_front(Value::Function(function.clone()));
+        let mut out: MultiValue = call.call(all).map_err(convert)?;
+        if matches!(out.pop_front(), Some(Value::Boolean(true))) {
+            self.session.survived();
+            return R::from_lua_multi(out, self.lua()).map_err(convert);
+        }
+        let (message, traceback) =
+            <(String, String)>::from_lua_multi(out, self.lua()).map_err(convert)?;
+        Err(self.raised(&message, traceback))
+    }
+
+    /// An error that left the script: a statement's, if it is the last one that failed and its words are those.
+    fn raised(&self, message: &str, traceback: String) -> ScriptError {
+        let (place, message) = split_place(message);
+        let failure = self.session.take_failure();
+        match failure.filter(|failure| {
+            message.starts_with(&format!("SQL error, errno = {},", failure.error.code))
+        }) {
+            Some(failure) => ScriptError::Sql {
+                place,
+                errno: failure.error.code,
+                sqlstate: failure.error.sqlstate,
+                message: failure.error.message,
+                query: String::from_utf8_lossy(&failure.query).into_owned(),
+                fatal: failure.error.fatal,
+            },
+            None => ScriptError::Lua {
+                place,
+                message,
+                traceback,
+            },
+        }
+    }
+
+    /// Options as globals, for scripts of sysbench 1.0's style; taken back from a script that declares options.
+    fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<String>, ScriptError> {
+        let globals = self.lua().globals();
+        let mut offered = Vec::new();
+        for (name, value) in &settings.options {
+            let name = name.replace('-', "_");
+            if matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil)) {
+                globals
+                    .raw_set(name.as_str(), value.to_text())
+                    .map_err(|error| lua_error(&error))?;
+                offered.push(name);
+            }
+        }
+        Ok(offered)
+    }
+
+    fn settle_options(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
+        let runtime = self.runtime()?;
+        let declares: bool = runtime::ask(&runtime, "declares_options")?;
+        if declares {
+            self.withdraw_legacy_globals(settings, legacy)?;
+        }
+        let mut values = crate::general::values(settings);
+        for decl in &self.options {
+            values.insert(decl.name.clone(), decl.default_value());
+        }
+        for (name, given) in &settings.options {
+            let name = name.replace('-', "_");
+            match self.options.iter().find(|decl| decl.name == name) {
+                Some(decl) => {
+                    let value = decl.fit(given)?;
+                    runtime::validate(&runtime, self.lua(), decl, given, &value)?;
+                    values.insert(name, value);
+                }
+                None if declares => return Err(self.unknown_option(&name)),
+                None => {
+                    values.insert(name, OptionValue::Text(given.to_text()));
+                }
+            }
+        }
+        runtime::set_options(&runtime, self.lua(), &values)
+    }
+
+    fn withdraw_legacy_globals(
+        &self,
+        settings: &Settings,
+        legacy: &[String],
+    ) -> Result<(), ScriptError> {
+        let globals = self.lua().globals();
+        for (name, value) in &settings.options {
+            let name = name.replace('-', "_");
+            let untouched = globals
+                .raw_get::<Option<String>>(name.as_str())
+                .is_ok_and(|now| now == Some(value.to_text()));
+            if legacy.contains(&name) && untouched {
+                globals
+                    .raw_set(name.as_str(), Value::Nil)
+                    .map_err(|error| lua_error(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown_option(&self, name: &str) -> ScriptError {
+        let mut known: Vec<&str> = crate::general::names().collect();
+        known.extend(self.options.iter().map(|decl| decl.name.as_str()));
+        ScriptError::UnknownOption {
+            name: name.to_owned(),
+            suggestion: crate::error::nearest(name, known),
+        }
+    }
+}
+
+/// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
+pub(crate) fn lua_error(error: &mlua::Error) -> ScriptError {
+    let text = match error {
+        mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {
+            message.clone()
+        }
+        other => other.to_string(),
+    };
+    let (place, message) = split_place(&text);
+    ScriptError::Lua {
+        place,
+        message,
+        traceback: String::new(),
+    }
+}
+
+/// `FILE:LINE: words` in its parts.
+fn split_place(message: &str) -> (Option<Place>, String) {
+    let mut from = 0;
+    while let Some(colon) = message[from..].find(':').map(|at| from + at) {
+        let rest = &message[colon + 1..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0
+            && colon > 0
+            && let Some(words) = rest[digits..].strip_prefix(": ")
+            && let Ok(line) = rest[..digits].parse()
+        {
+            return (
+                Some(Place {
+                    file: message[..colon].to_owned(),
+                    line,
+                }),
+                words.to_owned(),
+            );
+        }
+        from = colon + 1;
+    }
+    (None, message.to_owned())
+}
+
+fn statistics_table(lua: &Lua, statistics: &Statistics) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    let s = statistics;
+    let whole = [
+        ("threads_running", Some(u64::from(s.threads_running))),
+        ("events", Some(s.events)),
+        ("reads", Some(s.reads)),
+        ("writes", Some(s.writes)),
+        ("other", Some(s.other)),
+        ("errors", Some(s.errors)),
+        ("reconnects", Some(s.reconnects)),
+        ("bytes_read", Some(s.bytes_read)),
+        ("bytes_written", Some(s.bytes_written)),
+        ("queue_length", s.queue_length),
+        ("concurrency", s.concurrency),
+    ];
+    for (name, value) in whole {
+        table.set(name, value.map(|value| value as f64))?;
+    }
+    let seconds = [
+        ("time_interval", Some(s.time_interval)),
+        ("time_total", Some(s.time_total)),
+        ("latency_pct", Some(s.latency_pct)),
+        ("latency_min", s.latency_min),
+        ("latency_max", s.latency_max),
+        ("latency_avg", s.latency_avg),
+        ("latency_sum", s.latency_sum),
+    ];
+    for (name, value) in seconds {
+        table.set(name, value)?;
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_split_off() {
+        assert_eq!(
+            split_place("./dir:1/a.lua:12: no: 3: such"),
+            (
+                Some(Place {
+                    file: "./dir:1/a.lua".into(),
+                    line: 12
+                }),
+                "no: 3: such".into()
+            )
+        );
+        assert_eq!(split_place("no place: 3"), (None, "no place: 3".into()));
+    }
+}

@@ -1,0 +1,142 @@
+//! One Lua state's side of the C symbols: its host, random stream, driver and the fate of its last error.
+//!
+//! `ffi.C` functions get no pointer to their state, so the state that is running is the thread's current session.
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+use crate::host::{HostRef, SqlError};
+use crate::options::OptionDecl;
+use crate::random::{Distributions, Generator, StreamKind, Unique};
+use crate::settings::{IgnoreErrors, Settings};
+use crate::symbols::{ConnectionPool, LastError, SqlDriver};
+
+thread_local! {
+    static CURRENT: Cell<*const Session> = const { Cell::new(ptr::null()) };
+}
+
+/// The random streams of one thread.
+pub(crate) struct Random {
+    pub(crate) generator: Generator,
+    pub(crate) distributions: Distributions,
+    pub(crate) unique: Unique,
+}
+
+/// A statement's error with the statement, until it is known whether the script survives it.
+pub(crate) struct Failure {
+    pub(crate) error: SqlError,
+    pub(crate) query: Vec<u8>,
+}
+
+pub(crate) struct Session {
+    pub(crate) host: HostRef,
+    pub(crate) seed: u64,
+    pub(crate) random: RefCell<Random>,
+    pub(crate) ignore_errors: IgnoreErrors,
+    pub(crate) driver: SqlDriver,
+    pub(crate) connections: ConnectionPool,
+    pub(crate) last_error: RefCell<LastError>,
+    pub(crate) declared: RefCell<Vec<OptionDecl>>,
+    failure: RefCell<Option<Failure>>,
+    undecided: Cell<bool>,
+}
+
+impl Session {
+    /// Boxed: the current session is known by its address.
+    pub(crate) fn new(settings: &Settings, thread: u32, host: HostRef) -> Box<Self> {
+        Box::new(Self {
+            host,
+            seed: settings.seed,
+            random: RefCell::new(Random {
+                generator: Generator::for_stream(
+                    settings.seed,
+                    StreamKind::Worker,
+                    u64::from(thread),
+                    0,
+                ),
+                distributions: Distributions::new(&settings.rand),
+                unique: Unique::new(settings.seed, thread, settings.threads),
+            }),
+            ignore_errors: settings.ignore_errors.clone(),
+            driver: SqlDriver::mysql(),
+            connections: ConnectionPool::default(),
+            last_error: RefCell::default(),
+            declared: RefCell::default(),
+            failure: RefCell::default(),
+            undecided: Cell::new(false),
+        })
+    }
+
+    /// Makes this the thread's current session until the guard is dropped.
+    pub(crate) fn enter(&self) -> Entered {
+        Entered {
+            previous: CURRENT.replace(self),
+        }
+    }
+
+    pub(crate) fn reseed(&self, key_seed: u64, block: u64, thread: u32) {
+        self.random.borrow_mut().generator =
+            Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
+    }
+
+    /// A statement failed. Whether the script survives that is not known yet.
+    pub(crate) fn failed(&self, error: &SqlError, query: &[u8]) {
+        self.survived();
+        let shown = &query[..query.len().min(1000)];
+        *self.failure.borrow_mut() = Some(Failure {
+            error: error.clone(),
+            query: shown.to_vec(),
+        });
+        self.undecided.set(true);
+    }
+
+    /// The script went on: its last error, if any, has been survived, and counts.
+    #[inline]
+    pub(crate) fn survived(&self) {
+        if self.undecided.replace(false)
+            && let Some(failure) = self.failure.borrow().as_ref()
+        {
+            self.host.count_error(failure.error.code);
+        }
+    }
+
+    /// The last statement's error, for a script that has ended with it.
+    pub(crate) fn take_failure(&self) -> Option<Failure> {
+        self.undecided.set(false);
+        self.failure.borrow_mut().take()
+    }
+}
+
+/// Restores the session that was current before.
+pub(crate) struct Entered {
+    previous: *const Session,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.previous);
+    }
+}
+
+/// The current session. C symbols run only while Lua runs, and Lua runs only while its session is entered.
+#[inline]
+pub(crate) fn current<'a>() -> &'a Session {
+    let session = CURRENT.get();
+    assert!(
+        !session.is_null(),
+        "a script's C symbol was called outside of a script"
+    );
+    // SAFETY: set by `enter` from a live session, which outlives its guard.
+    unsafe { &*session }
+}
+
+/// Restarts the random stream of the script that is running on this thread: the stream follows from the three numbers alone,
+/// so arms that are reseeded alike draw alike. `sysbench.rand.unique` is left alone, for its numbers must not come twice.
+///
+/// To be called from a [`crate::host::Host`] method (such as `more_events`, between two slices).
+///
+/// # Panics
+/// When no script is running on this thread.
+pub fn reseed(key_seed: u64, block: u64, thread: u32) {
+    current().reseed(key_seed, block, thread);
+}

@@ -1,0 +1,217 @@
+//! Where a script's text comes from: bundled into the program, a file, standard input, or given inline.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::error::{ScriptError, nearest};
+
+/// A script that can be loaded any number of times, once for each thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptSource {
+    /// Name for messages and `sysbench.cmdline.script_path`: the bundled name or the path.
+    pub name: String,
+    /// Name in Lua's error messages.
+    pub chunk_name: String,
+    /// Lua source or bytecode.
+    pub text: Vec<u8>,
+}
+
+macro_rules! bundled {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../python/bakeoff/workloads/", $name, ".lua")))),*]
+    };
+}
+
+/// Modules and workloads that `require` finds in the program itself, by name.
+const BUNDLED: &[(&str, &str)] = bundled![
+    "oltp_common",
+    "oltp_delete",
+    "oltp_insert",
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_write_only",
+    "select_random_points",
+    "select_random_ranges",
+    "bulk_insert",
+];
+
+/// The text of a bundled script or module.
+pub(crate) fn bundled_text(name: &str) -> Option<&'static str> {
+    BUNDLED
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+}
+
+/// Names of the bundled workloads, without the module that they share.
+#[must_use]
+pub fn bundled_names() -> Vec<&'static str> {
+    BUNDLED
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| *name != "oltp_common")
+        .collect()
+}
+
+impl ScriptSource {
+    /// A script given as text, for tests and one-liners.
+    #[must_use]
+    pub fn inline(name: &str, text: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            chunk_name: format!("@{name}"),
+            text: text.as_bytes().to_vec(),
+        }
+    }
+
+    fn bundled(name: &str) -> Option<Self> {
+        let text = bundled_text(name)?;
+        Some(Self {
+            name: name.to_owned(),
+            chunk_name: format!("@{name}.lua"),
+            text: text.as_bytes().to_vec(),
+        })
+    }
+
+    fn file(path: &Path) -> Option<Self> {
+        let text = path.is_file().then(|| std::fs::read(path).ok())??;
+        let name = path.display().to_string();
+        Some(Self {
+            chunk_name: format!("@{name}"),
+            name,
+            text,
+        })
+    }
+
+    fn stdin() -> Result<Self, ScriptError> {
+        let mut text = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut text)
+            .map_err(|error| ScriptError::Lua {
+                place: None,
+                message: format!("standard input: {error}"),
+                traceback: String::new(),
+            })?;
+        Ok(Self {
+            name: "stdin".to_owned(),
+            chunk_name: "=stdin".to_owned(),
+            text,
+        })
+    }
+}
+
+/// A bundled workload by its name, or a file by its path; `-` is standard input.
+///
+/// A bundled name wins over a file of that name: what a study calls `oltp_read_only` never depends on the working directory.
+///
+/// # Errors
+/// [`ScriptError::NotFound`] with the nearest bundled name.
+pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
+    if name == "-" {
+        return ScriptSource::stdin();
+    }
+    ScriptSource::bundled(name)
+        .or_else(|| ScriptSource::file(Path::new(name)))
+        .ok_or_else(|| not_found(name))
+}
+
+/// As `sysbench NAME` looks: a file of that path, then `NAME.lua` along Lua's `package.path`, then the bundled workloads;
+/// `-` is standard input.
+///
+/// # Errors
+/// [`ScriptError::NotFound`] with the nearest bundled name.
+pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
+    if name == "-" {
+        return ScriptSource::stdin();
+    }
+    ScriptSource::file(Path::new(name))
+        .or_else(|| search_path(name).and_then(|path| ScriptSource::file(&path)))
+        .or_else(|| ScriptSource::bundled(name))
+        .ok_or_else(|| not_found(name))
+}
+
+fn not_found(name: &str) -> ScriptError {
+    let plain = name.trim_start_matches("./").trim_end_matches(".lua");
+    ScriptError::NotFound {
+        name: name.to_owned(),
+        suggestion: nearest(plain, bundled_names()),
+    }
+}
+
+fn search_path(name: &str) -> Option<PathBuf> {
+    let file = name.replace('.', "/");
+    package_path()
+        .split(';')
+        .filter(|template| !template.is_empty())
+        .map(|template| PathBuf::from(template.replace('?', &file)))
+        .find(|path| path.is_file())
+}
+
+/// `package.path` of every state: sysbench's list, with `LUA_PATH` honoured (`;;` stands for the list).
+#[must_use]
+pub fn package_path() -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let default = [
+        "./?.lua;./?/init.lua;./src/lua/?.lua".to_owned(),
+        format!("{home}/.luarocks/share/lua/5.1/?.lua;{home}/.luarocks/share/lua/5.1/?/init.lua"),
+        format!("{home}/.luarocks/share/lua/?.lua;{home}/.luarocks/share/lua/?/init.lua"),
+        "/usr/local/share/lua/5.1/?.lua;/usr/share/lua/5.1/?.lua".to_owned(),
+    ]
+    .join(";");
+    with_default(std::env::var("LUA_PATH").ok(), &default)
+}
+
+/// `package.cpath` likewise, with `LUA_CPATH`.
+#[must_use]
+pub fn package_cpath() -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let default = format!(
+        "./?.so;{home}/.luarocks/lib/lua/5.1/?.so;{home}/.luarocks/lib/lua/?.so;/usr/local/lib/lua/5.1/?.so;/usr/lib/lua/5.1/?.so"
+    );
+    with_default(std::env::var("LUA_CPATH").ok(), &default)
+}
+
+fn with_default(given: Option<String>, default: &str) -> String {
+    match given {
+        Some(path) => path
+            .replace(";;", &format!(";{default};"))
+            .trim_matches(';')
+            .to_owned(),
+        None => default.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundled_names_are_workloads_that_load() {
+        assert!(bundled_names().contains(&"oltp_point_select"));
+        assert!(!bundled_names().contains(&"oltp_common"));
+        assert_eq!(
+            find("oltp_read_only").map(|source| source.chunk_name),
+            Ok("@oltp_read_only.lua".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_slip_gets_a_suggestion() {
+        let error = find("oltp_readonly").expect_err("no such script");
+        assert_eq!(
+            error.to_string(),
+            "script oltp_readonly: there is no bundled script and no file of this name. Did you mean oltp_read_only?"
+        );
+    }
+
+    #[test]
+    fn lua_path_keeps_the_default_where_two_semicolons_stand() {
+        assert_eq!(with_default(Some("/a/?.lua;;".into()), "D"), "/a/?.lua;D");
+        assert_eq!(with_default(Some("/a/?.lua".into()), "D"), "/a/?.lua");
+        assert_eq!(with_default(None, "D"), "D");
+    }
+}

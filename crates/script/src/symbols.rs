@@ -1,0 +1,105 @@
+//! The C symbols that Lua reaches through `ffi.C`: sysbench's, with its names and meanings, and a few of our own (`bakeoff_…`).
+//!
+//! Calls through the FFI are compiled into LuaJIT's traces, which calls through Lua's C API are not: that is why the whole hot path goes
+//! this way. Two rules follow. A symbol never calls back into Lua, and never unwinds into it: it returns a code, and Lua raises.
+//!
+//! Each module keeps the C declarations that Lua reads (`CDEF`) beside the functions that they declare.
+
+mod bulk;
+mod connections;
+mod counters;
+mod events;
+mod histogram;
+mod random;
+mod results;
+mod statements;
+
+use std::ffi::c_void;
+
+pub(crate) use connections::{ConnectionPool, LastError, SqlDriver};
+
+/// All C declarations, in an order that C accepts.
+pub(crate) fn declarations() -> String {
+    [
+        counters::CDEF,
+        events::CDEF,
+        random::CDEF,
+        histogram::CDEF,
+        connections::CDEF,
+        results::CDEF,
+        statements::CDEF,
+        bulk::CDEF,
+    ]
+    .concat()
+}
+
+/// Addresses of all symbols, so that no linker drops them.
+struct Anchors<const N: usize>([*const c_void; N]);
+
+// SAFETY: addresses of functions, never read through.
+unsafe impl<const N: usize> Sync for Anchors<N> {}
+
+macro_rules! anchors {
+    ($($module:ident :: { $($name:ident),* $(,)? }),* $(,)?) => {
+        #[used]
+        static ANCHORS: Anchors<{ [$($(stringify!($name)),*),*].len() }> =
+            Anchors([$($($module::$name as *const c_void),*),*]);
+
+        /// Names of all symbols.
+        #[cfg(test)]
+        pub(crate) const NAMES: &[&str] = &[$($(stringify!($name)),*),*];
+    };
+}
+
+anchors! {
+    counters::{sb_counter_val, sb_counter_add, sb_counter_inc},
+    events::{
+        sb_more_events, sb_event_start, sb_event_stop, bakeoff_event_abandon, bakeoff_event_restart, bakeoff_operation,
+        bakeoff_think, bakeoff_barrier, bakeoff_progress, bakeoff_log, sb_lua_set_test_args, sb_print_test_options,
+    },
+    random::{
+        sb_rand_default, sb_rand_uniform, sb_rand_gaussian, sb_rand_special, sb_rand_pareto, sb_rand_zipfian, sb_rand_unique,
+        sb_rand_uniform_uint64, sb_rand_uniform_double, sb_rand_str, bakeoff_rand_str, sb_rand_varstr,
+    },
+    histogram::{sb_histogram_new, sb_histogram_delete, sb_histogram_update, sb_histogram_print},
+    connections::{
+        db_create, db_destroy, db_connection_create, bakeoff_connect, bakeoff_connect_error, db_connection_close,
+        db_connection_reconnect, db_connection_free,
+    },
+    results::{db_query, db_fetch_row, db_more_results, db_next_result, db_free_results, bakeoff_column_name},
+    statements::{
+        db_prepare, db_bind_param, db_bind_result, db_execute, db_stmt_next_result, db_close, bakeoff_statement_free,
+    },
+    bulk::{db_bulk_insert_init, db_bulk_insert_next, db_bulk_insert_done, bakeoff_bulk_limit, bakeoff_bulk_sbtest_rows},
+}
+
+/// Keeps every symbol in the program, whatever its linker collects. [`crate::Script::load`] calls it; a program need not.
+pub fn keep_symbols() {
+    std::hint::black_box(&ANCHORS.0);
+}
+
+/// A C string as text; empty for a null pointer.
+///
+/// # Safety
+/// `text` is null or ends with a zero byte.
+unsafe fn text_of(text: *const std::ffi::c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller promises.
+    unsafe { std::ffi::CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// `length` bytes at `start` as a slice; empty for a null pointer.
+///
+/// # Safety
+/// The bytes exist and nobody writes to them for `'a`.
+unsafe fn bytes_of<'a>(start: *const std::ffi::c_char, length: usize) -> &'a [u8] {
+    if start.is_null() {
+        return &[];
+    }
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts(start.cast(), length) }
+}

@@ -1,0 +1,174 @@
+//! Multi-row INSERTs: a buffer per connection that is sent when it is full.
+
+use std::ffi::{c_char, c_int};
+
+use super::bytes_of;
+use super::connections::{NONE, SqlConnection};
+use crate::random::{Generator, SbtestRow, StreamKind};
+use crate::session::current;
+
+pub(super) const CDEF: &str = r"
+int db_bulk_insert_init(sql_connection *con, const char *query, size_t len);
+int db_bulk_insert_next(sql_connection *con, const char *values, size_t len);
+int db_bulk_insert_done(sql_connection *con);
+void bakeoff_bulk_limit(sql_connection *con, double bytes);
+int bakeoff_bulk_sbtest_rows(sql_connection *con, uint32_t table, double piece, double first, double last, uint32_t key_range);
+";
+
+/// Size of a statement when the script sets none: sysbench's.
+const DEFAULT_LIMIT_BYTES: usize = 512 * 1024;
+
+/// The statement under way: `head` alone, or `head` and rows.
+pub(crate) struct Bulk {
+    statement: Vec<u8>,
+    head_length: usize,
+    limit: usize,
+}
+
+impl Default for Bulk {
+    fn default() -> Self {
+        Self {
+            statement: Vec::new(),
+            head_length: 0,
+            limit: DEFAULT_LIMIT_BYTES,
+        }
+    }
+}
+
+impl Bulk {
+    fn begin(&mut self, head: &[u8]) {
+        self.statement.clear();
+        self.statement.extend_from_slice(head);
+        self.statement.push(b' ');
+        self.head_length = self.statement.len();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.statement.len() == self.head_length
+    }
+
+    /// Would a row of so many bytes make the statement too long?
+    fn is_full_for(&self, row_bytes: usize) -> bool {
+        !self.is_empty() && self.statement.len() + 1 + row_bytes > self.limit
+    }
+
+    fn separate(&mut self) {
+        if !self.is_empty() {
+            self.statement.push(b',');
+        }
+    }
+}
+
+/// Sends the rows gathered so far, if any; returns `con.error`.
+fn flush(connection: &mut SqlConnection) -> c_int {
+    if connection.bulk.is_empty() {
+        return NONE;
+    }
+    connection.drain();
+    let statement = std::mem::take(&mut connection.bulk.statement);
+    connection.run(&statement, |link| link.query(&statement).map(Some));
+    connection.bulk.statement = statement;
+    let head_length = connection.bulk.head_length;
+    connection.bulk.statement.truncate(head_length);
+    connection.error
+}
+
+/// Starts a bulk insert: `query` is everything before the first row.
+///
+/// # Safety
+/// `connection` is from this crate, `query` has `length` bytes.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_bulk_insert_init(
+    connection: *mut SqlConnection,
+    query: *const c_char,
+    length: usize,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
+    connection.bulk.begin(query);
+    connection.error = NONE;
+    NONE
+}
+
+/// Adds a row, `(…)`.
+///
+/// # Safety
+/// `connection` is from this crate, `values` has `length` bytes.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_bulk_insert_next(
+    connection: *mut SqlConnection,
+    values: *const c_char,
+    length: usize,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let (connection, values) = unsafe { (&mut *connection, bytes_of(values, length)) };
+    connection.error = NONE;
+    if connection.bulk.is_full_for(length) && flush(connection) != NONE {
+        return connection.error;
+    }
+    connection.bulk.separate();
+    connection.bulk.statement.extend_from_slice(values);
+    NONE
+}
+
+/// Sends what is left.
+///
+/// # Safety
+/// `connection` is from this crate.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_bulk_insert_done(connection: *mut SqlConnection) -> c_int {
+    // SAFETY: as the caller promises.
+    let connection = unsafe { &mut *connection };
+    connection.error = NONE;
+    flush(connection)
+}
+
+/// Longest statement of this connection's bulk inserts.
+///
+/// # Safety
+/// `connection` is from this crate.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_bulk_limit(connection: *mut SqlConnection, bytes: f64) {
+    // SAFETY: as the caller promises.
+    unsafe { (*connection).bulk.limit = bytes.max(1024.0) as usize };
+}
+
+/// Adds rows `first..=last` of table `table`, `(id,k,'c','pad')`, straight into the statement: no Lua string in between.
+///
+/// The rows follow from (seed, table, piece) and the distribution alone, so it does not matter which thread makes them.
+///
+/// # Safety
+/// `connection` is from this crate.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
+    connection: *mut SqlConnection,
+    table: u32,
+    piece: f64,
+    first: f64,
+    last: f64,
+    key_range: u32,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let connection = unsafe { &mut *connection };
+    let session = current();
+    let mut generator = Generator::for_stream(
+        session.seed,
+        StreamKind::Rows,
+        u64::from(table),
+        piece as u64,
+    );
+    connection.error = NONE;
+    for id in first as u64..=last as u64 {
+        if connection.bulk.is_full_for(SbtestRow::MAX_TUPLE_BYTES) && flush(connection) != NONE {
+            return connection.error;
+        }
+        let row = SbtestRow::draw(
+            &mut generator,
+            &mut session.random.borrow_mut().distributions,
+            key_range,
+        );
+        connection.bulk.separate();
+        row.push_tuple(id, &mut connection.bulk.statement);
+    }
+    NONE
+}

@@ -1,0 +1,381 @@
+//! Drivers and connections.
+//!
+//! Lua holds `sql_connection *`; the fields that scripts read come first, the rest is ours. A connection's memory stays valid until
+//! its session ends (freed ones are used again), so a stale pointer in a script meets a closed connection, never freed memory.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use super::bulk::Bulk;
+use super::results::{RowBuffer, SqlResult};
+use super::text_of;
+use crate::host::{ConnectTarget, Connection, Counter, Reply, SqlError};
+use crate::session::{Session, current};
+
+pub(super) const CDEF: &str = r"
+typedef enum { SQL_ERROR_NONE, SQL_ERROR_IGNORABLE, SQL_ERROR_FATAL } sql_error_t;
+typedef struct sql_driver { const char *sname; const char *lname; } sql_driver;
+typedef struct sql_connection {
+  const int error; const int sql_errno; const char *const sql_state; const char *const sql_errmsg; sql_driver *const driver;
+} sql_connection;
+typedef struct { const char *host, *socket, *user, *password, *database; uint16_t port; } bakeoff_target;
+typedef struct { int sql_errno; const char *sql_state; const char *sql_errmsg; } bakeoff_error;
+sql_driver *db_create(const char *name);
+int db_destroy(sql_driver *driver);
+sql_connection *db_connection_create(sql_driver *driver);
+sql_connection *bakeoff_connect(sql_driver *driver, const bakeoff_target *target);
+const bakeoff_error *bakeoff_connect_error(void);
+int db_connection_close(sql_connection *con);
+int db_connection_reconnect(sql_connection *con);
+void db_connection_free(sql_connection *con);
+";
+
+/// No error; ignorable; ends the script.
+pub(super) const NONE: c_int = 0;
+const IGNORABLE: c_int = 1;
+const FATAL: c_int = 2;
+
+/// How long a lost connection is sought again when its error is ignored.
+const RECONNECT_FOR: Duration = Duration::from_secs(10);
+
+/// The one driver.
+#[repr(C)]
+pub(crate) struct SqlDriver {
+    short_name: *const c_char,
+    long_name: *const c_char,
+}
+
+impl SqlDriver {
+    pub(crate) fn mysql() -> Self {
+        Self {
+            short_name: c"mysql".as_ptr(),
+            long_name: c"MySQL driver".as_ptr(),
+        }
+    }
+}
+
+/// Why the last connect failed.
+#[repr(C)]
+pub(crate) struct LastError {
+    code: c_int,
+    state: *const c_char,
+    message: *const c_char,
+    texts: [CString; 2],
+}
+
+impl Default for LastError {
+    fn default() -> Self {
+        let texts = [CString::default(), CString::default()];
+        Self {
+            code: 0,
+            state: texts[0].as_ptr(),
+            message: texts[1].as_ptr(),
+            texts,
+        }
+    }
+}
+
+impl LastError {
+    fn set(&mut self, error: &SqlError) {
+        self.code = c_int::from(error.code);
+        self.texts = [c_text(&error.sqlstate), c_text(&error.message)];
+        self.state = self.texts[0].as_ptr();
+        self.message = self.texts[1].as_ptr();
+    }
+}
+
+/// A connection as Lua and we see it.
+#[repr(C)]
+pub(crate) struct SqlConnection {
+    pub(super) error: c_int,
+    code: c_int,
+    state: *const c_char,
+    message: *const c_char,
+    driver: *const SqlDriver,
+    texts: [CString; 2],
+    pub(super) link: Option<Box<dyn Connection>>,
+    pub(super) more_results: bool,
+    pub(super) result: SqlResult,
+    pub(super) row: RowBuffer,
+    pub(super) bulk: Bulk,
+    /// Counts the connections that have lived in this memory.
+    pub(super) generation: u64,
+}
+
+impl SqlConnection {
+    fn new() -> Self {
+        let texts = [CString::default(), CString::default()];
+        Self {
+            error: NONE,
+            code: 0,
+            state: texts[0].as_ptr(),
+            message: texts[1].as_ptr(),
+            driver: ptr::null(),
+            texts,
+            link: None,
+            more_results: false,
+            result: SqlResult::default(),
+            row: RowBuffer::default(),
+            bulk: Bulk::default(),
+            generation: 0,
+        }
+    }
+
+    /// Runs one command on the link. Its reply is counted; its error is noted for Lua; a panic is an error like another.
+    pub(super) fn run(
+        &mut self,
+        query: &[u8],
+        command: impl FnOnce(&mut dyn Connection) -> Result<Option<Reply>, SqlError>,
+    ) -> Option<Reply> {
+        let session = current();
+        session.survived();
+        let outcome = match self.link.as_deref_mut() {
+            Some(link) => guarded(|| command(link)),
+            None => Err(client_error(2006, "the connection is closed")),
+        };
+        match outcome {
+            Ok(reply) => {
+                self.error = NONE;
+                self.code = 0;
+                self.more_results = reply.is_some_and(|reply| reply.more_results);
+                if let Some(reply) = &reply {
+                    session.host.count_reply(reply);
+                }
+                reply
+            }
+            Err(error) => {
+                self.fail(session, &error, query);
+                None
+            }
+        }
+    }
+
+    /// Receives results that the script left lying, so that the next command finds the line free.
+    #[inline]
+    pub(super) fn drain(&mut self) {
+        while self.more_results {
+            self.run(b"", |link| link.next_result());
+        }
+    }
+
+    pub(super) fn fail(&mut self, session: &Session, error: &SqlError, query: &[u8]) {
+        session.failed(error, query);
+        self.more_results = false;
+        self.code = c_int::from(error.code);
+        self.texts = [c_text(&error.sqlstate), c_text(&error.message)];
+        self.state = self.texts[0].as_ptr();
+        self.message = self.texts[1].as_ptr();
+        let ignorable = session.ignore_errors.contains(error.code);
+        let usable = ignorable && (!error.fatal || self.reconnect_patiently(session));
+        self.error = if usable { IGNORABLE } else { FATAL };
+    }
+
+    /// Tries for a while; true when the connection is there again.
+    fn reconnect_patiently(&mut self, session: &Session) -> bool {
+        let until = Instant::now() + RECONNECT_FOR;
+        let mut pause = Duration::from_millis(10);
+        while let Some(link) = self.link.as_deref_mut() {
+            if guarded(|| link.reconnect()).is_ok() {
+                session.host.count(Counter::Reconnect, 1);
+                return true;
+            }
+            if Instant::now() + pause > until || session.host.aborted() {
+                return false;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        false
+    }
+
+    fn close(&mut self) {
+        self.link = None;
+        self.more_results = false;
+        self.bulk = Bulk::default();
+        self.row = RowBuffer::default();
+        self.generation += 1;
+    }
+}
+
+/// A panic of the host must not unwind into Lua's frames.
+fn guarded<T>(call: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<&str>()
+            .map(|words| (*words).to_owned());
+        let words = words
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Err(SqlError {
+            fatal: true,
+            ..client_error(2000, &format!("internal error: {words}"))
+        })
+    })
+}
+
+pub(super) fn client_error(code: u16, message: &str) -> SqlError {
+    SqlError {
+        code,
+        sqlstate: "HY000".to_owned(),
+        message: message.to_owned(),
+        fatal: false,
+    }
+}
+
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+/// All connections of a session, open ones and memory to use again.
+#[derive(Default)]
+pub(crate) struct ConnectionPool {
+    all: RefCell<Vec<*mut SqlConnection>>,
+    free: RefCell<Vec<*mut SqlConnection>>,
+}
+
+impl ConnectionPool {
+    fn take(&self) -> *mut SqlConnection {
+        if let Some(connection) = self.free.borrow_mut().pop() {
+            return connection;
+        }
+        let connection = Box::into_raw(Box::new(SqlConnection::new()));
+        self.all.borrow_mut().push(connection);
+        connection
+    }
+}
+
+impl Drop for ConnectionPool {
+    fn drop(&mut self) {
+        for connection in self.all.get_mut().drain(..) {
+            // SAFETY: boxed in `take`, listed once; the Lua state that held pointers to it is closed by now.
+            drop(unsafe { Box::from_raw(connection) });
+        }
+    }
+}
+
+/// The driver of that name, or null; an empty name is the default.
+///
+/// # Safety
+/// `name` is null or ends with a zero byte.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriver {
+    // SAFETY: as the caller promises.
+    match unsafe { text_of(name) }.as_str() {
+        "" | "mysql" => &raw const current().driver,
+        _ => ptr::null(),
+    }
+}
+
+/// The driver lives as long as its session.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn db_destroy(_driver: *const SqlDriver) -> c_int {
+    0
+}
+
+/// Connects to the worker's own server; null on failure.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn db_connection_create(_driver: *const SqlDriver) -> *mut SqlConnection {
+    connect(&ConnectTarget::default())
+}
+
+/// Where `connect{…}` goes, as Lua gives it: null and 0 are the worker's own.
+#[repr(C)]
+pub(super) struct Target {
+    host: *const c_char,
+    socket: *const c_char,
+    user: *const c_char,
+    password: *const c_char,
+    database: *const c_char,
+    port: u16,
+}
+
+/// # Safety
+/// `target` is not null, its texts are null or end with a zero byte.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_connect(
+    _driver: *const SqlDriver,
+    target: *const Target,
+) -> *mut SqlConnection {
+    // SAFETY: as the caller promises.
+    let target = unsafe { &*target };
+    // SAFETY: likewise.
+    let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { text_of(text) });
+    connect(&ConnectTarget {
+        host: text(target.host),
+        port: (target.port != 0).then_some(target.port),
+        socket: text(target.socket),
+        user: text(target.user),
+        password: text(target.password),
+        database: text(target.database),
+    })
+}
+
+fn connect(target: &ConnectTarget) -> *mut SqlConnection {
+    let session = current();
+    session.survived();
+    match guarded(|| session.host.connect(target)) {
+        Ok(link) => {
+            let connection = session.connections.take();
+            // SAFETY: the pool's boxes live as long as the session, and nobody else holds this one.
+            let fresh = unsafe { &mut *connection };
+            fresh.driver = &raw const session.driver;
+            fresh.error = NONE;
+            fresh.code = 0;
+            fresh.link = Some(link);
+            connection
+        }
+        Err(error) => {
+            session.failed(&error, b"");
+            session.last_error.borrow_mut().set(&error);
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Why the last connect failed.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn bakeoff_connect_error() -> *const LastError {
+    current().last_error.as_ptr()
+}
+
+/// # Safety
+/// `connection` is null or from this module.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_connection_close(connection: *mut SqlConnection) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { connection.as_mut() } {
+        Some(connection) => {
+            connection.close();
+            0
+        }
+        None => 1,
+    }
+}
+
+/// # Safety
+/// `connection` is from this module.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConnection) -> c_int {
+    // SAFETY: as the caller promises.
+    let connection = unsafe { &mut *connection };
+    connection.more_results = false;
+    connection.run(b"", |link| link.reconnect().map(|()| None));
+    if connection.error == NONE {
+        current().host.count(Counter::Reconnect, 1);
+    }
+    connection.error
+}
+
+/// # Safety
+/// `connection` is null or from this module, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_connection_free(connection: *mut SqlConnection) {
+    // SAFETY: as the caller promises.
+    if let Some(live) = unsafe { connection.as_mut() } {
+        live.close();
+        current().connections.free.borrow_mut().push(connection);
+    }
+}

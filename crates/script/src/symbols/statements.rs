@@ -1,0 +1,213 @@
+//! Prepared statements and their bound parameters.
+
+use std::ffi::{c_char, c_int, c_ulong, c_void};
+use std::mem;
+use std::ptr;
+
+use super::bytes_of;
+use super::connections::{SqlConnection, client_error};
+use super::results::{SqlResult, publish};
+use crate::host::{StatementId, Value};
+use crate::session::current;
+
+pub(super) const CDEF: &str = r"
+typedef enum {
+  SQL_TYPE_NONE, SQL_TYPE_TINYINT, SQL_TYPE_SMALLINT, SQL_TYPE_INT, SQL_TYPE_BIGINT, SQL_TYPE_FLOAT, SQL_TYPE_DOUBLE,
+  SQL_TYPE_TIME, SQL_TYPE_DATE, SQL_TYPE_DATETIME, SQL_TYPE_TIMESTAMP, SQL_TYPE_CHAR, SQL_TYPE_VARCHAR
+} sql_bind_type_t;
+struct sql_statement { sql_connection *const connection; };
+typedef struct {
+  sql_bind_type_t type; void *buffer; unsigned long *data_len; unsigned long max_len; char *is_null;
+} sql_bind;
+sql_statement *db_prepare(sql_connection *con, const char *query, size_t len);
+int db_bind_param(sql_statement *stmt, sql_bind *params, size_t len);
+int db_bind_result(sql_statement *stmt, sql_bind *results, size_t len);
+sql_result *db_execute(sql_statement *stmt);
+sql_result *db_stmt_next_result(sql_statement *stmt);
+int db_close(sql_statement *stmt);
+void bakeoff_statement_free(sql_statement *stmt);
+";
+
+/// Where one parameter's value is found at each execution; all four pointers are Lua's, which keeps them alive.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct SqlBind {
+    kind: c_int,
+    buffer: *const c_void,
+    data_len: *const c_ulong,
+    max_len: c_ulong,
+    is_null: *const c_char,
+}
+
+impl SqlBind {
+    /// # Safety
+    /// The pointers are live, and nobody writes through them while the value is used.
+    unsafe fn value<'a>(&self) -> Value<'a> {
+        // SAFETY: as the caller promises; the type says what the buffer holds.
+        unsafe {
+            if !self.is_null.is_null() && *self.is_null != 0 {
+                return Value::Null;
+            }
+            match self.kind {
+                1..=4 => Value::Int(*self.buffer.cast()),
+                5 | 6 => Value::Double(*self.buffer.cast()),
+                7..=12 => Value::Bytes(bytes_of(
+                    self.buffer.cast(),
+                    (*self.data_len).min(self.max_len) as usize,
+                )),
+                _ => Value::Null,
+            }
+        }
+    }
+}
+
+/// A prepared statement; Lua sees its connection.
+#[repr(C)]
+pub(crate) struct SqlStatement {
+    connection: *mut SqlConnection,
+    /// The connection's generation when the statement was prepared: another one cannot run it.
+    generation: u64,
+    id: Option<StatementId>,
+    query: Vec<u8>,
+    binds: Vec<SqlBind>,
+    /// Room for the values of one execution, empty between them.
+    values: Vec<Value<'static>>,
+}
+
+/// Prepares a statement; null on an error.
+///
+/// # Safety
+/// `connection` is from this crate, `query` has `length` bytes.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_prepare(
+    connection: *mut SqlConnection,
+    query: *const c_char,
+    length: usize,
+) -> *mut SqlStatement {
+    // SAFETY: as the caller promises.
+    let (owner, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
+    owner.drain();
+    let mut id = None;
+    owner.run(query, |link| {
+        id = Some(link.prepare(query)?);
+        Ok(None)
+    });
+    if id.is_none() {
+        return ptr::null_mut();
+    }
+    Box::into_raw(Box::new(SqlStatement {
+        connection,
+        generation: owner.generation,
+        id,
+        query: query.to_vec(),
+        binds: Vec::new(),
+        values: Vec::new(),
+    }))
+}
+
+/// Binds parameters to memory of Lua's, which is read at each execution.
+///
+/// # Safety
+/// `statement` is from `db_prepare`, `binds` has `length` entries whose pointers live as long as the statement.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_bind_param(
+    statement: *mut SqlStatement,
+    binds: *const SqlBind,
+    length: usize,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let statement = unsafe { &mut *statement };
+    statement.binds.clear();
+    if length > 0 {
+        // SAFETY: likewise.
+        statement
+            .binds
+            .extend_from_slice(unsafe { std::slice::from_raw_parts(binds, length) });
+    }
+    statement.values.reserve(length);
+    0
+}
+
+/// Exists because sysbench has it; rows are fetched with `fetch_row`, for prepared statements too.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn db_bind_result(
+    _statement: *mut SqlStatement,
+    _results: *const SqlBind,
+    _length: usize,
+) -> c_int {
+    0
+}
+
+/// Executes with the values that are in the bound memory now. Null: no result set, or an error.
+///
+/// # Safety
+/// `statement` is from `db_prepare`.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut SqlResult {
+    // SAFETY: as the caller promises; connections live as long as their session.
+    let (owner, connection) = unsafe { (&mut *statement, &mut *(*statement).connection) };
+    let id = match owner.id {
+        Some(id) if connection.generation == owner.generation => id,
+        _ => {
+            connection.fail(
+                current(),
+                &client_error(2030, "the statement or its connection is closed"),
+                &owner.query,
+            );
+            return ptr::null_mut();
+        }
+    };
+    connection.drain();
+    let mut values: Vec<Value<'static>> = mem::take(&mut owner.values);
+    // SAFETY: the values are used before this function returns, and Lua does not run until then.
+    values.extend(owner.binds.iter().map(|bind| unsafe { bind.value() }));
+    let reply = connection.run(&owner.query, |link| link.execute(id, &values).map(Some));
+    values.clear();
+    owner.values = values;
+    publish(connection, reply, statement.cast())
+}
+
+/// The next result of a procedure's CALL.
+///
+/// # Safety
+/// `statement` is from `db_prepare`.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_stmt_next_result(
+    statement: *mut SqlStatement,
+) -> *mut SqlResult {
+    // SAFETY: as the caller promises.
+    unsafe { super::results::db_next_result((*statement).connection) }
+}
+
+/// Closes the statement on its server; its memory stays until Lua lets go of it.
+///
+/// # Safety
+/// `statement` is null or from `db_prepare`.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn db_close(statement: *mut SqlStatement) -> c_int {
+    // SAFETY: as the caller promises.
+    let Some(owner) = (unsafe { statement.as_mut() }) else {
+        return 1;
+    };
+    // SAFETY: connections live as long as their session.
+    let connection = unsafe { &mut *owner.connection };
+    if let (Some(id), Some(link)) = (owner.id.take(), connection.link.as_deref_mut())
+        && connection.generation == owner.generation
+    {
+        link.close_statement(id);
+    }
+    0
+}
+
+/// # Safety
+/// `statement` is null or from `db_prepare`, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_statement_free(statement: *mut SqlStatement) {
+    if !statement.is_null() {
+        // SAFETY: as the caller promises.
+        unsafe {
+            db_close(statement);
+            drop(Box::from_raw(statement));
+        }
+    }
+}
