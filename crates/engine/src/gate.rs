@@ -102,6 +102,11 @@ impl Gate {
         self.word.0.load(Relaxed) == number
     }
 
+    /// Has the gate been closed for good?
+    pub fn is_closed(&self) -> bool {
+        self.is_open(CLOSED)
+    }
+
     /// Worker: sleeps until `until_ns` [ns of the clock], or less long when the gate closes.
     pub fn sleep_until(&self, number: u32, until_ns: u64) {
         let limit = rustix::time::Timespec {

@@ -4,13 +4,23 @@
 //! `bakeoff-script` (Lua) and `bakeoff-metrics` (numbers), which know nothing of each other. Knows nothing of studies, verdicts or
 //! how a server is started. A library so that its parts can be tested; `main.rs` only parses the command line.
 
+pub mod arm;
+pub mod barrier;
+pub mod connector;
 pub mod contract;
+pub mod control;
+pub mod desk;
 pub mod freeze;
 pub mod gate;
+pub mod host;
+pub mod latencies;
 pub mod lifeline;
+pub mod measure;
 pub mod net;
 pub mod observe;
 pub mod order;
+pub mod outbox;
 pub mod random;
 pub mod schedule;
 pub mod slice;
+pub mod team;

@@ -42,7 +42,9 @@ impl Lifeline {
 
     /// Forgets a socket that its connection is about to close; without this the server would never see it closed.
     pub fn detach(&self, attachment: &Attachment) {
-        self.lock().sockets.retain(|socket| socket.as_raw_fd() != attachment.0);
+        self.lock()
+            .sockets
+            .retain(|socket| socket.as_raw_fd() != attachment.0);
     }
 
     /// Shuts down every attached socket, now and from now on.
@@ -61,7 +63,9 @@ impl Lifeline {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // A panic elsewhere leaves the list as valid as before.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -91,7 +95,8 @@ impl Traffic {
     /// Adds bytes received from the kernel.
     #[inline]
     pub fn add_received(&self, bytes: usize) {
-        self.received_bytes.set(self.received_bytes.get() + bytes as u64);
+        self.received_bytes
+            .set(self.received_bytes.get() + bytes as u64);
     }
 
     /// Bytes handed to the kernel since the worker began.

@@ -1,0 +1,103 @@
+//! The arms that `open` named: where they are, and what their servers say of themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_script::host::Connection;
+
+use crate::contract::{Address, Arm, ArmPrepareMode, ArmTlsMode, Code, Failure, OpenedArm};
+use crate::net::{Client, Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
+
+/// Longest time for socket, TLS and login together; the contract's.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Longest silence within a measured event; the contract's limit for a drain.
+const REPLY_LIMIT: Duration = Duration::from_secs(60);
+/// Longest silence within a command: an index over a big table takes what it takes.
+const COMMAND_REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// One server setup under test.
+#[derive(Debug, Clone)]
+pub struct OpenArm {
+    /// As the caller calls it.
+    pub name: String,
+    /// For measured work.
+    pub address: Arc<ServerAddress>,
+    /// Process to observe and to freeze.
+    pub server_pid: Option<i32>,
+    /// Uncounted events for each hundred counted ones.
+    pub shadow_per_100: f64,
+    /// Server errors after which an event is run again.
+    pub ignore_errors: Vec<u16>,
+}
+
+impl OpenArm {
+    /// The same server, with the patience that a command needs.
+    pub fn patient_address(&self) -> Arc<ServerAddress> {
+        Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
+    }
+
+    fn look(&self) -> Result<OpenedArm, Failure> {
+        let client =
+            Client::connect(&self.address).map_err(|error| Failure::connecting(&error).on_arm(&self.name))?;
+        let (charset, collation) = client.charset();
+        Ok(OpenedArm {
+            name: self.name.clone(),
+            server_version: client.server_version().to_owned(),
+            charset: charset.to_owned(),
+            collation: collation.to_owned(),
+            tls_cipher: client.tls_cipher().map(str::to_owned),
+        })
+    }
+}
+
+impl From<Arm> for OpenArm {
+    fn from(arm: Arm) -> Self {
+        let endpoint = match arm.address {
+            Address::Socket { socket } => Endpoint::Unix(socket),
+            Address::Tcp { host, port } => Endpoint::Tcp { host, port },
+        };
+        let mode = match arm.tls.mode {
+            ArmTlsMode::Disabled => TlsMode::Disabled,
+            ArmTlsMode::Preferred => TlsMode::Preferred,
+            ArmTlsMode::Required => TlsMode::Required,
+            ArmTlsMode::VerifyCa => TlsMode::VerifyCa,
+            ArmTlsMode::VerifyIdentity => TlsMode::VerifyIdentity,
+        };
+        let address = ServerAddress {
+            endpoint,
+            user: arm.user,
+            password: Secret::new(arm.password.0),
+            database: arm.database,
+            charset: arm.charset,
+            collation: arm.collation,
+            tls: TlsOptions { mode, ca: arm.tls.ca, cert: arm.tls.cert, key: arm.tls.key },
+            prepare_mode: match arm.prepare_mode {
+                ArmPrepareMode::Server => PrepareMode::Server,
+                ArmPrepareMode::Client => PrepareMode::Client,
+            },
+            connect_timeout: CONNECT_LIMIT,
+            read_timeout: REPLY_LIMIT,
+        };
+        Self {
+            name: arm.name,
+            address: Arc::new(address),
+            server_pid: arm.server_pid,
+            shadow_per_100: arm.shadow_per_100,
+            ignore_errors: arm.ignore_errors,
+        }
+    }
+}
+
+/// Connects once to every arm, all at a time, and says what was found there.
+///
+/// # Errors
+/// The first arm, in the order given, that cannot be connected to.
+pub fn open(arms: Vec<Arm>) -> Result<(Vec<OpenArm>, Vec<OpenedArm>), Failure> {
+    let arms: Vec<OpenArm> = arms.into_iter().map(OpenArm::from).collect();
+    let found: Result<Vec<OpenedArm>, Failure> = std::thread::scope(|scope| {
+        let looks: Vec<_> = arms.iter().map(|arm| scope.spawn(|| arm.look())).collect();
+        let panicked = || Err(Failure::new(Code::Internal, "a bug in the engine: panic while connecting"));
+        looks.into_iter().map(|look| look.join().unwrap_or_else(|_| panicked())).collect()
+    });
+    Ok((arms, found?))
+}

@@ -1,0 +1,119 @@
+//! Where the threads of one command (or one arm) wait for each other, with a way out when one of them fails.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A reusable barrier that threads may leave for good and that anyone may break.
+#[derive(Debug)]
+pub struct Barrier {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    parties: usize,
+    waiting: usize,
+    /// Raised each time that all have arrived.
+    round: u64,
+    broken: bool,
+}
+
+impl Barrier {
+    /// A barrier for so many threads.
+    pub fn new(parties: usize) -> Self {
+        Self {
+            state: Mutex::new(State { parties, waiting: 0, round: 0, broken: false }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until every thread that has not left is here, or the barrier is broken.
+    pub fn wait(&self) {
+        let mut state = self.lock();
+        state.waiting += 1;
+        if self.release_if_complete(&mut state) {
+            return;
+        }
+        let round = state.round;
+        while state.round == round && !state.broken {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// This thread will not come any more; the others no longer wait for it.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        state.parties = state.parties.saturating_sub(1);
+        self.release_if_complete(&mut state);
+    }
+
+    /// Releases everybody, now and from now on.
+    pub fn break_up(&self) {
+        self.lock().broken = true;
+        self.changed.notify_all();
+    }
+
+    /// Has the barrier been broken up?
+    pub fn is_broken(&self) -> bool {
+        self.lock().broken
+    }
+
+    fn release_if_complete(&self, state: &mut State) -> bool {
+        let complete = state.waiting >= state.parties;
+        if complete {
+            state.waiting = 0;
+            state.round += 1;
+            self.changed.notify_all();
+        }
+        complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::time::Duration;
+
+    #[test]
+    fn nobody_passes_before_all_have_come_and_it_can_be_used_again() {
+        let barrier = Barrier::new(4);
+        let arrived = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 1..=50 {
+                        arrived.fetch_add(1, SeqCst);
+                        barrier.wait();
+                        assert!(arrived.load(SeqCst) >= 4 * round);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn those_who_leave_are_not_waited_for() {
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| barrier.wait());
+            std::thread::sleep(Duration::from_millis(10));
+            barrier.leave();
+        });
+    }
+
+    #[test]
+    fn breaking_it_releases_those_who_wait() {
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| barrier.wait());
+            std::thread::sleep(Duration::from_millis(10));
+            barrier.break_up();
+        });
+        barrier.wait();
+    }
+}

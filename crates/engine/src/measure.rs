@@ -1,0 +1,369 @@
+//! `measure`: the arms of a cell take turns, slice by slice, in a random order that cancels drift.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bakeoff_metrics::{LatencyHistogram, now_ns};
+use bakeoff_script::host::LogLevel;
+
+use crate::arm::OpenArm;
+use crate::contract::{Answer, Clock, Code, Failure, Length, Load, Measure, SliceRecord};
+use crate::control::Control;
+use crate::freeze::Freezer;
+use crate::gate::WaitError;
+use crate::host::Reseed;
+use crate::latencies::Latencies;
+use crate::observe::{Observer, Snapshot};
+use crate::order::BlockOrders;
+use crate::outbox::Outbox;
+use crate::schedule::intended_starts;
+use crate::slice::{Agenda, Slice};
+use crate::team::{SliceSum, Team, TeamPlan, Workload};
+
+/// All workers must be set up by then; the contract's.
+const SET_UP_LIMIT: Duration = Duration::from_secs(30);
+/// Events in flight at a slice's end must have ended by then; the contract's.
+const DRAIN_LIMIT: Duration = Duration::from_secs(60);
+/// Open loop: a queue that has not been worked off by then is dropped, well before the drain's limit.
+const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
+/// How often a wait looks whether the request was cancelled.
+const POLL: Duration = Duration::from_millis(20);
+/// Quantiles told in plain numbers; the rest is in the histogram.
+const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("0.999", 0.999)];
+
+/// One arm of the cell, and what its workers run.
+pub struct Contender<'a> {
+    /// The arm.
+    pub arm: &'a OpenArm,
+    /// Its workload.
+    pub workload: Arc<dyn Workload>,
+}
+
+/// A cell being measured.
+struct Cell<'a> {
+    id: u64,
+    request: &'a Measure,
+    outbox: &'a Outbox,
+    control: &'a Control,
+    turns: Vec<TurnTaker>,
+    freezer: Freezer,
+    started_ns: u64,
+    first_slice_done: bool,
+}
+
+/// What the coordinator has of one arm.
+struct TurnTaker {
+    name: String,
+    team: Team,
+    observer: Observer,
+    server_pid: Option<i32>,
+    live: usize,
+}
+
+/// Measures a cell and sends `started`, every `slice`, every `histogram` and `done`.
+///
+/// # Errors
+/// Whatever ended it early; all threads are joined and all servers thawed by then.
+pub fn measure(
+    id: u64,
+    request: &Measure,
+    contenders: Vec<Contender<'_>>,
+    reseed: Reseed,
+    outbox: &Outbox,
+    control: &Control,
+) -> Result<(), Failure> {
+    if request.freeze
+        && let Some(unknown) = contenders.iter().find(|contender| contender.arm.server_pid.is_none())
+    {
+        let message = "measure: freeze needs the server_pid of every arm";
+        return Err(Failure::bad_request(message).on_arm(&unknown.arm.name));
+    }
+    let mut cell = Cell {
+        id,
+        request,
+        outbox,
+        control,
+        turns: Vec::with_capacity(contenders.len()),
+        freezer: Freezer::new(),
+        started_ns: 0,
+        first_slice_done: false,
+    };
+    let outcome = cell.set_up(contenders, reseed).and_then(|()| cell.run());
+    cell.freezer.thaw_all();
+    match outcome {
+        Ok(blocks) => cell.finish(blocks),
+        Err(failure) => Err(cell.turns.into_iter().fold(failure, |failure, turn| turn.team.abandon(failure))),
+    }
+}
+
+impl Cell<'_> {
+    /// Starts all threads of all arms at once and waits until they are ready.
+    fn set_up(&mut self, contenders: Vec<Contender<'_>>, reseed: Reseed) -> Result<(), Failure> {
+        for Contender { arm, workload } in contenders {
+            let plan = TeamPlan {
+                arm: arm.name.clone(),
+                address: Arc::clone(&arm.address),
+                threads: u32::try_from(self.request.threads).unwrap_or(u32::MAX),
+                key_seed: self.request.key_seed,
+                reseed,
+                shadow_per_100: arm.shadow_per_100,
+                outbox: self.outbox.clone(),
+            };
+            self.turns.push(TurnTaker {
+                name: arm.name.clone(),
+                team: Team::start(plan, &workload)?,
+                observer: Observer::new(arm.server_pid),
+                server_pid: arm.server_pid,
+                live: self.request.threads,
+            });
+        }
+        let until = Instant::now() + SET_UP_LIMIT;
+        for index in 0..self.turns.len() {
+            self.wait_ready(index, until)?;
+        }
+        Ok(())
+    }
+
+    fn wait_ready(&mut self, index: usize, until: Instant) -> Result<(), Failure> {
+        loop {
+            // A failure of any arm ends the wait for this one.
+            if let Some(failure) = self.turns.iter().find_map(|turn| turn.team.failure()) {
+                return Err(failure);
+            }
+            let turn = &mut self.turns[index];
+            match turn.team.wait_resting(POLL) {
+                Ok(live) => {
+                    turn.live = live;
+                    return Ok(());
+                }
+                Err(WaitError::Failed(failure)) => return Err(failure),
+                Err(WaitError::TimedOut { .. }) if self.control.is_cancelled() => return Ok(()),
+                Err(WaitError::TimedOut { busy }) if Instant::now() > until => {
+                    let message = format!(
+                        "{busy} of {} workers were not ready within {} s",
+                        self.request.threads,
+                        SET_UP_LIMIT.as_secs()
+                    );
+                    return Err(Failure::new(Code::ThreadInitTimeout, message).on_arm(&turn.name));
+                }
+                Err(WaitError::TimedOut { .. }) => {}
+            }
+        }
+    }
+
+    /// Runs blocks until the length is reached, the request is cancelled or an arm has no workers left; returns whole blocks.
+    fn run(&mut self) -> Result<u64, Failure> {
+        if self.control.is_cancelled() {
+            return Ok(0);
+        }
+        if self.request.freeze {
+            for index in 0..self.turns.len() {
+                self.freeze(index)?;
+            }
+        }
+        self.started_ns = now_ns();
+        self.outbox.send(&Answer::Started { id: self.id });
+        let orders = BlockOrders::new(self.turns.len(), self.request.order_seed);
+        for (block, order) in (0_u64..).zip(orders) {
+            if self.is_over(block) {
+                return Ok(block);
+            }
+            for (position, &index) in order.iter().enumerate() {
+                if self.control.is_cancelled() || self.turns.iter().any(|turn| turn.live == 0) {
+                    return Ok(block);
+                }
+                let turn = u64::from(position >= self.turns.len());
+                self.slice(index, block, position, turn)?;
+            }
+        }
+        Ok(0)
+    }
+
+    fn is_over(&self, blocks: u64) -> bool {
+        match self.request.length {
+            Length::Blocks(wanted) => blocks >= wanted,
+            Length::Seconds(wanted_s) => blocks > 0 && seconds(now_ns() - self.started_ns) >= wanted_s,
+        }
+    }
+
+    /// One arm's turn: thaw, look, load, drain, look, freeze, tell.
+    fn slice(&mut self, index: usize, block: u64, position: usize, turn: u64) -> Result<(), Failure> {
+        self.settle();
+        let agenda_starts = self.intended_starts(block, turn);
+        let request = self.request;
+        let taker = &mut self.turns[index];
+        if let Some(pid) = taker.server_pid {
+            self.freezer.thaw(pid);
+        }
+        let before = taker.observer.snapshot();
+        let start_ns = now_ns();
+        let guard_end_ns = start_ns + request.guard_ns;
+        let deadline_ns = guard_end_ns + request.slice_ns;
+        let slice = Arc::new(Slice {
+            block,
+            turn,
+            start_ns,
+            guard_end_ns,
+            deadline_ns,
+            agenda: agenda_starts.map(|starts| Agenda::new(starts, deadline_ns + QUEUE_LIMIT_NS)),
+        });
+        taker.team.begin(&slice);
+        let limit = Duration::from_nanos(request.guard_ns + request.slice_ns) + DRAIN_LIMIT;
+        taker.live = match taker.team.wait_resting(limit) {
+            Ok(live) => live,
+            Err(WaitError::Failed(failure)) => return Err(failure),
+            Err(WaitError::TimedOut { busy }) => {
+                let message = format!(
+                    "{busy} of {} workers had no reply within {} s of the slice's end",
+                    request.threads,
+                    DRAIN_LIMIT.as_secs()
+                );
+                return Err(Failure::new(Code::ServerLost, message).on_arm(&taker.name));
+            }
+        };
+        let spent = taker.observer.snapshot().since(&before);
+        let sum = taker.team.slice_sum();
+        let name = taker.name.clone();
+        if request.freeze {
+            self.freeze(index)?;
+        }
+        let record = SliceRecord {
+            id: self.id,
+            cell: request.cell.clone(),
+            arm: name,
+            block,
+            position,
+            start_ns: guard_end_ns - self.started_ns,
+            length_ns: sum.rested_ns.saturating_sub(guard_end_ns),
+            dropped: slice.agenda.as_ref().map_or(0, |agenda| agenda.dropped(request.guard_ns)),
+            ..record_of(sum, spent)
+        };
+        self.outbox.send(&Answer::Slice(Box::new(record)));
+        self.first_slice_done = true;
+        Ok(())
+    }
+
+    fn intended_starts(&self, block: u64, turn: u64) -> Option<Vec<u64>> {
+        let Load::Open { rate_per_s, arrivals } = self.request.load else { return None };
+        let length_ns = self.request.guard_ns + self.request.slice_ns;
+        Some(intended_starts(arrivals, rate_per_s, length_ns, (self.request.key_seed, block, turn)))
+    }
+
+    /// The pause between two slices.
+    fn settle(&self) {
+        if !self.first_slice_done || self.request.settle_ns == 0 {
+            return;
+        }
+        let until = Instant::now() + Duration::from_nanos(self.request.settle_ns);
+        while !self.control.is_cancelled() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                break;
+            }
+            std::thread::sleep(remaining.min(POLL));
+        }
+    }
+
+    fn freeze(&mut self, index: usize) -> Result<(), Failure> {
+        let turn = &self.turns[index];
+        let Some(pid) = turn.server_pid else { return Ok(()) };
+        self.freezer.freeze(pid).map_err(|error| {
+            let message = format!("freeze: {error}; run the engine as the server's user, or measure without freeze");
+            Failure::bad_request(message).on_arm(&turn.name)
+        })
+    }
+
+    /// Ends all teams and sends what is told once.
+    fn finish(self, blocks: u64) -> Result<(), Failure> {
+        let seconds = if self.started_ns == 0 { 0.0 } else { seconds(now_ns() - self.started_ns) };
+        let workers_stopped: usize = self.turns.iter().map(|turn| self.request.threads - turn.live).sum();
+        let (names, teams): (Vec<_>, Vec<_>) = self.turns.into_iter().map(|turn| (turn.name, turn.team)).unzip();
+        let ended: Vec<_> = teams.into_iter().map(Team::end).collect();
+        let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (name, latencies) in names.iter().zip(&latencies) {
+            send_histograms(self.id, self.request, name, latencies, self.outbox)?;
+        }
+        self.outbox.send(&Answer::Done {
+            id: self.id,
+            seconds,
+            blocks: Some(blocks),
+            cancelled: self.control.is_cancelled(),
+            workers_stopped: Some(workers_stopped as u64),
+        });
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// The fields that workers and kernel know.
+fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
+    let totals = sum.totals;
+    SliceRecord {
+        busy_ns: totals.busy_ns,
+        connections: sum.connections,
+        events: totals.events,
+        reads: totals.reads,
+        writes: totals.writes,
+        other: totals.other,
+        errors: totals.errors.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
+        retries: totals.retries,
+        reconnects: totals.reconnects,
+        late_starts: totals.late_starts,
+        latency_sum_ns: totals.latency_sum_ns,
+        latency_max_ns: totals.latency_max_ns,
+        sent_bytes: totals.sent_bytes,
+        received_bytes: totals.received_bytes,
+        client_user_ns: spent.client_user_ns,
+        client_system_ns: spent.client_system_ns,
+        server_cpu_ns: spent.server_cpu_ns,
+        server_read_bytes: spent.server_read_bytes,
+        server_write_bytes: spent.server_write_bytes,
+        server_rss_bytes: spent.server_rss_bytes,
+        host_user_ns: spent.host_user_ns,
+        host_system_ns: spent.host_system_ns,
+        host_iowait_ns: spent.host_iowait_ns,
+        host_steal_ns: spent.host_steal_ns,
+        host_idle_ns: spent.host_idle_ns,
+        context_switches: spent.context_switches,
+        ..SliceRecord::default()
+    }
+}
+
+fn send_histograms(
+    id: u64,
+    request: &Measure,
+    arm: &str,
+    latencies: &Latencies,
+    outbox: &Outbox,
+) -> Result<(), Failure> {
+    let clock = if request.load == Load::Closed { Clock::Service } else { Clock::Response };
+    for (operation, histogram) in latencies.by_operation() {
+        if histogram.clipped() > 0 {
+            let message = format!("arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h", histogram.clipped());
+            outbox.log(LogLevel::Warning, &message);
+        }
+        outbox.send(&Answer::Histogram {
+            id,
+            cell: request.cell.clone(),
+            arm: arm.to_owned(),
+            operation: operation.to_owned(),
+            clock,
+            count: histogram.count(),
+            mean_ns: histogram.mean_ns(),
+            min_ns: histogram.min_ns(),
+            max_ns: histogram.max_ns(),
+            quantiles_ns: quantiles(histogram),
+            hdr: histogram.to_base64().map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
+        });
+    }
+    Ok(())
+}
+
+fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {
+    QUANTILES.into_iter().map(|(name, quantile)| (name, histogram.quantile_ns(quantile))).collect()
+}
