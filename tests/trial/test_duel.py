@@ -1,0 +1,95 @@
+"""Whole duels on real servers, judged by truths that are known: equal arms, and slowdowns planted in one of them."""
+
+import json
+import math
+
+import pytest
+
+from bakeoff.results import open_run
+from bakeoff.stats.model import Analysis, Stop, Word
+
+pytestmark = pytest.mark.server
+
+DATA = ("--tables", "2", "--table-size", "20000", "--threads", "4", "--workload", "oltp_point_select")
+
+
+def duel(shell, *arguments):
+    """Run a duel; returns its run directory and analysis."""
+    ran = shell.run("duel", *arguments, "--quiet", limit_s=400)
+    assert ran.code == 0, ran
+    (path,) = shell.runs
+    run = open_run(path)
+    return run, Analysis.model_validate(run.analysis()), ran
+
+
+def test_equal_servers_are_not_told_apart(shell):
+    run, analysis, ran = duel(
+        shell, "mysql:8.0", "mysql:8.0", *DATA, "--budget", "100s", "--precision", "2%", "--seed", "1"
+    )
+    (comparison,) = analysis.comparisons
+    assert not {Word.FASTER, Word.SLOWER} & set(comparison.verdict.words), comparison.verdict.sentence
+    assert comparison.estimate.n >= 6
+    assert comparison.estimate.interval.low < 0 < comparison.estimate.interval.high
+    assert (run.path / "report.html").stat().st_size > 20_000
+    assert (
+        comparison.verdict.sentence.split()[0] in ran.out or Word.EQUIVALENT in ran.out or Word.INCONCLUSIVE in ran.out
+    )
+
+
+@pytest.mark.parametrize("percent", [5, 10])
+def test_a_planted_slowdown_is_found_and_its_size_held(shell, percent):
+    _, analysis, _ = duel(
+        shell,
+        "mysql:8.0",
+        "mysql:8.0",
+        *DATA,
+        "--plant",
+        str(percent),
+        "--budget",
+        "100s",
+        "--precision",
+        "1.5%",
+        "--seed",
+        "2",
+    )
+    (comparison,) = analysis.comparisons
+    truth = -math.log1p(percent / 100)
+    assert Word.SLOWER in comparison.verdict.words, comparison.verdict.sentence
+    # The 95 % interval may miss one time in twenty; half its width more makes that one in thousands.
+    interval = comparison.estimate.interval
+    assert interval.low - interval.half_width / 2 < truth < interval.high + interval.half_width / 2
+
+
+def test_two_versions_two_workloads_and_writes_with_a_control(shell):
+    run, analysis, _ = duel(
+        shell,
+        "mysql:5.7",
+        "mysql:8.0",
+        *DATA,
+        "--workload",
+        "oltp_read_write",
+        "--threads",
+        "1,4",
+        "--control",
+        "--budget",
+        "90s",
+    )
+    assert {comparison.cell for comparison in analysis.comparisons} == {
+        "oltp_point_select/1", "oltp_point_select/4", "oltp_read_write/1", "oltp_read_write/4",
+    }  # fmt: skip
+    assert analysis.control == "A'"
+    assert analysis.stopped is Stop.BUDGET or all(c.stop is not Stop.RUNNING for c in analysis.comparisons)
+    orders = [run.outcome(epoch).cell_order for epoch in run.finished_epochs()]
+    assert all(
+        order.index("oltp_point_select/1") < order.index("oltp_read_write/1") for order in orders if len(order) == 4
+    )
+    assert json.loads((run.path / "plan.json").read_text())["cells"]
+
+
+def test_the_interleaved_time_is_shared_fairly(shell):
+    run, _, _ = duel(shell, "mysql:8.0", "mysql:8.0", *DATA, "--budget", "60s", "--precision", "5%")
+    slices = run.scan_slices().collect()
+    by_arm = {arm: rows.get_column("length_ns").sum() for (arm,), rows in slices.group_by("arm")}
+    assert by_arm["A"] / by_arm["B"] == pytest.approx(1.0, abs=0.05)
+    assert run.outcome(0).start_order != run.outcome(1).start_order
+    assert {run.outcome(epoch).build for epoch in run.finished_epochs()} == {0, 1}
