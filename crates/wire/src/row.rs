@@ -17,10 +17,9 @@ pub enum Encoding {
 }
 
 /// Reads the rows of one result set in order.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default)]
 pub struct RowCursor {
-    encoding: Encoding,
-    result: ResultSet,
+    current: Option<(ResultSet, Encoding)>,
     at: usize,
     rows_left: u64,
     /// Filled when the first binary row is read.
@@ -30,9 +29,30 @@ pub struct RowCursor {
 }
 
 impl RowCursor {
-    /// Stands before the first row.
-    pub fn new(result: ResultSet, encoding: Encoding) -> Self {
-        Self { encoding, result, at: result.rows_at, rows_left: result.rows, formats: Vec::new(), joined: Vec::new() }
+    /// Stands before the first row of `result`. Does not allocate.
+    #[inline]
+    pub fn restart(&mut self, result: ResultSet, encoding: Encoding) {
+        self.at = result.rows_at;
+        self.rows_left = result.rows;
+        self.formats.clear();
+        self.current = Some((result, encoding));
+    }
+
+    /// There is no result set any more.
+    #[inline]
+    pub fn stop(&mut self) {
+        self.current = None;
+        self.rows_left = 0;
+    }
+
+    /// The result set it stands in.
+    pub fn result(&self) -> Option<&ResultSet> {
+        self.current.as_ref().map(|(result, _)| result)
+    }
+
+    /// How the rows of that result set are written; text when there is none.
+    pub fn encoding(&self) -> Encoding {
+        self.current.map_or(Encoding::Text, |(_, encoding)| encoding)
     }
 
     /// Parses the next row into `row`, one entry a column, `None` for NULL. `reply` is what the scanner was given. Returns false after
@@ -43,14 +63,12 @@ impl RowCursor {
     /// # Errors
     /// The row breaks the protocol, or the rows were not kept.
     pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
-        if self.rows_left == 0 {
-            return Ok(false);
-        }
-        if !self.result.rows_kept {
+        let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else { return Ok(false) };
+        if !result.rows_kept {
             return Err(Malformed { what: "result set", why: "it was too large to keep, and its rows were dropped" });
         }
-        if self.encoding == Encoding::Binary && self.formats.is_empty() {
-            self.formats = formats(reply, &self.result)?;
+        if encoding == Encoding::Binary && self.formats.is_empty() {
+            self.formats = formats(reply, &result)?;
         }
         let packets = reply.get(self.at..).unwrap_or_default();
         let payload = payload_at(packets)?;
@@ -60,8 +78,8 @@ impl RowCursor {
         } else {
             payload.first
         };
-        row.resize(self.result.columns as usize, None);
-        match self.encoding {
+        row.resize(result.columns as usize, None);
+        match encoding {
             Encoding::Text => text_row(bytes, row)?,
             Encoding::Binary => binary_row(bytes, &self.formats, row)?,
         }

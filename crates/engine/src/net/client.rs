@@ -4,26 +4,52 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
+use bakeoff_wire::charset::MultiByte;
+use bakeoff_wire::row::{Encoding, RowCursor, column_name};
+use bakeoff_wire::template::{Dialect, Template};
+use bakeoff_wire::{Answering, Outcome, Prepared, command};
 
-use super::address::ServerAddress;
+use super::address::{PrepareMode, ServerAddress};
+use super::errors;
+use super::exchange::{Answer, Exchange};
+use super::statement::{ServerStatement, Statement, Statements, controls_transaction, parameter};
+use super::transport::{self, Connected};
 use crate::lifeline::{Lifeline, Traffic};
 
-/// A blocking connection to one server.
-#[derive(Debug)]
+/// A server's error number for a statement that it cannot prepare (ER_UNSUPPORTED_PS).
+const CANNOT_PREPARE: u16 = 1295;
+
+/// A blocking connection to one server. Dropping it says goodbye and closes the socket.
 pub struct Client {
     address: Arc<ServerAddress>,
     lifeline: Option<Arc<Lifeline>>,
     traffic: Rc<Traffic>,
+    exchange: Exchange,
+    session: SessionFacts,
+    /// Where in the last reply's rows the script has got to.
+    cursor: RowCursor,
+    statements: Statements,
+    /// Counts connects; see [`ServerStatement::generation`].
+    generation: u32,
+}
+
+struct SessionFacts {
+    server_version: String,
+    tls_cipher: Option<String>,
+    charset: String,
+    collation: String,
+    multi_byte: MultiByte,
 }
 
 impl Client {
     /// Connects, logs in and sets the character set.
     ///
     /// # Errors
-    /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable, 2005 unknown host, 2026 TLS, 2059 unknown authentication
-    /// plugin, 2013 lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections).
+    /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable or silent, 2026 TLS, 2059 unknown authentication plugin, 2013
+    /// lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections, 1115 unknown
+    /// character set, 1273 unknown collation).
     pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
-        Err(not_yet(address))
+        Self::connect_by(address, None, Rc::default())
     }
 
     /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `lifeline`, and its bytes are added to `traffic`.
@@ -35,71 +61,242 @@ impl Client {
         lifeline: Arc<Lifeline>,
         traffic: Rc<Traffic>,
     ) -> Result<Client, SqlError> {
-        let _ = (lifeline, traffic);
-        Err(not_yet(address))
+        Self::connect_by(address, Some(lifeline), traffic)
+    }
+
+    fn connect_by(
+        address: &Arc<ServerAddress>,
+        lifeline: Option<Arc<Lifeline>>,
+        traffic: Rc<Traffic>,
+    ) -> Result<Client, SqlError> {
+        let (exchange, session) = open(address, lifeline.as_ref(), &traffic)?;
+        Ok(Client {
+            address: Arc::clone(address),
+            lifeline,
+            traffic,
+            exchange,
+            session,
+            cursor: RowCursor::default(),
+            statements: Statements::default(),
+            generation: 0,
+        })
     }
 
     /// As the greeting told it, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
     pub fn server_version(&self) -> &str {
-        ""
+        &self.session.server_version
     }
 
-    /// TLS version and cipher suite, e.g. `TLSv1.2 ECDHE-RSA-AES128-GCM-SHA256`; `None` without TLS.
+    /// TLS version and cipher suite, e.g. `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` without TLS.
     pub fn tls_cipher(&self) -> Option<&str> {
-        None
+        self.session.tls_cipher.as_deref()
     }
 
     /// Bytes sent and received so far, shared with the worker where one was named.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
+
+    /// COM_PING: is the server there?
+    ///
+    /// # Errors
+    /// As [`Connection::query`].
+    pub fn ping(&mut self) -> Result<(), SqlError> {
+        self.cursor.stop();
+        command::ping(self.exchange.begin()?);
+        self.exchange.run(1).map(drop)
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect { no_backslash_escapes: self.exchange.no_backslash_escapes(), multi_byte: self.session.multi_byte }
+    }
+
+    /// Keeps the place of the rows, if there are any.
+    #[inline]
+    fn keep(&mut self, answer: &Answer, encoding: Encoding) -> Reply {
+        match answer.result {
+            Some(result) => self.cursor.restart(result, encoding),
+            None => self.cursor.stop(),
+        }
+        answer.reply
+    }
 }
 
-fn not_yet(address: &ServerAddress) -> SqlError {
-    SqlError {
-        code: 2003,
-        sqlstate: "HY000".into(),
-        message: format!("{}: being written", address.endpoint),
-        fatal: true,
+/// Connects, logs in, sets the character set and asks the server what it made of it.
+fn open(
+    address: &ServerAddress,
+    lifeline: Option<&Arc<Lifeline>>,
+    traffic: &Rc<Traffic>,
+) -> Result<(Exchange, SessionFacts), SqlError> {
+    let Connected { transport, session, tls_cipher } = transport::connect(address, lifeline, traffic)?;
+    let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
+    set_names(&mut exchange, address).map_err(|error| SqlError { fatal: true, ..error })?;
+    let [charset, collation] = names(&mut exchange).map_err(|error| SqlError { fatal: true, ..error })?;
+    let facts = SessionFacts {
+        server_version: session.greeting.version().to_owned(),
+        tls_cipher,
+        multi_byte: MultiByte::of(&charset),
+        charset,
+        collation,
+    };
+    Ok((exchange, facts))
+}
+
+fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), SqlError> {
+    let mut sql = format!("SET NAMES {}", name(&address.charset, "charset")?);
+    if let Some(collation) = &address.collation {
+        sql.push_str(" COLLATE ");
+        sql.push_str(name(collation, "collation")?);
+    }
+    let sequence = command::query(exchange.begin()?, sql.as_bytes());
+    exchange.run(sequence).map(drop)
+}
+
+/// Lets through what may stand in SQL without quotes.
+fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !name.is_empty() && name.bytes().all(plain) {
+        return Ok(name);
+    }
+    // 1115 is the server's "unknown character set".
+    Err(errors::fatal(1115, format!("{what} '{name}' is no name: letters, digits and _ only")))
+}
+
+fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
+    let sequence = command::query(exchange.begin()?, b"SELECT @@character_set_connection, @@collation_connection");
+    let answer = exchange.run(sequence)?;
+    let mut cursor = RowCursor::default();
+    if let Some(result) = answer.result {
+        cursor.restart(result, Encoding::Text);
+    }
+    let mut row = Vec::new();
+    cursor.next(exchange.reply_bytes(), &mut row).map_err(errors::malformed)?;
+    let text = |column: usize| {
+        let bytes = row.get(column).and_then(Option::as_deref).unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    Ok([text(0), text(1)])
+}
+
+/// COM_STMT_PREPARE.
+fn prepare_on_server(exchange: &mut Exchange, sql: &[u8]) -> Result<Prepared, SqlError> {
+    let sequence = command::prepare(exchange.begin()?, sql);
+    match exchange.ask(Answering::Prepare, sequence)? {
+        Outcome::Prepared(prepared) => Ok(prepared),
+        other => Err(errors::lost(format!("a prepare was answered by {other:?}"))),
     }
 }
 
 impl Connection for Client {
-    fn query(&mut self, _sql: &[u8]) -> Result<Reply, SqlError> {
-        Err(not_yet(&self.address))
+    #[inline]
+    fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
+        self.cursor.stop();
+        let sequence = command::query(self.exchange.begin()?, sql);
+        let answer = self.exchange.run(sequence)?;
+        Ok(self.keep(&answer, Encoding::Text))
     }
 
-    fn prepare(&mut self, _sql: &[u8]) -> Result<StatementId, SqlError> {
-        Err(not_yet(&self.address))
+    fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
+        self.cursor.stop();
+        let text = self.address.prepare_mode == PrepareMode::Client || controls_transaction(sql);
+        let statement = if text {
+            Statement::Text(Template::new(sql, self.dialect()))
+        } else {
+            match prepare_on_server(&mut self.exchange, sql) {
+                Ok(prepared) => Statement::Server(ServerStatement {
+                    sql: sql.into(),
+                    id: prepared.statement,
+                    parameters: prepared.parameters.into(),
+                    types: Default::default(),
+                    generation: self.generation,
+                }),
+                Err(error) if error.code == CANNOT_PREPARE => {
+                    Statement::Text(Template::new(sql, self.dialect()))
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        Ok(self.statements.add(statement))
     }
 
-    fn execute(
-        &mut self,
-        _statement: StatementId,
-        _values: &[Value<'_>],
-    ) -> Result<Reply, SqlError> {
-        Err(not_yet(&self.address))
+    #[inline]
+    fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
+        self.cursor.stop();
+        let dialect = self.dialect();
+        match self.statements.get_mut(statement).ok_or_else(errors::no_such_statement)? {
+            Statement::Server(statement) => {
+                if values.len() != statement.parameters {
+                    return Err(errors::parameters(values.len(), statement.parameters));
+                }
+                if values.iter().any(|value| matches!(value, Value::Double(float) if !float.is_finite())) {
+                    return Err(errors::unsupported_value());
+                }
+                if statement.generation != self.generation {
+                    statement.id = prepare_on_server(&mut self.exchange, &statement.sql)?.statement;
+                    statement.generation = self.generation;
+                    statement.types.forget();
+                }
+                let outbox = self.exchange.begin()?;
+                let sequence =
+                    command::execute(outbox, statement.id, values.iter().map(parameter), &mut statement.types);
+                let answer = self.exchange.run(sequence).inspect_err(|_| statement.types.forget())?;
+                Ok(self.keep(&answer, Encoding::Binary))
+            }
+            Statement::Text(template) => {
+                if values.len() != template.parameters() {
+                    return Err(errors::parameters(values.len(), template.parameters()));
+                }
+                let sequence = command::query_with(self.exchange.begin()?, |out| {
+                    template.render(values.iter().map(parameter), dialect, out)
+                })
+                .map_err(|_| errors::unsupported_value())?;
+                let answer = self.exchange.run(sequence)?;
+                Ok(self.keep(&answer, Encoding::Text))
+            }
+        }
     }
 
-    fn close_statement(&mut self, _statement: StatementId) {}
+    fn close_statement(&mut self, statement: StatementId) {
+        if let Some(Statement::Server(statement)) = self.statements.remove(statement)
+            && statement.generation == self.generation
+        {
+            command::close_statement(self.exchange.outbox(), statement.id);
+        }
+    }
 
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
-        Err(not_yet(&self.address))
+        let encoding = self.cursor.encoding();
+        self.cursor.stop();
+        let answer = self.exchange.next_result()?;
+        Ok(answer.map(|answer| self.keep(&answer, encoding)))
     }
 
-    fn fetch_row(&mut self, _row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
-        Err(not_yet(&self.address))
+    fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
+        let kept = self.cursor.result().is_none_or(|result| result.rows_kept);
+        self.cursor.next(self.exchange.reply_bytes(), row).map_err(|error| errors::bad_row(error, kept))
     }
 
-    fn column_name(&self, _index: u32) -> Option<&str> {
-        None
+    fn column_name(&self, index: u32) -> Option<&str> {
+        column_name(self.exchange.reply_bytes(), self.cursor.result()?, index)
     }
 
     fn reconnect(&mut self) -> Result<(), SqlError> {
-        Err(not_yet(&self.address))
+        self.cursor.stop();
+        self.exchange.quit();
+        let (exchange, session) = open(&self.address, self.lifeline.as_ref(), &self.traffic)?;
+        self.exchange = exchange;
+        self.session = session;
+        self.generation += 1;
+        Ok(())
     }
 
     fn charset(&self) -> (&str, &str) {
-        ("", "")
+        (&self.session.charset, &self.session.collation)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.exchange.quit();
     }
 }

@@ -5,6 +5,12 @@
 
 mod address;
 mod client;
+mod errors;
+mod exchange;
+mod socket;
+mod statement;
+mod tls;
+mod transport;
 
 pub use address::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
 pub use client::Client;

@@ -1,0 +1,107 @@
+//! Errors of the client's own, with the numbers that MySQL's client library gives them.
+
+use bakeoff_script::host::SqlError;
+use bakeoff_wire::{AuthError, LoginError, Malformed, ServerError};
+
+/// Cannot connect to a unix socket.
+pub(super) const CANNOT_CONNECT_UNIX: u16 = 2002;
+/// Cannot connect over TCP.
+pub(super) const CANNOT_CONNECT_TCP: u16 = 2003;
+/// The server is gone before the statement was sent.
+pub(super) const SERVER_GONE: u16 = 2006;
+/// The connection broke while a reply was awaited.
+pub(super) const SERVER_LOST: u16 = 2013;
+/// Results of the last statement have not been fetched.
+const OUT_OF_SYNC: u16 = 2014;
+/// TLS.
+pub(super) const TLS: u16 = 2026;
+/// The server broke the protocol.
+const MALFORMED: u16 = 2027;
+/// Values do not go with the parameters.
+const PARAMETERS: u16 = 2031;
+/// A value cannot be sent.
+const UNSUPPORTED_VALUE: u16 = 2036;
+/// An authentication plugin that is not spoken here.
+const NO_AUTH_PLUGIN: u16 = 2059;
+/// A file for LOAD DATA LOCAL INFILE was refused.
+const LOCAL_INFILE_REFUSED: u16 = 2068;
+
+/// Server errors after which the server closes the connection: shutdown (1053), net errors (1152 to 1161, 1153 is a packet beyond
+/// `max_allowed_packet`), aborted (1184), killed (1927 MariaDB, 3169 MySQL), idle too long (4031).
+const SERVER_CLOSES: [u16; 15] =
+    [1053, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031];
+
+fn error(code: u16, message: impl Into<String>, fatal: bool) -> SqlError {
+    SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal }
+}
+
+/// An error that ends the connection.
+pub(super) fn fatal(code: u16, message: impl Into<String>) -> SqlError {
+    let mut error = error(code, message, true);
+    if matches!(code, SERVER_GONE | SERVER_LOST | CANNOT_CONNECT_TCP) {
+        error.sqlstate = "08S01".into();
+    }
+    error
+}
+
+pub(super) fn lost(why: impl std::fmt::Display) -> SqlError {
+    fatal(SERVER_LOST, format!("lost connection to the server during query: {why}"))
+}
+
+pub(super) fn gone(why: impl std::fmt::Display) -> SqlError {
+    fatal(SERVER_GONE, format!("the server has gone away: {why}"))
+}
+
+pub(super) fn tls(why: impl std::fmt::Display) -> SqlError {
+    fatal(TLS, format!("TLS connection error: {why}"))
+}
+
+pub(super) fn malformed(malformed: Malformed) -> SqlError {
+    fatal(MALFORMED, malformed.to_string())
+}
+
+/// A row that cannot be parsed: a fatal error, unless it was only too large to keep.
+pub(super) fn bad_row(error: Malformed, kept: bool) -> SqlError {
+    SqlError { fatal: kept, ..malformed(error) }
+}
+
+pub(super) fn out_of_sync() -> SqlError {
+    error(OUT_OF_SYNC, "commands out of sync: more results of the last statement wait; fetch them with next_result first", false)
+}
+
+pub(super) fn parameters(given: usize, expected: usize) -> SqlError {
+    error(PARAMETERS, format!("the statement has {expected} parameters and was given {given} values"), false)
+}
+
+pub(super) fn no_such_statement() -> SqlError {
+    error(PARAMETERS, "the statement was closed, or is of another connection", false)
+}
+
+pub(super) fn unsupported_value() -> SqlError {
+    error(UNSUPPORTED_VALUE, "a DOUBLE parameter is infinite or not a number, which SQL cannot hold", false)
+}
+
+pub(super) fn local_infile_refused() -> SqlError {
+    error(
+        LOCAL_INFILE_REFUSED,
+        "LOAD DATA LOCAL INFILE was refused: bakeoff sends no files to a server; load the rows with INSERT",
+        false,
+    )
+}
+
+pub(super) fn server(error: ServerError) -> SqlError {
+    let fatal = SERVER_CLOSES.contains(&error.code);
+    SqlError { code: error.code, sqlstate: error.sqlstate, message: error.message, fatal }
+}
+
+/// Whatever ends a login is fatal: there is no connection.
+pub(super) fn login(error: LoginError) -> SqlError {
+    match error {
+        LoginError::Server(error) => SqlError { fatal: true, ..server(error) },
+        LoginError::TlsNotOffered { .. } => tls(error),
+        LoginError::Auth(AuthError::UnknownPlugin(_) | AuthError::ClearTextRefused) => {
+            fatal(NO_AUTH_PLUGIN, error.to_string())
+        }
+        LoginError::Auth(AuthError::Malformed(error)) | LoginError::Malformed(error) => malformed(error),
+    }
+}

@@ -1,0 +1,99 @@
+//! Prepared statements of one connection, in either mode.
+
+use bakeoff_script::host::{StatementId, Value};
+use bakeoff_wire::command::{BoundTypes, Parameter};
+use bakeoff_wire::template::Template;
+
+/// A statement as the script holds it.
+pub(super) enum Statement {
+    /// Prepared by the server.
+    Server(ServerStatement),
+    /// Text, into which literals are put.
+    Text(Template),
+}
+
+/// What COM_STMT_EXECUTE needs.
+pub(super) struct ServerStatement {
+    pub(super) sql: Box<[u8]>,
+    /// The server's number, of the session `generation`.
+    pub(super) id: u32,
+    pub(super) parameters: usize,
+    pub(super) types: BoundTypes,
+    /// Counts the client's sessions: a number of an earlier one means nothing to the server.
+    pub(super) generation: u32,
+}
+
+/// The statements by [`StatementId`]; ids are not given out twice, so that a closed one stays closed.
+#[derive(Default)]
+pub(super) struct Statements(Vec<Option<Statement>>);
+
+impl Statements {
+    pub(super) fn add(&mut self, statement: Statement) -> StatementId {
+        // 2^32 statements of one connection: memory ends first.
+        let id = StatementId(self.0.len() as u32);
+        self.0.push(Some(statement));
+        id
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: StatementId) -> Option<&mut Statement> {
+        self.0.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, id: StatementId) -> Option<Statement> {
+        self.0.get_mut(id.0 as usize)?.take()
+    }
+}
+
+#[inline]
+pub(super) fn parameter<'a>(value: &Value<'a>) -> Parameter<'a> {
+    match *value {
+        Value::Null => Parameter::Null,
+        Value::Int(integer) => Parameter::Int(integer),
+        Value::Double(float) => Parameter::Double(float),
+        Value::Bytes(bytes) => Parameter::Bytes(bytes),
+    }
+}
+
+/// BEGIN, COMMIT, ROLLBACK and START TRANSACTION are not prepared: some servers cannot, and the others gain nothing by it.
+pub(super) fn controls_transaction(sql: &[u8]) -> bool {
+    let mut words = sql.split(|byte| byte.is_ascii_whitespace() || *byte == b';').filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default();
+    let is = |word: &[u8]| first.eq_ignore_ascii_case(word);
+    is(b"BEGIN")
+        || is(b"COMMIT")
+        || is(b"ROLLBACK")
+        || is(b"START") && words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transaction_control_is_known_by_its_first_words() {
+        for sql in ["BEGIN", " begin;", "COMMIT WORK", "rollback", "START\nTRANSACTION READ ONLY"] {
+            assert!(controls_transaction(sql.as_bytes()), "{sql}");
+        }
+        for sql in ["", "SELECT 1", "BEGINNING", "START SLAVE", "COMMITS"] {
+            assert!(!controls_transaction(sql.as_bytes()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_closed_id_is_not_given_out_again() {
+        let mut statements = Statements::default();
+        let template = || Statement::Text(Template::new(b"x", DIALECT));
+        let first = statements.add(template());
+        assert!(statements.remove(first).is_some());
+        let second = statements.add(template());
+        assert_ne!(first, second);
+        assert!(statements.get_mut(first).is_none());
+        assert!(statements.remove(first).is_none());
+    }
+
+    const DIALECT: bakeoff_wire::template::Dialect = bakeoff_wire::template::Dialect {
+        no_backslash_escapes: false,
+        multi_byte: bakeoff_wire::charset::MultiByte::Safe,
+    };
+}
