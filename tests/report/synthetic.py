@@ -110,7 +110,7 @@ def slices_of_cell(
     study: Study, truth: Truth, *, cell: str, cell_index: int, threads: int, epoch: int, blocks: int, slice_ns: int
 ) -> pl.DataFrame:
     """Slices of one cell in one epoch: `blocks` blocks of every arm twice."""
-    rng = np.random.default_rng([study.seed, epoch, cell_index])
+    rng = np.random.default_rng([study.seed, epoch, cell_index, threads])
     arms = [arm.name for arm in study.arms]
     order = np.array([arms + arms[::-1] if rng.random() < 0.5 else arms[::-1] + arms for _ in range(blocks)])
     count = order.size

@@ -2,6 +2,13 @@
 
 from bakeoff.report.build import build_view
 from bakeoff.report.html import render_html
+from bakeoff.report.live import LiveView, live_for
+from bakeoff.report.machine import render_csv, render_json
+from bakeoff.report.markdown import render_markdown
+from bakeoff.report.terminal import render_terminal
 from bakeoff.report.view import ReportView
 
-__all__ = ["ReportView", "build_view", "render_html"]
+__all__ = [
+    "LiveView", "ReportView", "build_view", "live_for", "render_csv", "render_html", "render_json", "render_markdown",
+    "render_terminal",
+]  # fmt: skip

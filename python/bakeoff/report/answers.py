@@ -7,6 +7,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Answer, Footnote, Forest, ForestRow, Row, Table, Tone, Value
 from bakeoff.stats.model import Comparison, Estimate, Stop, Word
+from bakeoff.stats.wording import at_least_text, percent_text
 from bakeoff.units import format_duration, format_rate
 
 STOPS = {
@@ -187,18 +188,24 @@ def _flags_of(comparison: Comparison) -> list[str]:
     return flags
 
 
-def _headline(comparison: Comparison) -> str:
-    bound = comparison.verdict.at_least
-    digits = max(0, numbers.ratio_digits(comparison.estimate.interval.half_width) - 2)
-    match tone_of(comparison):
-        case Tone.FASTER if bound is not None:
-            return f"at least {math.expm1(bound) * 100:.{digits}f}% faster"
-        case Tone.SLOWER if bound is not None:
-            return f"at least {-math.expm1(bound) * 100:.{digits}f}% slower"
-        case Tone.EQUAL:
-            return "equal, for practical purposes"
-        case _:
-            return "undecided so far"
+def _headline(context: Context, comparison: Comparison) -> str:
+    bound, half = comparison.verdict.at_least, comparison.estimate.interval.half_width
+    negligible = f"within ±{percent_text(context.study.equivalence)}"
+    if bound is not None:
+        word = "faster" if bound > 0 else "slower"
+        text = f"at least {at_least_text(bound, half or 0.0)} {word}"
+        return f"{text}, yet {negligible}" if Word.EQUIVALENT in comparison.verdict.words else text
+    if Word.EQUIVALENT in comparison.verdict.words:
+        return f"as fast, {negligible}"
+    return "undecided so far"
+
+
+def _control_word(comparison: Comparison) -> str:
+    """Whether the control's interval holds its true ratio."""
+    low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
+    if low is None or high is None:
+        return "control"
+    return "control: holds 1" if low <= 0 <= high else "control: misses 1"
 
 
 def _answer(context: Context, comparison: Comparison, notes: Notes) -> Answer:
@@ -215,8 +222,9 @@ def _answer(context: Context, comparison: Comparison, notes: Notes) -> Answer:
         slot=context.slots[comparison.contender],
         tone=tone_of(comparison),
         words=tuple(comparison.verdict.words),
-        headline=_headline(comparison),
+        headline=_headline(context, comparison),
         sentence=comparison.verdict.sentence,
+        remark=comparison.verdict.sentence.partition(". ")[2],
         ratio=numbers.ratio(estimate.mean, half),
         change=numbers.change(estimate.mean, half),
         interval=numbers.interval(estimate.interval),
@@ -231,6 +239,7 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis, notes: No
     return ForestRow(
         kind="control" if comparison.is_control else "cell",
         label=cell_text(comparison),
+        short=comparison.cell,
         contender=context.labels[comparison.contender],
         slot=context.slots[comparison.contender],
         tone=tone_of(comparison),
@@ -242,7 +251,7 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis, notes: No
         cut_right=axis.cut(high, right=True),
         ratio=numbers.ratio(estimate.mean, estimate.interval.half_width),
         interval=numbers.interval(estimate.interval),
-        verdict="control" if comparison.is_control else " · ".join(comparison.verdict.words),
+        verdict=_control_word(comparison) if comparison.is_control else " · ".join(comparison.verdict.words),
         notes=notes.get((comparison.cell, comparison.contender), ()),
     )
 
@@ -252,6 +261,7 @@ def _mean_row(context: Context, contender: str, estimate: Estimate, axis: _Axis)
     return ForestRow(
         kind="mean",
         label=f"all {len(context.cells)} cells (geometric mean)",
+        short=f"all {len(context.cells)} (mean)",
         contender=context.labels[contender],
         slot=context.slots[contender],
         tone=Tone.OPEN,

@@ -1,5 +1,7 @@
 """From a run directory and its analysis to the view that all renderers share."""
 
+from typing import Any
+
 from bakeoff.report import answers as answering
 from bakeoff.report import panels, settings, tables
 from bakeoff.report.context import DETAIL_CELLS, Context
@@ -22,18 +24,23 @@ METHOD = (
 )
 
 
-def build_view(run: RunDirectory, analysis: Analysis) -> ReportView:
+def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> ReportView:
     """Build everything that a report shows.
+
+    Args:
+        run: where the measurements are.
+        analysis: of that run; also as `RunDirectory.analysis` reads it back.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
     """
-    context = Context.read(run, analysis)
+    context = Context.read(run, Analysis.model_validate(analysis))
     notes, marks = answering.footnotes(context)
     time_panels, arm_panels = panels.time_panels(context)
     pilot_table, pilot_panels = tables.pilot(context)
     return ReportView(
         run=run.name,
+        directory=str(run.path),
         title=context.study.title,
         question=_question(context),
         dateline=_dateline(context),

@@ -4,6 +4,7 @@ The SVG is meant to stand inside an HTML page: it needs no script and no network
 and its font from the page's style, and tells a point's value by a `<title>`.
 """
 
+import math
 import re
 from typing import Any
 
@@ -18,11 +19,13 @@ ARM_SLOTS = 8
 """Colours for arms; a study with more arms uses them again."""
 
 _KEYS = (
-    "ink", "muted", "grid", "paper",
+    "ink", "second", "muted", "grid",
     "cpu-user", "cpu-system", "cpu-iowait", "cpu-steal", "cpu-idle",
     *(f"arm-{slot}" for slot in range(ARM_SLOTS)),
 )  # fmt: skip
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+_QUANTITY = "datum.value == 0 ? '0' : abs(datum.value) < 1 ? format(datum.value, '.3~f') : format(datum.value, '.3~s')"
+_FRACTION = "format(datum.value, '.3~f')"
 _TAIL_TICKS = {0.30103: "50%", 1.0: "90%", 1.30103: "95%", 2.0: "99%", 3.0: "99.9%", 4.0: "99.99%", 5.0: "99.999%"}
 
 Json = Any
@@ -53,14 +56,20 @@ def _describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
         layers.append(
             alt.Chart(_values([{"low": low, "high": high}]))
             .mark_rect(color=_stand_in("muted"), opacity=0.16, aria=False)
-            .encode(y=alt.Y("low:Q"), y2="high:Q")
+            .encode(y=alt.Y("low:Q", title=None), y2="high:Q")
         )
     if panel.boundaries:
         limits = alt.Chart(_values([{"x": limit} for limit in panel.boundaries]))
-        layers.append(limits.mark_rule(color=_stand_in("grid"), strokeWidth=1, aria=False).encode(x=alt.X("x:Q")))
+        layers.append(
+            limits.mark_rule(color=_stand_in("grid"), strokeWidth=1, aria=False).encode(
+                x=alt.X("x:Q", title=panel.x_title)
+            )
+        )
     if panel.level is not None:
         level = alt.Chart(_values([{"y": panel.level}]))
-        layers.append(level.mark_rule(color=_stand_in("ink"), strokeWidth=1, aria=False).encode(y=alt.Y("y:Q")))
+        layers.append(
+            level.mark_rule(color=_stand_in("ink"), strokeWidth=1, aria=False).encode(y=alt.Y("y:Q", title=None))
+        )
     layers += _marks(panel, x, dashed)
     chart = alt.layer(*layers).properties(
         width=WIDTH,
@@ -83,8 +92,7 @@ def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
     rows = [row for series in panel.series for row in _rows(series)]
     base = alt.Chart(_values(rows))
     if panel.mark == "stack":
-        stacked = y.copy()
-        stacked.stack = "zero"
+        stacked = y.stack("zero")
         order = alt.Order("o:Q")
         for row in rows:
             row["o"] = keys.index(row["k"])
@@ -93,15 +101,17 @@ def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
     if any(series.low for series in panel.series):
         layers.append(
             base.mark_area(opacity=0.14, aria=False, line=False).encode(
-                x=x, y=alt.Y("l:Q", title=panel.y_title), y2="h:Q", color=colour, detail="g:N"
+                x=x, y=alt.Y("l:Q", title=None), y2="h:Q", color=colour, detail="g:N"
             )
         )
     if panel.mark == "line":
         dash = alt.StrokeDash(
-            "k:N", legend=None, scale=alt.Scale(domain=keys, range=[[5, 3] if key in dashed else [1, 0] for key in keys])
+            "k:N",
+            legend=None,
+            scale=alt.Scale(domain=keys, range=[[5, 3] if key in dashed else [1, 0] for key in keys]),
         )
         layers.append(
-            base.mark_line(aria=False, strokeWidth=1.7, strokeJoin="round").encode(
+            base.mark_line(aria=False, strokeWidth=1.2 if panel.boundaries else 1.8, strokeJoin="round").encode(
                 x=x, y=y, color=colour, strokeDash=dash, detail="g:N"
             )
         )
@@ -131,7 +141,9 @@ def _x_encoding(panel: Panel) -> alt.X:
     points = sorted({x for series in panel.series for x in series.x})
     if panel.x_kind == "threads":
         labels = alt.Axis(values=_thinned(points), format="~s", grid=False)
-        return alt.X("x:Q", title=panel.x_title, scale=alt.Scale(type="log", base=2, nice=False), axis=labels)
+        return alt.X(
+            "x:Q", title=panel.x_title, scale=alt.Scale(type="log", base=2, nice=False, padding=12), axis=labels
+        )
     if panel.x_kind == "tail":
         ticks = [tick for tick in _TAIL_TICKS if not points or tick <= points[-1] + 0.01]
         names = " : ".join(f"abs(datum.value - {tick}) < 0.001 ? '{_TAIL_TICKS[tick]}'" for tick in ticks)
@@ -141,16 +153,31 @@ def _x_encoding(panel: Panel) -> alt.X:
         labels = alt.Axis(format="d", grid=False, values=_thinned([x for x in points if x == int(x)]))
         padding = alt.Scale(nice=False, zero=False, padding=14)
         return alt.X("x:Q", title=panel.x_title, scale=padding, axis=labels)
-    return alt.X("x:Q", title=panel.x_title, scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(grid=False, tickCount=6))
+    return alt.X(
+        "x:Q", title=panel.x_title, scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(grid=False, tickCount=6)
+    )
 
 
 def _y_encoding(panel: Panel) -> alt.Y:
+    """The vertical axis; its title stands above the chart, in HTML."""
     if panel.x_kind == "tail":
-        scale = alt.Scale(type="log", nice=True)
-        return alt.Y("y:Q", title=panel.y_title, scale=scale, axis=alt.Axis(tickCount=4, format="~r"))
-    form = ".3~f" if panel.mark == "points" else "~s"
-    axis = alt.Axis(tickCount=5, format=form)
-    return alt.Y("y:Q", title=panel.y_title, scale=alt.Scale(zero=panel.y_zero), axis=axis)
+        ticks = _one_two_five([y for series in panel.series for y in series.y if y > 0])
+        scale = alt.Scale(type="log", nice=False, domain=[ticks[0], ticks[-1]])
+        return alt.Y("y:Q", title=None, scale=scale, axis=alt.Axis(values=ticks, format="~r"))
+    axis = alt.Axis(tickCount=5, labelExpr=_FRACTION if panel.mark == "points" else _QUANTITY)
+    if panel.y_max is not None:
+        return alt.Y("y:Q", title=None, scale=alt.Scale(domain=[0, panel.y_max], clamp=True), axis=axis)
+    return alt.Y("y:Q", title=None, scale=alt.Scale(zero=panel.y_zero, nice=True), axis=axis)
+
+
+def _one_two_five(values: list[float]) -> list[float]:
+    """Round numbers 1, 2, 5, 10 … from just below the least value to just above the greatest; at least two."""
+    low, high = (min(values), max(values)) if values else (1.0, 10.0)
+    first = math.floor(math.log10(low))
+    ladder = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 2) for step in (1, 2, 5)]
+    start = max(index for index, tick in enumerate(ladder) if tick <= low * 1.0001)
+    end = min(index for index, tick in enumerate(ladder) if tick >= high * 0.9999)
+    return [float(f"{tick:.6g}") for tick in ladder[start : max(end, start + 1) + 1]]
 
 
 def _thinned(values: list[float], limit: int = 12) -> list[float]:
@@ -177,7 +204,9 @@ def _stand_in(key: str) -> str:
 
 _STAND_IN = re.compile(r'(fill|stroke)="#fe([0-9a-f]{4})"')
 _LABELLED = re.compile(r'<path aria-label="([^"]*)"([^>]*?)/>')
-_NOISE = re.compile(r' (?:aria-roledescription|role|aria-hidden|pointer-events|class|font-family|xmlns(?::\w+)?|version)="[^"]*"')
+_NOISE = re.compile(
+    r' (?:aria-roledescription|role|aria-hidden|pointer-events|class|font-family|xmlns(?::\w+)?|version)="[^"]*"'
+)
 _LONG_DECIMAL = re.compile(r"(-?\d+\.\d)\d+")
 _PATH = re.compile(r' d="([^"]*)"')
 

@@ -1,7 +1,7 @@
 """The data of every chart: what is drawn, in which unit, in which colour. No drawing here."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -14,12 +14,12 @@ from bakeoff.report.view import Panel, Series
 from bakeoff.stats.model import Comparison
 from bakeoff.units import format_ns, format_rate
 
-_GB, _MB = 1e9, 1e6
+_DOINGS_CELLS = 2  # cells for which each server's CPU, switches, reads and memory are drawn
 
 
 def threads_panels(context: Context) -> tuple[Panel, ...]:
     """Throughput against threads with its band, one chart a workload; none where only one concurrency was measured."""
-    panels = []
+    panels: list[Panel] = []
     for workload in dict.fromkeys(comparison.workload for comparison in context.primary):
         cells = {c.threads: c.cell for c in context.primary if c.workload == workload}
         if len(cells) < 2:
@@ -61,7 +61,7 @@ def threads_panels(context: Context) -> tuple[Panel, ...]:
 def epoch_panels(context: Context) -> tuple[Panel, ...]:
     """Every epoch's ratio as a point, in the order in which they were measured."""
     several = len(context.analysis.contenders) > 1 or context.analysis.control is not None
-    panels = []
+    panels: list[Panel] = []
     for cell in context.detail_cells:
         comparisons = [comparison for comparison in context.analysis.comparisons if comparison.cell == cell]
         primary = next((comparison for comparison in comparisons if not comparison.is_control), comparisons[0])
@@ -94,7 +94,7 @@ def percentile_panels(
         context: the run.
         curves: (cell, arm) -> (quantile below 1, ns), ascending.
     """
-    panels = []
+    panels: list[Panel] = []
     for cell in context.detail_cells:
         series = []
         for arm, slot in context.slots.items():
@@ -138,20 +138,18 @@ def time_panels(context: Context) -> tuple[tuple[Panel, ...], tuple[Panel, ...]]
         if cell in times
     )
     doings: list[Panel] = []
-    for cell in context.detail_cells[:3]:
+    for cell in context.detail_cells[:_DOINGS_CELLS]:
         if cell not in times:
             continue
-        for column, title, unit, scale in (
-            ("server_cpus", "server CPU", "processors kept busy", 1.0),
-            ("context_switches_per_s", "context switches", "thousands per second", 1e3),
-            ("disk_bytes_per_s", "server's reads and writes", "MB per second", _MB),
-            ("rss_bytes", "server's memory", "GB resident", _GB),
+        for column, title, unit in (
+            ("server_cpus", "server CPU", "processors kept busy"),
+            ("context_switches_per_s", "context switches", "per second"),
+            ("disk_bytes_per_s", "server reads and writes", "bytes per second"),
+            ("rss_bytes", "server memory", "bytes"),
         ):
             if times[cell].bins[column].null_count() < times[cell].bins.height:
                 panel_title = f"{title} · {_cell_title(context, cell)}"
-                doings.append(
-                    _time_panel(context, times[cell], f"arm-{len(doings)}", panel_title, unit, column, scale=scale)
-                )
+                doings.append(_time_panel(context, times[cell], f"arm-{len(doings)}", panel_title, unit, column))
     return throughput, tuple(doings)
 
 
@@ -161,55 +159,45 @@ def host_panels(context: Context) -> tuple[Panel, ...]:
     if times is None:
         return ()
     samples = times.samples
-    x, x_title, factor = _time_axis(samples["seconds"])
+    x, x_title, factor = _time_axis(samples["seconds"], "of the epochs, joined")
     group = tuple(samples["epoch"].to_list())
     boundaries = _rounded(limit * factor for limit in times.boundaries_s)
 
-    def series(name: str, key: str, column: str, scale: float) -> Series:
-        return Series(
-            name=name, key=key, x=x, y=_rounded((value or 0.0) / scale for value in samples[column]), group=group
-        )
+    def line(name: str, key: str, column: str, scale: float = 1.0) -> Series:
+        y = _rounded((value or 0.0) * scale for value in samples[column])
+        return Series(name=name, key=key, x=x, y=y, group=group)
 
-    def panel(name: str, title: str, unit: str, lines: Iterable[Series], mark: str = "line") -> Panel:
+    def panel(name: str, title: str, unit: str, *lines: Series, stacked: bool = False) -> Panel:
         return Panel(
             id=f"host-{name}",
             title=title,
             x_title=x_title,
             y_title=unit,
-            mark=mark,
-            series=tuple(lines),
+            mark="stack" if stacked else "line",
+            series=lines,
+            y_max=100.0 if stacked else None,
             boundaries=boundaries,
         )
 
-    kinds = ("user", "system", "iowait", "steal")
-    rss = [
-        series(f"{context.labels.get(arm, arm)}", f"arm-{context.slots.get(arm, 0)}", f"rss_bytes:{arm}", _GB)
+    resident = [
+        line(context.labels.get(arm, arm), f"arm-{context.slots.get(arm, 0)}", f"rss_bytes:{arm}")
         for arm in times.arms
         if samples[f"rss_bytes:{arm}"].null_count() < samples.height
     ]
-    panels = [
-        panel("cpu", "CPU (rest: idle)", "% of all processors", (series(k, f"cpu-{k}", k, 0.01) for k in kinds), "stack"),
+    shares = [line(kind, f"cpu-{kind}", kind, 100.0) for kind in ("user", "system", "iowait", "steal")]
+    read, written = "disk_read_bytes_per_s", "disk_write_bytes_per_s"
+    return (
+        panel("cpu", "Processors", "per cent of all processors; the rest is idle", *shares, stacked=True),
+        panel("memory", "Memory", "bytes", line("used", "ink", "memory_used_bytes"), line("cache", "second", "memory_cached_bytes")),
+        *([panel("rss", "Servers' resident memory", "bytes", *resident)] if resident else []),
+        panel("disk", "Disk", "bytes per second", line("written", "ink", written), line("read", "second", read)),
+        panel("network", "Network, loopback included", "bytes per second", line("sent", "ink", "network_bytes_per_s")),
         panel(
-            "memory", "memory", "GB",
-            (series("used", "ink", "memory_used_bytes", _GB), series("cache", "muted", "memory_cached_bytes", _GB)),
+            "switches", "Context switches and interrupts", "per second",
+            line("context switches", "ink", "context_switches_per_s"), line("interrupts", "second", "interrupts_per_s"),
         ),
-        panel(
-            "disk", "disk", "MB per second",
-            (series("read", "muted", "disk_read_bytes_per_s", _MB), series("written", "ink", "disk_write_bytes_per_s", _MB)),
-        ),
-        panel("network", "network, loopback included", "MB per second", [series("sent", "ink", "network_bytes_per_s", _MB)]),
-        panel(
-            "switches", "context switches and interrupts", "thousands per second",
-            (
-                series("context switches", "ink", "context_switches_per_s", 1e3),
-                series("interrupts", "muted", "interrupts_per_s", 1e3),
-            ),
-        ),
-        panel("tasks", "tasks", "tasks", (series("running", "ink", "running", 1), series("blocked", "muted", "blocked", 1))),
-    ]  # fmt: skip
-    if rss:
-        panels.insert(2, panel("rss", "servers' memory", "GB resident", rss))
-    return tuple(panels)
+        panel("tasks", "Tasks", "number", line("running", "ink", "running"), line("blocked", "second", "blocked")),
+    )  # fmt: skip
 
 
 def _epoch_series(context: Context, comparison: Comparison) -> Series:
@@ -234,7 +222,6 @@ def _time_panel(
     unit: str,
     column: str,
     *,
-    scale: float = 1.0,
     band: bool = False,
 ) -> Panel:
     _, x_title, factor = _time_axis(times.bins["seconds"])
@@ -248,7 +235,7 @@ def _time_panel(
                 name=context.labels[arm],
                 key=f"arm-{slot}",
                 x=_rounded(value * factor for value in part["seconds"]),
-                y=_rounded(value / scale for value in part[column]),
+                y=_rounded(part[column]),
                 low=_rounded(part[f"{column}_low"]) if band else (),
                 high=_rounded(part[f"{column}_high"]) if band else (),
                 group=tuple(part["epoch"].to_list()),
@@ -265,11 +252,13 @@ def _time_panel(
     )
 
 
-def _time_axis(seconds: pl.Series) -> tuple[tuple[float, ...], str, float]:
+def _time_axis(
+    seconds: pl.Series, of_what: str = "of measuring, epochs joined"
+) -> tuple[tuple[float, ...], str, float]:
     """The values in the unit that reads best, its title, and the factor from seconds."""
     longest: Any = seconds.max()
     unit, factor = ("seconds", 1.0) if (longest or 0) < 180 else ("minutes", 1 / 60)
-    return _rounded(value * factor for value in seconds), f"{unit} of measuring, epochs joined", factor
+    return _rounded(value * factor for value in seconds), f"{unit} {of_what}", factor
 
 
 def _cell_title(context: Context, cell: str) -> str:
@@ -283,5 +272,4 @@ def _round(value: float) -> float:
 
 
 def _rounded(values: Iterable[float]) -> tuple[float, ...]:
-    rounder: Callable[[float], float] = _round
-    return tuple(rounder(value) for value in values)
+    return tuple(_round(value) for value in values)

@@ -157,7 +157,7 @@ def pilot(context: Context) -> tuple[Table, tuple[Panel, ...]]:
         rows=tuple(rows),
         all_text=True,
     )
-    lines = []
+    lines: list[Series] = []
     for choice in choices.values():
         known = [(point.slice_ns, point.j_s) for point in choice.curve if point.j_s is not None]
         if len(known) >= 2 and len(lines) < 6:
@@ -165,7 +165,7 @@ def pilot(context: Context) -> tuple[Table, tuple[Panel, ...]]:
             lines.append(
                 Series(
                     name=_cell(context, choice.cell),
-                    key="ink" if not lines else "muted",
+                    key="ink" if not lines else "second",
                     x=tuple(slice_ns / 1e6 for slice_ns, _ in known),
                     y=tuple(round(math.sqrt(j / best), 4) for _, j in known),
                     tips=tuple(f"{_cell(context, choice.cell)}: {format_ns(slice_ns)}" for slice_ns, _ in known),
@@ -215,10 +215,10 @@ def latency_curves(context: Context) -> dict[tuple[str, str], list[tuple[float, 
 
 
 def _in_order(context: Context) -> Iterable[ArmSummary]:
-    """Summaries by cell, then in the study's order of arms."""
+    """Summaries by cell, then in the study's order of arms; the control, another baseline, is left out."""
     for cell in context.cells:
         for arm in context.arms:
-            if summary := context.summaries.get((cell, arm)):
+            if arm != context.analysis.control and (summary := context.summaries.get((cell, arm))):
                 yield summary
 
 

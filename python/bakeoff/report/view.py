@@ -56,6 +56,7 @@ class Answer(Frozen):
     Attributes:
         headline: a few words, without the arm's name (`at least 10.3% slower`).
         sentence: the whole answer in words.
+        remark: what the sentence adds to headline and figures; mostly empty.
         ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; interval empty while there is none.
         basis: what it stands on (`8 restarts · target precision reached`).
         notes: numbers of footnotes.
@@ -70,6 +71,7 @@ class Answer(Frozen):
     words: tuple[str, ...]
     headline: str
     sentence: str
+    remark: str
     ratio: str
     change: str
     interval: str
@@ -82,12 +84,14 @@ class ForestRow(Frozen):
 
     Attributes:
         kind: `cell`, `control` or `mean`.
+        short: the label where room is scarce (`oltp_read_only/4`).
         epochs: one position for every epoch.
         cut_left, cut_right: the interval goes on beyond the axis.
     """
 
     kind: str
     label: str
+    short: str
     contender: str
     slot: int
     tone: Tone
@@ -146,6 +150,7 @@ class Panel(Frozen):
         mark: `line`, `points` or `stack`.
         x_kind: `linear`, `threads` (logarithmic, ticks where measured) or `tail` (x = −log10(1 − quantile)).
         y_zero: the axis starts at 0.
+        y_max: where it ends; None: at the data.
         boundaries: x of epoch limits.
         level, level_band: a horizontal line and its band, or None.
     """
@@ -158,6 +163,7 @@ class Panel(Frozen):
     series: tuple[Series, ...]
     x_kind: str = "linear"
     y_zero: bool = True
+    y_max: float | None = None
     boundaries: tuple[float, ...] = ()
     level: float | None = None
     level_band: tuple[float, float] | None = None
@@ -234,6 +240,7 @@ class ReportView(Frozen):
 
     format: int = 1
     run: str
+    directory: str
     title: str
     question: str
     dateline: str

@@ -1,0 +1,393 @@
+"""What a person sees while it runs: a living table in a terminal, plain lines elsewhere, JSON lines for programs.
+
+All of them go to standard error, so that standard output holds the verdict alone. Every method may be called from any
+thread and returns at once. The interval shown is the anytime-valid one: looking at it as often as one likes is no mistake.
+"""
+
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from bakeoff.report import numbers
+from bakeoff.spec import Study
+from bakeoff.stats.model import Comparison, Interval, Stop
+from bakeoff.stats.noise import NoiseCard
+from bakeoff.units import format_duration, format_ns, format_rate
+
+_PLAIN_EVERY_S = 10.0  # a line of progress at most that often
+_AXIS = 31  # characters of the living interval
+_AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
+
+
+class LiveView(Protocol):
+    """What the trial tells; see `bakeoff.trial.listener`. Use as a context manager, or call `close`."""
+
+    def __enter__(self) -> Self: ...  # noqa: D105
+    def __exit__(self, *_: object) -> None: ...  # noqa: D105
+
+    def stage(self, text: str) -> None:
+        """What happens now."""
+
+    def progress(self, label: str, done: int, total: int | None) -> None:
+        """`done` of `total` units of `label`; None: nobody knows."""
+
+    def throughput(self, cell: str, arm: str, per_s: float) -> None:
+        """Events per second of an arm in its latest slices."""
+
+    def noise_card(self, card: NoiseCard) -> None:
+        """What this machine can resolve."""
+
+    def epoch_finished(
+        self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
+    ) -> None:
+        """An epoch was added to the evidence."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+    def close(self) -> None:
+        """Nothing more will come; give the terminal back."""
+
+
+def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> LiveView:
+    """The view that fits where standard error goes."""
+    stream = stream or sys.stderr
+    if json:
+        return JsonLinesLive(stream)
+    if quiet:
+        return QuietLive()
+    console = Console(file=stream)
+    return (
+        RichLive(study, console) if console.is_terminal and not console.is_dumb_terminal else PlainLive(study, stream)
+    )
+
+
+class _Base:
+    """Context manager and methods that say nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stage(self, text: str) -> None:
+        """What happens now."""
+
+    def progress(self, label: str, done: int, total: int | None) -> None:
+        """`done` of `total` units of `label`."""
+
+    def throughput(self, cell: str, arm: str, per_s: float) -> None:
+        """Events per second of an arm in its latest slices."""
+
+    def noise_card(self, card: NoiseCard) -> None:
+        """What this machine can resolve."""
+
+    def epoch_finished(
+        self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
+    ) -> None:
+        """An epoch was added to the evidence."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class QuietLive(_Base):
+    """Says nothing."""
+
+
+class JsonLinesLive(_Base):
+    """One JSON object a line, each with a `type`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def stage(self, text: str) -> None:
+        """`{"type": "stage", "text": …}`."""
+        self._say("stage", text=text)
+
+    def progress(self, label: str, done: int, total: int | None) -> None:
+        """`{"type": "progress", "label": …, "done": …, "total": …}`."""
+        self._say("progress", label=label, done=done, total=total)
+
+    def throughput(self, cell: str, arm: str, per_s: float) -> None:
+        """`{"type": "throughput", "cell": …, "arm": …, "per_s": …}`."""
+        self._say("throughput", cell=cell, arm=arm, per_s=per_s)
+
+    def noise_card(self, card: NoiseCard) -> None:
+        """`{"type": "noise_card", …}` with the card's fields."""
+        self._say("noise_card", **card.model_dump(mode="json"))
+
+    def epoch_finished(
+        self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
+    ) -> None:
+        """`{"type": "epoch", …}`; ratios with their anytime-valid intervals."""
+        ratios = [
+            {
+                "cell": c.cell, "contender": c.contender, "epochs": c.estimate.n, "ratio": _ratio(c.estimate.mean),
+                "low": _ratio(c.live.low), "high": _ratio(c.live.high), "stop": c.stop.value,
+            }
+            for c in comparisons
+        ]  # fmt: skip
+        self._say("epoch", epoch=epoch, elapsed_s=elapsed_s, remaining_s=remaining_s, ratios=ratios)
+
+    def note(self, text: str) -> None:
+        """`{"type": "note", "text": …}`."""
+        self._say("note", text=text)
+
+    def _say(self, kind: str, **fields: Any) -> None:  # noqa: ANN401
+        line = json.dumps({"type": kind} | fields, ensure_ascii=False)
+        with self._lock:
+            print(line, file=self._stream, flush=True)
+
+
+class PlainLive(_Base):
+    """A line for everything that changes: for logs, pipes and dumb terminals."""
+
+    def __init__(self, study: Study, stream: TextIO) -> None:
+        self._labels = _labels(study)
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._begin = time.monotonic()
+        self._told: dict[str, float] = {}
+
+    def stage(self, text: str) -> None:
+        """A line with the time since the start."""
+        self._say(text)
+
+    def progress(self, label: str, done: int, total: int | None) -> None:
+        """At most a line in ten seconds for each label, and one at its end."""
+        at = time.monotonic()
+        finished = total is not None and done >= total
+        if not finished and at - self._told.get(label, self._begin) < _PLAIN_EVERY_S:
+            return
+        if self._told.get(label) == math.inf:
+            return
+        self._told[label] = math.inf if finished else at
+        self._say(f"{label}: {_progress_text(done, total)}")
+
+    def noise_card(self, card: NoiseCard) -> None:
+        """One line a comparison."""
+        for line in _noise_lines(card, self._labels):
+            self._say(line)
+
+    def epoch_finished(
+        self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
+    ) -> None:
+        """One line a comparison."""
+        self._say(f"epoch {epoch + 1} finished; {_left_text(remaining_s)}")
+        for comparison in comparisons:
+            self._say(f"  {_comparison_text(comparison, self._labels)}")
+
+    def note(self, text: str) -> None:
+        """A line."""
+        self._say(f"note: {text}")
+
+    def _say(self, text: str) -> None:
+        with self._lock:
+            print(f"[{_clock(time.monotonic() - self._begin)}] {text}", file=self._stream, flush=True)
+
+
+class RichLive(_Base):
+    """A table that keeps its place: ratios narrowing, throughput, what happens now, time gone and left."""
+
+    def __init__(self, study: Study, console: Console) -> None:
+        self._study = study
+        self._labels = _labels(study)
+        self._console = console
+        self._lock = threading.Lock()
+        self._begin = time.monotonic()
+        self._stage = "starting"
+        self._progress: dict[str, tuple[int, int | None]] = {}
+        self._rates: dict[tuple[str, str], float] = {}
+        self._comparisons: Sequence[Comparison] = ()
+        self._epochs = 0
+        self._due: float | None = None
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def stage(self, text: str) -> None:
+        """Shown until the next stage; finished progress bars go."""
+        with self._lock:
+            self._stage = text
+            self._progress = {k: (d, t) for k, (d, t) in self._progress.items() if t is not None and d < t}
+
+    def progress(self, label: str, done: int, total: int | None) -> None:
+        """A bar for each label."""
+        with self._lock:
+            self._progress[label] = (done, total)
+
+    def throughput(self, cell: str, arm: str, per_s: float) -> None:
+        """Shown beside the cell."""
+        with self._lock:
+            self._rates[cell, arm] = per_s
+
+    def noise_card(self, card: NoiseCard) -> None:
+        """Printed above the table, to stay."""
+        for line in _noise_lines(card, self._labels):
+            self._live.console.print(Text(line, style="dim"))
+
+    def epoch_finished(
+        self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
+    ) -> None:
+        """The table's new content."""
+        with self._lock:
+            self._epochs += 1
+            self._comparisons = tuple(comparisons)
+            self._due = None if remaining_s is None else time.monotonic() + remaining_s
+
+    def note(self, text: str) -> None:
+        """Printed above the table, to stay."""
+        self._live.console.print(Text.assemble(("note: ", "yellow"), text))
+
+    def close(self) -> None:
+        """Remove the table; what was printed above stays."""
+        self._live.stop()
+
+    def _render(self) -> RenderableType:
+        with self._lock:
+            parts: list[RenderableType] = [Text(self._study.title, style="bold")]
+            if self._comparisons:
+                parts.append(self._table())
+            for label, (done, total) in list(self._progress.items())[-4:]:
+                parts.append(_bar(label, done, total))
+            at = time.monotonic()
+            left = None if self._due is None else max(0.0, self._due - at)
+            foot = f"{_clock(at - self._begin)}  epoch {self._epochs + 1}  {_left_text(left)}"
+            parts.append(Text.assemble(("● ", "cyan"), self._stage, ("   " + foot, "dim")))
+            return Group(*parts)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("cell", "contender", "ratio", "live interval", "", "events/s"):
+            table.add_column(heading, header_style="dim", no_wrap=heading in ("ratio", "live interval", ""))
+        reach = axis_reach(self._comparisons)
+        for comparison in self._comparisons:
+            rates = [self._rates.get((comparison.cell, arm)) for arm in (comparison.baseline, comparison.contender)]
+            table.add_row(
+                Text(comparison.cell),
+                Text(self._labels[comparison.contender]),
+                Text(numbers.ratio(comparison.estimate.mean, comparison.live.half_width), style="bold"),
+                Text(numbers.interval(comparison.live) or "not yet"),
+                Text(interval_strip(comparison.estimate.mean, comparison.live, reach), style=_style(comparison)),
+                Text(" / ".join(format_rate(rate) for rate in rates if rate is not None)),
+            )
+        return table
+
+
+def axis_reach(comparisons: Sequence[Comparison]) -> float:
+    """Half-length of the axis, log ratio: holds every mean, and intervals as far as three times that."""
+    means = [abs(c.estimate.mean) for c in comparisons if math.isfinite(c.estimate.mean)]
+    reach = max([_AXIS_LEAST, *(1.2 * mean for mean in means)])
+    ends = [
+        abs(end) for c in comparisons for end in (c.live.low, c.live.high) if end is not None and math.isfinite(end)
+    ]
+    return min(max([reach, *ends]), 3 * reach)
+
+
+def interval_strip(mean: float, interval: Interval, reach: float) -> str:
+    """`    ├──●──┤    │              `: an interval on an axis from -reach to +reach, equality in the middle."""
+
+    def column(value: float) -> int:
+        share = (value + reach) / (2 * reach)
+        return min(_AXIS - 1, max(0, round(share * (_AXIS - 1))))
+
+    line = [" "] * _AXIS
+    middle = column(0.0)
+    line[middle] = "│"
+    if interval.low is not None and interval.high is not None:
+        low, high = column(interval.low), column(interval.high)
+        for index in range(low, high + 1):
+            line[index] = "┼" if index == middle else "─"
+        line[low] = "◂" if interval.low < -reach else "├"
+        line[high] = "▸" if interval.high > reach else "┤"
+    if math.isfinite(mean):
+        line[column(mean)] = "●"
+    return "".join(line)
+
+
+def _style(comparison: Comparison) -> str:
+    low, high = comparison.live.low, comparison.live.high
+    if comparison.is_control:
+        return "dim"
+    if low is None or high is None:
+        return "yellow"
+    return "green" if low > 0 else "red" if high < 0 else "yellow"
+
+
+def _bar(label: str, done: int, total: int | None) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_row(
+        Text(label),
+        ProgressBar(total=total, completed=done, width=30, pulse=total is None),
+        _progress_text(done, total),
+    )
+    return row
+
+
+def _progress_text(done: int, total: int | None) -> str:
+    return f"{done:,}" if total is None else f"{done:,} of {total:,}"
+
+
+def _comparison_text(comparison: Comparison, labels: dict[str, str]) -> str:
+    interval = numbers.interval(comparison.live)
+    ratio = numbers.ratio(comparison.estimate.mean, comparison.live.half_width)
+    text = f"{comparison.cell}: {labels[comparison.contender]} {ratio}"
+    text += f", live interval {interval}" if interval else ", no interval yet"
+    return text if comparison.stop is Stop.RUNNING else f"{text} ({comparison.stop.value})"
+
+
+def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:
+    steal = "" if card.steal_share is None else f", steal {numbers.share(card.steal_share)}"
+    lines = [f"noise, from {card.epochs} epochs{steal}:"]
+    for line in card.lines:
+        expected = ", ".join(
+            f"±{math.expm1(half) * 100:.2g}% at {minutes} min"
+            for minutes, half in line.expected.items()
+            if half is not None
+        )
+        split = [
+            f"{name} {math.expm1(sd) * 100:.2g}%"
+            for name, sd in (("restart to restart", line.sd_restart), ("within a run", line.sd_within))
+            if sd is not None
+        ]
+        lines.append(
+            f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or 'spread unknown'}; expect "
+            f"{expected or 'too few epochs'}; the target takes about {line.epochs_needed} epochs, "
+            f"{format_duration(line.needed_s)}; slices of {format_ns(line.slice_ns)}"
+        )
+    return lines
+
+
+def _labels(study: Study) -> dict[str, str]:
+    return {arm.name: arm.label for arm in study.arms}
+
+
+def _left_text(remaining_s: float | None) -> str:
+    return "time left unknown" if remaining_s is None else f"about {format_duration(remaining_s)} left"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes:02d}:{rest:02d}"
+
+
+def _ratio(log_ratio: float | None) -> float | None:
+    return None if log_ratio is None or not math.isfinite(log_ratio) else math.exp(log_ratio)

@@ -1,0 +1,94 @@
+"""The report in a terminal: the verdicts, one table, what to be wary of, where the rest is."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bakeoff.report.view import ForestRow, ReportView, Tone
+
+_STYLES = {
+    Tone.FASTER: "bold green",
+    Tone.SLOWER: "bold red",
+    Tone.EQUAL: "bold",
+    Tone.OPEN: "yellow",
+    Tone.CONTROL: "dim",
+}
+_SENTENCES_MAX = 8
+_STRIP = 24  # characters of the forest's axis
+_WIDE = 112  # columns from which the axis fits beside the numbers
+
+
+def render_terminal(view: ReportView, console: Console) -> None:
+    """Print to the console; without colours the words still say everything."""
+    console.print()
+    console.print(Text(view.question, style="bold"))
+    console.print(Text(view.dateline, style="dim"))
+    for status in view.statuses:
+        style = "bold red" if status.word == "UNTRUSTED" else "yellow"
+        console.print(Text.assemble((status.word, style), f": {status.text}"))
+    console.print()
+    console.print(_table(view, wide=console.width >= _WIDE))
+    if len(view.answers) <= _SENTENCES_MAX:
+        console.print()
+        for answer in view.answers:
+            notes = "".join(f" [{number}]" for number in answer.notes)
+            where = f"{answer.workload}, {answer.threads}: "
+            console.print(Text.assemble((where, "dim"), (answer.sentence, _STYLES[answer.tone]), notes))
+    for sentence in view.summary:
+        console.print(Text(sentence))
+    if view.footnotes:
+        console.print()
+        for note in view.footnotes:
+            console.print(Text.assemble(f"[{note.number}] ", (note.word, "bold"), f": {note.text}"))
+    console.print()
+    console.print(Text(view.attempts, style="dim"))
+    console.print(Text(f"Report: {view.directory}/report.html"), soft_wrap=True)
+    if view.command:
+        console.print(Text(f"Again:  {view.command}", style="dim"), soft_wrap=True)
+
+
+def _table(view: ReportView, *, wide: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    several = len(view.arms) > 2
+    table.add_column("cell", overflow="fold")
+    if several:
+        table.add_column("contender", overflow="fold")
+    if wide:
+        table.add_column("slower ◂ 1 ▸ faster", no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column("95% interval", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    before = ""
+    for row in view.forest.rows:
+        cells = [Text("" if row.short == before else row.short)]
+        if several:
+            cells.append(Text(row.contender))
+        if wide:
+            cells.append(Text(_strip(row, view.forest.one), style=_STYLES[row.tone]))
+        marks = "".join(f" [{number}]" for number in row.notes)
+        cells += [
+            Text(row.ratio, style="bold"),
+            Text(row.interval or "none yet"),
+            Text(row.verdict + marks, style=_STYLES[row.tone]),
+        ]
+        table.add_row(*cells)
+        before = row.short
+    return table
+
+
+def _strip(row: ForestRow, one: float) -> str:
+    """The forest plot's line in characters: `├──●──┤     │`."""
+
+    def column(place: float) -> int:
+        return min(_STRIP - 1, int(place / 100 * _STRIP))
+
+    line = [" "] * _STRIP
+    line[column(one)] = "│"
+    if row.low is not None and row.high is not None:
+        low, high = column(row.low), column(row.high)
+        for index in range(low, high + 1):
+            line[index] = "┼" if index == column(one) else "─"
+        line[low], line[high] = ("◂" if row.cut_left else "├"), ("▸" if row.cut_right else "┤")
+    line[column(row.point)] = "●"
+    return "".join(line)
