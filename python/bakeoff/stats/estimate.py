@@ -152,14 +152,13 @@ def _lag_one(values: NDArray[np.float64]) -> float:
 
 
 def _whole_blocks(slices: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Blocks in which every arm of the cell had as many slices as the others; how many were left out, by cell."""
+    """Blocks in which every arm of the cell had all its slices; how many others were left out, by cell."""
     counts = slices.group_by(_KEYS).len()
     blocks = (
         counts.group_by("cell", "block")
         .agg(arms=pl.len(), fewest=pl.col("len").min(), most=pl.col("len").max())
-        .with_columns(
-            whole=(pl.col("fewest") == pl.col("most")) & (pl.col("arms") == pl.col("arms").max().over("cell"))
-        )
+        .with_columns(full=pl.col("most").max().over("cell"), together=pl.col("arms").max().over("cell"))
+        .with_columns(whole=(pl.col("fewest") == pl.col("full")) & (pl.col("arms") == pl.col("together")))
     )
     cut = blocks.group_by("cell").agg((~pl.col("whole")).sum().alias("cut"))
     kept = slices.join(blocks.filter("whole").select("cell", "block"), on=["cell", "block"], how="semi")

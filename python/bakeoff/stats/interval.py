@@ -164,13 +164,16 @@ def epochs_needed(sd: float, precision: float, *, at_least: int = N_MIN) -> int:
 
     An estimate of time only: no interval is built on it.
     """
-    n = max(at_least, 2)
-    while precision_half_width(sd, n) > precision and n < 100_000:
-        # Jump near the answer by the sqrt(n) law, then walk: t falls with n, so the jump never overshoots by much.
-        n = max(n + 1, int(n * min((precision_half_width(sd, n) / precision) ** 2, 100.0) * 0.9))
-    while n > max(at_least, 2) and precision_half_width(sd, n - 1) <= precision:
-        n -= 1
-    return n
+    low = high = max(at_least, 2)
+    while precision_half_width(sd, high) > precision:
+        low, high = high + 1, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        if precision_half_width(sd, middle) <= precision:
+            high = middle
+        else:
+            low = middle + 1
+    return high
 
 
 def standard_deviation(values: Sequence[float]) -> float:

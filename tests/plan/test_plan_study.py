@@ -1,0 +1,159 @@
+"""Plans: balanced, complete, the same for the same seed, and within the budget."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bakeoff.errors import SpecError
+from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, slice_bounds
+from bakeoff.spec import Arm, Study, Workload, parse_server
+
+SERVER = parse_server("mysql:8.0")
+SCRIPTS = ("oltp_point_select", "oltp_insert", "oltp_read_only", "/tmp/mine.lua")
+
+
+def study(arms=2, scripts=SCRIPTS[:2], threads=(1, 4), seed=7, budget_s=600.0, builds=2, **options):
+    return Study(
+        title="t",
+        arms=tuple(Arm(name=name, label=name, server=SERVER) for name in ["A", "B", "A'", "C", "D"][:arms]),
+        workloads=tuple(Workload(script=script) for script in scripts),
+        threads=threads,
+        seed=seed,
+        budget_s=budget_s,
+        builds=builds,
+        **options,
+    )
+
+
+studies = st.builds(
+    study,
+    arms=st.integers(2, 5),
+    scripts=st.lists(st.sampled_from(SCRIPTS), min_size=1, max_size=4).map(tuple),
+    threads=st.lists(st.integers(1, 256), min_size=1, max_size=3, unique=True).map(tuple),
+    seed=st.integers(0, 2**40),
+    budget_s=st.floats(30, 7200),
+    builds=st.integers(1, 4),
+)
+
+
+@given(studies, st.floats(0, 60), st.floats(0, 100))
+@settings(max_examples=60, deadline=None)
+def test_same_study_same_plan_and_json_round_trip(asked, overhead_s, load_s):
+    plan = plan_study(asked, overhead_s=overhead_s, load_s=load_s)
+    assert plan == plan_study(asked, overhead_s=overhead_s, load_s=load_s)
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+@given(studies)
+@settings(max_examples=60, deadline=None)
+def test_every_epoch_measures_every_cell_once_with_reads_before_writes(asked):
+    plan = plan_study(asked, overhead_s=5, load_s=0)
+    names = [cell.name for cell in plan.cells]
+    assert len(set(names)) == len(names) == len(asked.workloads) * len(asked.threads)
+    for draft in plan.epochs:
+        assert sorted(draft.cell_order) == sorted(names)
+        writing = [plan.cell(name).writes for name in draft.cell_order]
+        assert writing == sorted(writing)
+        assert sorted(draft.start_order) == sorted(plan.arms)
+        assert set(draft.padding_bytes) == set(plan.arms)
+        assert all(0 <= size < 4096 for size in draft.padding_bytes.values())
+
+
+@given(studies)
+@settings(max_examples=40, deadline=None)
+def test_builds_rotate_and_start_orders_balance(asked):
+    plan = plan_study(asked, overhead_s=5, load_s=0)
+    drafts = [epoch_draft(plan, asked, epoch) for epoch in range(4 * asked.builds)]
+    assert set(Counter(draft.build for draft in drafts).values()) == {4}
+    for first, second in zip(drafts[::2], drafts[1::2], strict=True):
+        assert first.start_order == second.start_order[::-1]
+
+
+def test_seeds_differ_between_epochs_and_cells_and_fit_json():
+    plan = plan_study(study(), overhead_s=5, load_s=0)
+    seeds = [
+        seed
+        for epoch in range(50)
+        for draft in epoch_draft(plan, study(), epoch).cells
+        for seed in (draft.order_seed, draft.key_seed)
+    ]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**53 for seed in seeds)
+
+
+def test_another_seed_gives_other_orders():
+    plans = [plan_study(study(seed=seed, threads=(1, 2, 4, 8)), overhead_s=5, load_s=0) for seed in range(8)]
+    assert len({tuple(draft.cell_order for draft in plan.epochs) for plan in plans}) == 8
+
+
+def test_leaving_out_a_finished_cell_changes_no_other_choice():
+    plan = plan_study(study(threads=(1, 2, 4, 8)), overhead_s=5, load_s=0)
+    whole = epoch_draft(plan, study(), 9)
+    gone = whole.cells[1].cell
+    rest = epoch_draft(plan, study(), 9, finished=frozenset({gone}))
+    assert rest.cells == tuple(draft for draft in whole.cells if draft.cell != gone)
+    assert rest.start_order == whole.start_order and rest.seeds == whole.seeds
+
+
+def test_scripts_of_ones_own_count_as_writing_even_under_a_bundled_name():
+    plan = plan_study(study(scripts=("oltp_read_only", "/tmp/oltp_read_only.lua")), overhead_s=5, load_s=0)
+    assert {cell.name: cell.writes for cell in plan.cells} == {
+        "oltp_read_only/1": False,
+        "oltp_read_only/4": False,
+        "oltp_read_only#2/1": True,
+        "oltp_read_only#2/4": True,
+    }
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, {False, True}), (True, {True}), (False, {False})])
+def test_freeze_is_for_writes_unless_told(asked, expected):
+    plan = plan_study(study(freeze=asked), overhead_s=5, load_s=0)
+    assert {cell.freeze for cell in plan.cells} == expected
+
+
+def test_a_budget_too_small_is_said_and_priced():
+    plan = plan_study(study(budget_s=60), overhead_s=20, load_s=10)
+    assert not plan.fits
+    enough = plan_study(study(budget_s=plan.budget_needed_s), overhead_s=20, load_s=10)
+    assert enough.fits and enough.epochs_expected == 6
+
+
+@given(studies, st.floats(0, 30), st.floats(0, 60))
+@settings(max_examples=60, deadline=None)
+def test_what_the_plan_says_it_takes_fits_the_budget(asked, overhead_s, load_s):
+    plan = plan_study(asked, overhead_s=overhead_s, load_s=load_s)
+    assert 2.0 <= plan.seconds_per_cell <= 120.0
+    if plan.fits:
+        assert plan.load_s + plan.epochs_expected * plan.epoch_s <= plan.budget_s * (1 + 1e-9)
+        assert plan.epochs_expected >= 6
+    else:
+        assert plan.seconds_per_cell == 2.0
+        assert plan.budget_needed_s > plan.budget_s * (1 - 1e-9)
+
+
+@given(studies)
+@settings(max_examples=60, deadline=None)
+def test_default_slices_keep_two_blocks_and_a_tenth_of_guard(asked):
+    plan = plan_study(asked, overhead_s=5, load_s=0)
+    for cell in plan.cells:
+        lowest, highest = slice_bounds(plan, cell)
+        assert 50_000_000 <= lowest <= cell.slices.slice_ns <= highest
+        assert cell.slices.guard_ns <= cell.slices.slice_ns / 10
+        assert 5_000_000 <= cell.slices.guard_ns <= 10_000_000
+        if cell.slices.slice_ns > 50_000_000:
+            assert 2 * 2 * len(plan.arms) * cell.slices.slice_ns <= plan.seconds_per_cell * 1e9
+
+
+def test_the_pilots_slices_are_taken_over():
+    plan = plan_study(study(), overhead_s=5, load_s=0)
+    chosen = SliceLength(slice_ns=200_000_000, guard_ns=10_000_000)
+    frozen = plan.with_slices({"oltp_point_select/4": chosen})
+    assert frozen.cell("oltp_point_select/4").slices == chosen
+    assert frozen.cell("oltp_point_select/1") == plan.cell("oltp_point_select/1")
+
+
+def test_negative_times_are_refused():
+    with pytest.raises(SpecError, match="must not be negative"):
+        plan_study(study(), overhead_s=-1, load_s=0)

@@ -1,0 +1,67 @@
+"""Seeds by path, and seconds from the budget and from the noise."""
+
+import hashlib
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakeoff.plan import best_seconds_per_cell, guard_ns, seed_for
+from bakeoff.plan.seeds import shuffled
+from bakeoff.plan.timing import seconds_per_cell
+
+
+def test_seed_scheme_is_the_documented_one():
+    digest = hashlib.sha256(b"bakeoff/1/42/start/3/A").hexdigest()
+    assert seed_for(42, "start", 3, "A") == int(digest[:16], 16) >> 11
+
+
+def test_orders_are_a_published_function_of_the_seed():
+    assert shuffled("ABCDE", 1, "cells", 0) == shuffled("EDCBA", 1, "cells", 0)
+    assert {shuffled("ABC", 0, "start", epoch) for epoch in range(200)} == {
+        ("A", "B", "C"), ("A", "C", "B"), ("B", "A", "C"), ("B", "C", "A"), ("C", "A", "B"), ("C", "B", "A"),
+    }  # fmt: skip
+
+
+def test_each_arm_starts_first_about_as_often():
+    first = sum(shuffled("AB", seed, "start", 0)[0] == "A" for seed in range(2000))
+    assert 900 < first < 1100  # 4.5 standard deviations
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "overhead_s", "cells", "expected"),
+    [
+        (600, 10, 1, 20.0),  # comfortable
+        (180, 10, 1, (180 / 8 - 10)),  # eight epochs, all of the budget
+        (120, 10, 1, 5.0),  # eight would leave less than 5 s: six, no longer than 5 s
+        (84, 10, 1, 4.0),  # six epochs, what they leave
+        (60, 30, 4, 2.0),  # does not fit at all
+        (86400, 10, 3, 20.0),  # a long budget does not make the shortest run long
+    ],
+)
+def test_seconds_from_the_budget(budget_s, overhead_s, cells, expected):
+    got = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells)
+    assert got == pytest.approx(expected)
+
+
+@given(st.floats(1, 60), st.integers(1, 10), st.floats(1e-6, 1e-2), st.floats(1e-8, 1e-3))
+def test_best_seconds_minimise_variance_for_a_given_time(overhead_s, cells, rate, restart):
+    best = best_seconds_per_cell(overhead_s=overhead_s, cells=cells, variance_rate_s=rate, restart_variance=restart)
+
+    def cost(m):
+        return (restart + rate / m) * (overhead_s + cells * m)
+
+    assert all(cost(best) <= cost(m) * (1 + 1e-9) for m in (5.0, 10.0, 30.0, 60.0, 120.0))
+
+
+def test_without_restart_noise_epochs_are_long():
+    assert best_seconds_per_cell(overhead_s=10, cells=1, variance_rate_s=1e-3, restart_variance=0.0) == 120.0
+    assert math.isfinite(best_seconds_per_cell(overhead_s=0, cells=1, variance_rate_s=0, restart_variance=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("slice_ms", "guard_ms"), [(50, 5), (100, 5), (200, 10), (2000, 10), (40, 4), (1000, 10), (150, 7.5)]
+)
+def test_guard(slice_ms, guard_ms):
+    assert guard_ns(int(slice_ms * 1e6)) == int(guard_ms * 1e6)

@@ -1,0 +1,54 @@
+"""Slice tables written by hand, for the statistics' tests."""
+
+import polars as pl
+
+from bakeoff.results.epoch import EpochData
+from bakeoff.results.frames import SLICE_SCHEMA
+
+
+def slice_row(arm, block, position, *, events, seconds=1.0, cell="oltp_point_select/4", start_s=None, **other):
+    """One slice with 4 connections busy for `seconds` each; every other field of the format 0 or as given."""
+    start = block * 4 + position if start_s is None else start_s
+    row = {
+        name: (None if name.startswith("server_") else "{}" if name == "errors" else 0)
+        for name in SLICE_SCHEMA
+        if name not in ("epoch", "build")
+    }
+    return row | {
+        "arm": arm,
+        "block": block,
+        "position": position,
+        "cell": cell,
+        "start_ns": int(start * 1e9),
+        "length_ns": int(seconds * 1e9),
+        "busy_ns": int(seconds * 4e9),
+        "connections": 4,
+        "events": events,
+        **other,
+    }
+
+
+def epoch_of(rows, *, epoch=0, build=0, valid=True, histograms=(), variables=None):
+    """An epoch with these slices."""
+    schema = SLICE_SCHEMA
+    table = pl.DataFrame([{"epoch": epoch, "build": build, **row} for row in rows], schema=schema)
+    return EpochData(
+        epoch=epoch,
+        build=build,
+        valid=valid,
+        void_reason="" if valid else "server crashed",
+        slices=table,
+        histograms=list(histograms),
+        variables=variables or {},
+    )
+
+
+def quads(ratios, *, level=1000, cell="oltp_point_select/4", seconds=1.0):
+    """ABBA blocks in which B completes `ratio * level` events a slice and A `level`."""
+    return [
+        slice_row(
+            arm, block, position, events=level if arm == "A" else round(level * ratio), cell=cell, seconds=seconds
+        )
+        for block, ratio in enumerate(ratios)
+        for position, arm in enumerate("ABBA")
+    ]

@@ -1,0 +1,147 @@
+"""The rule: when it stops, why, and that it never stops for a verdict too early."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bakeoff.plan import plan_study
+from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate
+from bakeoff.stats.model import Stop
+from bakeoff.stats.simulate import simulated_study
+from bakeoff.stats.stopping import contenders, control_name, decide, family_size, stop_state
+
+EVEN = (0.001, -0.001)
+
+
+def pair(cell, contender, epoch, value):
+    return PairEstimate(
+        cell=cell, contender=contender, epoch=epoch, build=0, value=value, trimmed=value, blocks=8, cut=0,
+        variance_of_mean=1e-7, seconds=8.0, carry_over={}, trend=0.0,
+    )  # fmt: skip
+
+
+def history(columns, n):
+    """`columns`: (cell, contender) -> function of the epoch's number."""
+    return [
+        EpochEstimates(epoch=e, build=0, pairs=tuple(pair(*key, e, draw(e)) for key, draw in columns.items()))
+        for e in range(n)
+    ]
+
+
+def alternating(size, around=0.0):
+    return lambda epoch: around + size * (-1) ** epoch
+
+
+CELL = "oltp_point_select/4"
+
+
+def one(draw, n, **options):
+    study = simulated_study(precision=0.01, budget_s=options.pop("budget_s", 600.0))
+    plan = plan_study(study, overhead_s=10, load_s=20)
+    options.setdefault("elapsed_s", 20 + n * plan.epoch_s)
+    return decide(history({(CELL, "B"): draw}, n), study, plan, **options)
+
+
+def test_precise_from_six_epochs_on_and_not_before():
+    assert one(alternating(0.001), 5).stop is Stop.RUNNING
+    decision = one(alternating(0.001), 6)
+    assert (decision.stop, decision.finished, decision.remaining) == (Stop.PRECISE, frozenset({CELL}), ())
+    assert decision.more_s == 0.0
+
+
+def test_decisive_from_five_epochs_on_and_not_before():
+    assert one(alternating(0.001, around=-0.1), 4).stop is Stop.RUNNING
+    assert one(alternating(0.001, around=-0.1), 5).stop is Stop.DECISIVE
+
+
+@given(st.lists(st.floats(-1, 1), max_size=4))
+def test_never_a_stop_below_five_epochs(values):
+    assert stop_state(values, precision=1.0, family=1) is Stop.RUNNING
+
+
+@given(st.lists(st.floats(-0.1, 0.1), min_size=5, max_size=30), st.integers(1, 30))
+@settings(max_examples=200, deadline=None)
+def test_a_stop_is_what_its_interval_says(values, family):
+    n, mean, sd = len(values), math.fsum(values) / len(values), iv.standard_deviation(values)
+    stop = stop_state(values, precision=0.01, family=family)
+    if stop is Stop.PRECISE:
+        assert n >= 6 and iv.precision_half_width(sd, n) <= 0.01
+    elif stop is Stop.DECISIVE:
+        assert abs(mean) > iv.anytime_multiplier(n, 0.01 / family) * sd / math.sqrt(n)
+    else:
+        assert n < 6 or iv.precision_half_width(sd, n) > 0.01
+
+
+def test_decisive_pays_for_the_family():
+    values = [-0.02 + 0.004 * (-1) ** e for e in range(6)]
+    assert stop_state(values, precision=0.001, family=1) is Stop.DECISIVE
+    assert stop_state(values, precision=0.001, family=50) is Stop.RUNNING
+
+
+def test_budget_ends_before_the_epoch_that_would_not_fit():
+    assert one(alternating(0.05), 10, elapsed_s=560).stop is Stop.RUNNING
+    assert one(alternating(0.05), 10, elapsed_s=575).stop is Stop.BUDGET
+
+
+def test_a_fifth_of_grace_to_complete_six_epochs():
+    assert one(alternating(0.05), 5, elapsed_s=600, epoch_s=30).stop is Stop.RUNNING
+    assert one(alternating(0.05), 6, elapsed_s=600, epoch_s=30).stop is Stop.BUDGET
+    assert one(alternating(0.05), 5, elapsed_s=700, epoch_s=30).stop is Stop.BUDGET
+
+
+def test_abort_keeps_what_had_finished():
+    assert one(alternating(0.05), 7, aborted=True).stop is Stop.ABORTED
+    assert one(alternating(0.001), 7, aborted=True).stop is Stop.PRECISE
+
+
+def test_nothing_yet_and_no_number_mean_going_on():
+    assert one(alternating(0.1), 0).stop is Stop.RUNNING
+    assert one(lambda epoch: math.nan, 8).stop is Stop.RUNNING
+    assert one(lambda epoch: -math.inf, 8).stop is Stop.RUNNING
+
+
+def test_cells_finish_apart_and_the_eta_is_of_the_slowest():
+    study = simulated_study(cells=(1, 4), precision=0.01)
+    plan = plan_study(study, overhead_s=10, load_s=20)
+    quick, slow = "oltp_point_select/1", "oltp_point_select/4"
+    columns = {(quick, "B"): alternating(0.002), (slow, "B"): alternating(0.02)}
+    decision = decide(history(columns, 7), study, plan, elapsed_s=250)
+    assert decision.finished == {quick} and decision.remaining == (slow,)
+    sd = iv.standard_deviation([alternating(0.02)(e) for e in range(7)])
+    assert decision.epochs_left == iv.epochs_needed(sd, 0.01) - 7
+    assert decision.more_s == pytest.approx(min(decision.epochs_left * plan.epoch_seconds(1), 350))
+
+
+def test_all_contenders_of_a_cell_must_be_ready_but_never_the_control():
+    study = simulated_study(arms=("A", "B", "C", "A'"), precision=0.01)
+    plan = plan_study(study, overhead_s=10, load_s=0)
+    assert (control_name(study), contenders(study), family_size(study, 3)) == ("A'", ("B", "C"), 6)
+    noisy = {(CELL, "B"): alternating(0.001), (CELL, "C"): alternating(0.1), (CELL, "A'"): alternating(0.1)}
+    assert decide(history(noisy, 8), study, plan, elapsed_s=100).stop is Stop.RUNNING
+    ready = noisy | {(CELL, "C"): alternating(0.001)}
+    assert decide(history(ready, 8), study, plan, elapsed_s=100).stop is Stop.PRECISE
+
+
+def test_live_interval_is_the_anytime_one():
+    decision = one(alternating(0.05), 7)
+    (progress,) = decision.progress
+    sd = iv.standard_deviation([alternating(0.05)(e) for e in range(7)])
+    assert progress.live.half_width == pytest.approx(iv.anytime_half_width(sd, 7, alpha=0.05))
+    assert one(alternating(0.05), 3).progress[0].live.low is None
+
+
+@given(st.permutations(range(9)), st.integers(0, 100))
+@settings(max_examples=30, deadline=None)
+def test_the_order_of_epochs_does_not_matter(order, seed):
+    draws = np.random.default_rng(seed).normal(0, 0.01, 9)
+    study = simulated_study(precision=0.01)
+    plan = plan_study(study, overhead_s=10, load_s=20)
+    entries = history({(CELL, "B"): lambda e: float(draws[e])}, 9)
+    straight = decide(entries, study, plan, elapsed_s=300)
+    mixed = decide([entries[i] for i in order], study, plan, elapsed_s=300)
+    assert straight.stop is mixed.stop
+    assert straight.progress[0].mean == pytest.approx(mixed.progress[0].mean, abs=1e-15)
