@@ -44,6 +44,23 @@ def read_cnf(file: Path) -> dict[str, str]:
     return options
 
 
+def read_client_group(file: Path) -> dict[str, str]:
+    """The `[client]` group of a user's ~/.my.cnf; empty when there is no such file. Lines that cannot be read are passed over."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    options: dict[str, str] = {}
+    group = ""
+    for line in (raw.strip() for raw in lines):
+        if line.startswith("[") and line.endswith("]"):
+            group = line[1:-1]
+        elif group == "client" and line and line[0] not in "#;!":
+            name, _, value = line.partition("=")
+            options[name.strip().replace("-", "_")] = _unquoted(value)
+    return options
+
+
 def write_cnf(options: Mapping[str, str], remark: str) -> str:
     """The text of a my.cnf with these options, for a run directory and for readers."""
     lines = [f"# {remark}", "[mysqld]"]

@@ -32,7 +32,7 @@ from bakeoff.servers.versions import version_text as text_of
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
-RECORD_FORMAT = 2
+RECORD_FORMAT = 3
 
 _LIBRARY_PACKAGES = {
     "libaio.so.1": "libaio1",
@@ -114,8 +114,10 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
         record = _recorded(home, source)
         if record is None:
             _fetch_and_unpack(entry, home, progress)
-            record = _recorded(home, source)
-            assert record is not None
+        elif record["format"] != RECORD_FORMAT:  # by an older bakeoff: look again, without fetching
+            _write_record(entry, home, record["files"])
+        record = _recorded(home, source)
+        assert record is not None
     return _from_record(home, record)
 
 
@@ -139,31 +141,42 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
             shutil.rmtree(home)  # from another source than the catalogue names now, or incomplete
         tree.rename(home)  # layouts hold absolute paths, so examined in place; without a record it does not count
         try:
-            found = _examine(home, entry.name)
-            if not _as_promised(entry, found):
-                raise ServerError(
-                    f"server {entry.name}: its source now holds {found.version_text}.",
-                    hint=f"Ask for {entry.flavour}:{text_of(found.version[:2])}, or add an entry of your own to servers.toml.",
-                )
+            _write_record(entry, home, hashes)
         except BakeoffError:
             shutil.rmtree(home, ignore_errors=True)
             raise
-        record = {
-            "format": RECORD_FORMAT,
-            "source": str(entry.source),
-            "files": hashes,
-            "flavour": found.flavour,
-            "version_text": found.version_text,
-            "sha256": found.sha256,
-            "known_options": sorted(found.known_options),
-        }
-        temporary = home / f"{RECORD}.part"
-        temporary.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-        temporary.rename(home / RECORD)
+
+
+def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
+    """Examine what was unpacked and write down what it is.
+
+    Raises:
+        ServerError: it is not the version that the catalogue promises.
+    """
+    found = _examine(home, entry.name)
+    if not _as_promised(entry, found):
+        raise ServerError(
+            f"server {entry.name}: its source now holds {found.version_text}.",
+            hint=f"Ask for {entry.flavour}:{text_of(found.version[:2])}, or add an entry of your own to servers.toml.",
+        )
+    record = {
+        "format": RECORD_FORMAT,
+        "source": str(entry.source),
+        "files": hashes,
+        "flavour": found.flavour,
+        "version_text": found.version_text,
+        "sha256": found.sha256,
+        "known_options": sorted(found.known_options),
+    }
+    temporary = home / f"{RECORD}.part"
+    temporary.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    temporary.rename(home / RECORD)
 
 
 def _as_promised(entry: Entry, found: Installation) -> bool:
-    """A fixed source holds just the version promised; a moving one any of the same series (10.11, 9)."""
+    """A fixed source holds just the version promised; a moving one any of the same series (10.11, 9); a tarball may be anything."""
+    if not entry.numbers[0]:
+        return True
     series = 1 if entry.family == "mysql" else 2
     same_family = found.family == entry.family
     return same_family and found.version[:series] == entry.numbers[:series] and (entry.moving or found.version[:3] == entry.numbers[:3])
@@ -186,7 +199,7 @@ def _recorded(home: Path, source: str) -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads((home / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return record if record.get("format") == RECORD_FORMAT and record.get("source") == source else None
+    return record if record.get("source") == source and "format" in record else None
 
 
 def _from_record(home: Path, record: dict[str, Any]) -> Installation:
@@ -298,18 +311,11 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
 
 
 def _options_in(help_text: str) -> frozenset[str]:
-    """Option names in the table at the end of `mysqld --verbose --help`, with underscores.
+    """Option names in `mysqld --verbose --help`, with underscores: those described at the top and those in the table at the end.
 
-    Empty when there is no such table: the binary could not be asked, and every option is tried as it is.
+    Empty when it is no such text: the binary could not be asked, and every option is tried as it is.
     """
-    lines = iter(help_text.splitlines())
-    for line in lines:
-        if re.match(r"^-{5,} -{5,}", line):
-            break
-    names = set()
-    for line in lines:
-        found = re.match(r"^([a-z][A-Za-z0-9-]+)(\s|$)", line)
-        if not found:
-            break
-        names.add(found[1].replace("-", "_"))
-    return frozenset(names)
+    described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
+    _, _, table = help_text.partition("\n----")
+    listed = re.findall(r"^([a-z][A-Za-z0-9-]+)(?:\s|$)", table.partition("\n\n")[0], re.MULTILINE)
+    return frozenset(name.replace("-", "_") for name in (*described, *listed)) if listed else frozenset()

@@ -46,6 +46,8 @@ class Instance(Reading):
         stopped_cleanly: the last stop ended with status 0 and nothing was started since; a snapshot needs that.
     """
 
+    ours = True
+
     def __init__(
         self,
         name: str,

@@ -107,9 +107,9 @@ class Warmth:
     """What `gates.warm` saw.
 
     Attributes:
-        warm: a second pass over every index read nothing from disk; None for engines without such a counter.
+        warm: the last pass over every index read nothing from disk; None for engines without such a counter.
         pages_read: InnoDB pages that the first pass had to read.
-        waited_s: both passes together.
+        waited_s: all passes together.
     """
 
     warm: bool | None

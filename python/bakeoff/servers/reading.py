@@ -9,9 +9,15 @@ from bakeoff.errors import ServerError
 
 
 class Reading(ABC):
-    """Reading methods over `connect`. Each call makes and closes its own connection: none is open while measuring."""
+    """Reading methods over `connect`. Each call makes and closes its own connection: none is open while measuring.
+
+    Attributes:
+        name: the arm's.
+        ours: bakeoff started it and may change its settings.
+    """
 
     name: str
+    ours: bool = False
 
     @abstractmethod
     def connect(self, database: str | None = None) -> pymysql.connections.Connection:
