@@ -33,12 +33,15 @@ pub struct OpenArm {
 impl OpenArm {
     /// The same server, with the patience that a command needs.
     pub fn patient_address(&self) -> Arc<ServerAddress> {
-        Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
+        Arc::new(ServerAddress {
+            read_timeout: COMMAND_REPLY_LIMIT,
+            ..ServerAddress::clone(&self.address)
+        })
     }
 
     fn look(&self) -> Result<OpenedArm, Failure> {
-        let client =
-            Client::connect(&self.address).map_err(|error| Failure::connecting(&error).on_arm(&self.name))?;
+        let client = Client::connect(&self.address)
+            .map_err(|error| Failure::connecting(&error).on_arm(&self.name))?;
         let (charset, collation) = client.charset();
         Ok(OpenedArm {
             name: self.name.clone(),
@@ -70,7 +73,12 @@ impl From<Arm> for OpenArm {
             database: arm.database,
             charset: arm.charset,
             collation: arm.collation,
-            tls: TlsOptions { mode, ca: arm.tls.ca, cert: arm.tls.cert, key: arm.tls.key },
+            tls: TlsOptions {
+                mode,
+                ca: arm.tls.ca,
+                cert: arm.tls.cert,
+                key: arm.tls.key,
+            },
             prepare_mode: match arm.prepare_mode {
                 ArmPrepareMode::Server => PrepareMode::Server,
                 ArmPrepareMode::Client => PrepareMode::Client,
@@ -96,8 +104,16 @@ pub fn open(arms: Vec<Arm>) -> Result<(Vec<OpenArm>, Vec<OpenedArm>), Failure> {
     let arms: Vec<OpenArm> = arms.into_iter().map(OpenArm::from).collect();
     let found: Result<Vec<OpenedArm>, Failure> = std::thread::scope(|scope| {
         let looks: Vec<_> = arms.iter().map(|arm| scope.spawn(|| arm.look())).collect();
-        let panicked = || Err(Failure::new(Code::Internal, "a bug in the engine: panic while connecting"));
-        looks.into_iter().map(|look| look.join().unwrap_or_else(|_| panicked())).collect()
+        let panicked = || {
+            Err(Failure::new(
+                Code::Internal,
+                "a bug in the engine: panic while connecting",
+            ))
+        };
+        looks
+            .into_iter()
+            .map(|look| look.join().unwrap_or_else(|_| panicked()))
+            .collect()
     });
     Ok((arms, found?))
 }

@@ -22,7 +22,12 @@ impl Barrier {
     /// A barrier for so many threads.
     pub fn new(parties: usize) -> Self {
         Self {
-            state: Mutex::new(State { parties, waiting: 0, round: 0, broken: false }),
+            state: Mutex::new(State {
+                parties,
+                waiting: 0,
+                round: 0,
+                broken: false,
+            }),
             changed: Condvar::new(),
         }
     }
@@ -40,7 +45,10 @@ impl Barrier {
         }
         let round = state.round;
         while state.round == round && !state.broken {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 

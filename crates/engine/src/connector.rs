@@ -19,7 +19,11 @@ pub struct Connector {
 impl Connector {
     /// Connections to `address` that end when `lifeline` is cut.
     pub fn new(address: Arc<ServerAddress>, lifeline: Arc<Lifeline>) -> Self {
-        Self { address, lifeline, traffic: Rc::default() }
+        Self {
+            address,
+            lifeline,
+            traffic: Rc::default(),
+        }
     }
 
     /// Bytes over all connections of this worker.
@@ -37,7 +41,11 @@ impl Connector {
         } else {
             Arc::new(redirected(&self.address, target))
         };
-        let client = Client::connect_attached(&address, Arc::clone(&self.lifeline), Rc::clone(&self.traffic))?;
+        let client = Client::connect_attached(
+            &address,
+            Arc::clone(&self.lifeline),
+            Rc::clone(&self.traffic),
+        )?;
         Ok(Box::new(client))
     }
 }
@@ -47,17 +55,30 @@ fn redirected(arm: &ServerAddress, target: &ConnectTarget) -> ServerAddress {
     let endpoint = match (&target.socket, &target.host, target.port, &arm.endpoint) {
         (Some(socket), ..) => Endpoint::Unix(socket.into()),
         (None, None, None, endpoint) => endpoint.clone(),
-        (None, host, port, Endpoint::Tcp { host: arm_host, port: arm_port }) => {
-            Endpoint::Tcp { host: host.clone().unwrap_or_else(|| arm_host.clone()), port: port.unwrap_or(*arm_port) }
-        }
-        (None, host, port, Endpoint::Unix(_)) => {
-            Endpoint::Tcp { host: host.clone().unwrap_or_else(|| "127.0.0.1".into()), port: port.unwrap_or(3306) }
-        }
+        (
+            None,
+            host,
+            port,
+            Endpoint::Tcp {
+                host: arm_host,
+                port: arm_port,
+            },
+        ) => Endpoint::Tcp {
+            host: host.clone().unwrap_or_else(|| arm_host.clone()),
+            port: port.unwrap_or(*arm_port),
+        },
+        (None, host, port, Endpoint::Unix(_)) => Endpoint::Tcp {
+            host: host.clone().unwrap_or_else(|| "127.0.0.1".into()),
+            port: port.unwrap_or(3306),
+        },
     };
     ServerAddress {
         endpoint,
         user: target.user.clone().unwrap_or_else(|| arm.user.clone()),
-        password: target.password.as_deref().map_or_else(|| arm.password.clone(), Secret::from),
+        password: target
+            .password
+            .as_deref()
+            .map_or_else(|| arm.password.clone(), Secret::from),
         database: target.database.clone().or_else(|| arm.database.clone()),
         ..arm.clone()
     }
@@ -69,12 +90,35 @@ mod tests {
 
     #[test]
     fn what_the_script_leaves_unset_is_the_arms() {
-        let arm = ServerAddress { user: "bench".into(), database: Some("sbtest".into()), ..ServerAddress::default() };
-        let target = ConnectTarget { port: Some(3307), database: Some("other".into()), ..ConnectTarget::default() };
+        let arm = ServerAddress {
+            user: "bench".into(),
+            database: Some("sbtest".into()),
+            ..ServerAddress::default()
+        };
+        let target = ConnectTarget {
+            port: Some(3307),
+            database: Some("other".into()),
+            ..ConnectTarget::default()
+        };
         let address = redirected(&arm, &target);
-        assert_eq!(address.endpoint, Endpoint::Tcp { host: "127.0.0.1".into(), port: 3307 });
-        assert_eq!((address.user.as_str(), address.database.as_deref()), ("bench", Some("other")));
-        let target = ConnectTarget { socket: Some("/tmp/s.sock".into()), ..ConnectTarget::default() };
-        assert_eq!(redirected(&arm, &target).endpoint, Endpoint::Unix("/tmp/s.sock".into()));
+        assert_eq!(
+            address.endpoint,
+            Endpoint::Tcp {
+                host: "127.0.0.1".into(),
+                port: 3307
+            }
+        );
+        assert_eq!(
+            (address.user.as_str(), address.database.as_deref()),
+            ("bench", Some("other"))
+        );
+        let target = ConnectTarget {
+            socket: Some("/tmp/s.sock".into()),
+            ..ConnectTarget::default()
+        };
+        assert_eq!(
+            redirected(&arm, &target).endpoint,
+            Endpoint::Unix("/tmp/s.sock".into())
+        );
     }
 }

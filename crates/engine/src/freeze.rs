@@ -1,9 +1,10 @@
 //! Stopping the servers of resting arms, and making sure that none stays stopped.
 //!
 //! Every stopped process is in one table of the whole program, written before SIGSTOP and cleared after SIGCONT. So whatever ends the
-//! engine short of SIGKILL (a signal, a panic, a crash in a script's C code) thaws them: the signal handlers here only read that table.
+//! engine short of SIGKILL (a signal, an abort, a crash in a script's C code) thaws them: the signal handlers only read that table.
+//! A panic unwinds through the [`Freezer`], which thaws when dropped.
 
-use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,8 +15,15 @@ const PLACES: usize = 256;
 const THAW_LIMIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_micros(100);
 
+/// How long the end of the program waits for a freeze that is under way in another thread. It takes microseconds.
+const LAST_FREEZE_POLLS: u32 = 100;
+
 /// Process ids that are stopped, or about to be; 0 is a free place.
 static FROZEN: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
+/// Threads that are about to stop a process.
+static FREEZING: AtomicI32 = AtomicI32::new(0);
+/// The program is ending: nothing is stopped any more.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// A server could not be stopped.
 #[derive(Debug, thiserror::Error)]
@@ -57,12 +65,21 @@ impl Freezer {
             .iter()
             .find(|place| place.compare_exchange(0, pid, SeqCst, SeqCst).is_ok())
             .ok_or(FreezeError::TooMany)?;
-        if let Err(reason) = signal(pid, Signal::STOP) {
+        FREEZING.fetch_add(1, SeqCst);
+        let stopped = if ENDING.load(SeqCst) {
+            Ok(())
+        } else {
+            signal(pid, Signal::STOP)
+        };
+        FREEZING.fetch_sub(1, SeqCst);
+        if let Err(reason) = stopped {
             place.store(0, SeqCst);
             return Err(FreezeError::Refused { pid, reason });
         }
         self.frozen.push(pid);
-        wait_for(pid, |stopped| stopped);
+        if !ENDING.load(SeqCst) {
+            wait_for(pid, |stopped| stopped);
+        }
         Ok(())
     }
 
@@ -96,8 +113,18 @@ impl Drop for Freezer {
     }
 }
 
-/// Thaws every process that any part of this program stopped. Safe in a signal handler: loads and `kill` only.
-pub fn thaw_everything() {
+/// Thaws every process that any part of this program stopped, for good: to be followed by the program's end.
+///
+/// Safe in a signal handler: atomics, `kill` and `nanosleep` only.
+pub fn thaw_for_good() {
+    ENDING.store(true, SeqCst);
+    // Another thread may have looked at ENDING just before. When it is this very thread that a signal interrupted, it will not go on.
+    for _ in 0..LAST_FREEZE_POLLS {
+        if FREEZING.load(SeqCst) == 0 {
+            break;
+        }
+        std::thread::sleep(POLL);
+    }
     for place in &FROZEN {
         let pid = place.load(SeqCst);
         if pid > 0 {
@@ -106,7 +133,7 @@ pub fn thaw_everything() {
     }
 }
 
-/// Makes sure that signals which end the program thaw the servers first, and that a panic does.
+/// Makes sure that signals which end the program thaw the servers first.
 ///
 /// SIGTERM, SIGINT, SIGHUP and SIGQUIT then end it with status 128 + signal; SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT have
 /// their usual end. For the binary: call once, before any thread is made.
@@ -124,11 +151,6 @@ pub fn thaw_when_ended() {
         // The default action is restored first: returning repeats the fault, and that ends the program as usual.
         handle(number, thaw_by_signal, libc::SA_RESETHAND);
     }
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        thaw_everything();
-        before(panic);
-    }));
 }
 
 fn handle(number: i32, handler: extern "C" fn(i32), flags: i32) {
@@ -142,13 +164,13 @@ fn handle(number: i32, handler: extern "C" fn(i32), flags: i32) {
 }
 
 extern "C" fn end_by_signal(number: i32) {
-    thaw_everything();
+    thaw_for_good();
     // SAFETY: `_exit` is async-signal-safe and does not return.
     unsafe { libc::_exit(128 + number) }
 }
 
 extern "C" fn thaw_by_signal(_number: i32) {
-    thaw_everything();
+    thaw_for_good();
 }
 
 fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {

@@ -76,6 +76,11 @@ pub(crate) struct Event {
 }
 
 impl LoadHost {
+    /// The worker's number within its arm, from 0.
+    pub fn thread(&self) -> u32 {
+        self.thread
+    }
+
     /// Is there another event to begin in this slice? Waits for its intended start in an open loop.
     #[inline]
     fn next_in_slice(&self) -> bool {
@@ -89,7 +94,9 @@ impl LoadHost {
         }
         let now_ns = self.event.boundary_ns.get();
         self.event.origin_ns.set(now_ns);
-        self.event.in_window.set(now_ns >= self.turn.guard_end_ns.get());
+        self.event
+            .in_window
+            .set(now_ns >= self.turn.guard_end_ns.get());
         now_ns < self.turn.deadline_ns.get()
     }
 
@@ -101,10 +108,15 @@ impl LoadHost {
             return true;
         }
         let slice = self.turn.slice.borrow();
-        let Some((slice, agenda)) = slice.as_deref().and_then(|slice| Some((slice, slice.agenda.as_ref()?))) else {
+        let Some((slice, agenda)) = slice
+            .as_deref()
+            .and_then(|slice| Some((slice, slice.agenda.as_ref()?)))
+        else {
             return false;
         };
-        let Some(offset_ns) = agenda.take(now_ns) else { return false };
+        let Some(offset_ns) = agenda.take(now_ns) else {
+            return false;
+        };
         let intended_ns = slice.start_ns + offset_ns;
         let in_window = intended_ns >= slice.guard_end_ns;
         if now_ns < intended_ns {
@@ -126,7 +138,9 @@ impl LoadHost {
         turn.running.set(false);
         turn.slice.take();
         self.desk.rest(self.event.boundary_ns.get());
-        let Some((number, slice)) = self.gate.rest(turn.number.get()) else { return false };
+        let Some((number, slice)) = self.gate.rest(turn.number.get()) else {
+            return false;
+        };
         self.desk.begin(number);
         turn.number.set(number);
         turn.open_loop.set(slice.agenda.is_some());
@@ -151,7 +165,9 @@ impl LoadHost {
             traffic.sent_bytes() - event.sent_bytes.get(),
             traffic.received_bytes() - event.received_bytes.get(),
         );
-        self.latencies.borrow_mut().record(&event.operations.borrow(), latency_ns);
+        self.latencies
+            .borrow_mut()
+            .record(&event.operations.borrow(), latency_ns);
     }
 }
 
@@ -181,7 +197,9 @@ impl Host for LoadHost {
         if event.in_window.get() {
             self.desk.counters().open_window(event.boundary_ns.get());
         }
-        event.counted.set(event.in_window.get() && !event.shadow.get());
+        event
+            .counted
+            .set(event.in_window.get() && !event.shadow.get());
         event.running.set(true);
         event.operations.borrow_mut().clear();
         let traffic = self.connector.traffic();
@@ -202,7 +220,11 @@ impl Host for LoadHost {
                 self.record_event(now_ns);
             }
             // Guard events owe shadows too: the sequence of counted and uncounted goes on as if there were no slices.
-            let step = if event.shadow.get() { -1.0 } else { self.shadow_per_event };
+            let step = if event.shadow.get() {
+                -1.0
+            } else {
+                self.shadow_per_event
+            };
             event.owed.set(event.owed.get() + step);
         }
         event.counted.set(false);
@@ -274,12 +296,16 @@ impl Host for LoadHost {
 
     fn think(&self, duration_ns: u64) {
         let begun_ns = now_ns();
-        let until_ns = begun_ns.saturating_add(duration_ns).min(self.turn.deadline_ns.get());
+        let until_ns = begun_ns
+            .saturating_add(duration_ns)
+            .min(self.turn.deadline_ns.get());
         self.gate.sleep_until(self.turn.number.get(), until_ns);
         let woken_ns = now_ns();
         if self.event.running.get() {
             // Keying within an event: the latency begins later by as much.
-            self.event.origin_ns.set(self.event.origin_ns.get() + (woken_ns - begun_ns));
+            self.event
+                .origin_ns
+                .set(self.event.origin_ns.get() + (woken_ns - begun_ns));
         } else {
             self.event.boundary_ns.set(woken_ns);
         }

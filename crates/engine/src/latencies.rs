@@ -14,7 +14,10 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Self {
-        Self { event: LatencyHistogram::new(), named: Vec::new() }
+        Self {
+            event: LatencyHistogram::new(),
+            named: Vec::new(),
+        }
     }
 }
 
@@ -52,7 +55,11 @@ impl Latencies {
 
     /// `event` first, then the named operations by name.
     pub fn by_operation(&self) -> Vec<(&str, &LatencyHistogram)> {
-        let mut all: Vec<_> = self.named.iter().map(|(name, histogram)| (name.as_str(), histogram)).collect();
+        let mut all: Vec<_> = self
+            .named
+            .iter()
+            .map(|(name, histogram)| (name.as_str(), histogram))
+            .collect();
         all.sort_by_key(|(name, _)| *name);
         all.insert(0, (EVENT, &self.event));
         all
@@ -77,7 +84,18 @@ mod tests {
         let mut arm = Latencies::default();
         arm.merge(&worker(&["payment", "delivery"]));
         arm.merge(&worker(&["delivery"]));
-        let counts: Vec<_> = arm.by_operation().into_iter().map(|(name, h)| (name, h.count(), h.max_ns())).collect();
-        assert_eq!(counts, [("event", 5, 2_000), ("delivery", 2, 2_000), ("payment", 1, 1_000)]);
+        let counts: Vec<_> = arm
+            .by_operation()
+            .into_iter()
+            .map(|(name, h)| (name, h.count(), h.max_ns()))
+            .collect();
+        assert_eq!(
+            counts,
+            [
+                ("event", 5, 2_000),
+                ("delivery", 2, 2_000),
+                ("payment", 1, 1_000)
+            ]
+        );
     }
 }

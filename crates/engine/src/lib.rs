@@ -6,10 +6,13 @@
 
 pub mod arm;
 pub mod barrier;
+pub mod build_info;
+pub mod command;
 pub mod connector;
 pub mod contract;
 pub mod control;
 pub mod desk;
+pub mod drive;
 pub mod freeze;
 pub mod gate;
 pub mod host;
@@ -20,7 +23,10 @@ pub mod net;
 pub mod observe;
 pub mod order;
 pub mod outbox;
+pub mod progress;
 pub mod random;
 pub mod schedule;
+pub mod scripting;
 pub mod slice;
 pub mod team;
+pub mod workloads;

@@ -1,2 +1,82 @@
-//! (being written)
-fn main() {}
+//! The command line of `bakeoff-engine`.
+
+use std::io::{BufReader, Write};
+use std::process::ExitCode;
+
+use bakeoff_engine::build_info::build;
+use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::{drive, freeze, workloads};
+use clap::{Parser, Subcommand};
+
+/// Generates load on MySQL servers and measures it.
+#[derive(Parser)]
+#[command(name = "bakeoff-engine", version, long_version = long_version(), about)]
+struct Cli {
+    #[command(subcommand)]
+    mode: Mode,
+}
+
+#[derive(Subcommand)]
+enum Mode {
+    /// Reads requests on standard input and answers on standard output, one JSON object a line (docs/engine.md).
+    Drive {
+        /// End when the thread that started this process ends, as if by SIGTERM.
+        #[arg(long)]
+        die_with_parent: bool,
+    },
+    /// Lists the bundled scripts with their options, as JSON.
+    Workloads,
+}
+
+fn long_version() -> &'static str {
+    let build = build();
+    let text = format!(
+        "{} ({}, commit {}, {}, {})",
+        env!("CARGO_PKG_VERSION"),
+        build.profile,
+        build.commit,
+        build.rustc,
+        build.target
+    );
+    // Once in the life of the process; clap wants it for as long.
+    text.leak()
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().mode {
+        Mode::Drive { die_with_parent } => {
+            // Before any thread is made, so that none can be hit by a signal without the handlers.
+            freeze::thaw_when_ended();
+            if die_with_parent {
+                end_with_parent();
+            }
+            drive::drive(
+                BufReader::new(std::io::stdin()),
+                &Outbox::new(std::io::stdout()),
+            )
+        }
+        Mode::Workloads => list_workloads(),
+    }
+}
+
+fn list_workloads() -> ExitCode {
+    match workloads::workloads() {
+        Ok(list) => {
+            // A closed pipe is the reader's choice.
+            let _ = writeln!(std::io::stdout(), "{list:#}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "bakeoff-engine: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Asks the kernel for SIGTERM when the parent ends; a parent that has ended already is noticed at once.
+fn end_with_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    if rustix::process::getppid().is_none_or(|parent| parent.is_init()) {
+        std::process::exit(0);
+    }
+}

@@ -30,7 +30,12 @@ const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 /// How often a wait looks whether the request was cancelled.
 const POLL: Duration = Duration::from_millis(20);
 /// Quantiles told in plain numbers; the rest is in the histogram.
-const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("0.999", 0.999)];
+const QUANTILES: [(&str, f64); 4] = [
+    ("0.5", 0.5),
+    ("0.95", 0.95),
+    ("0.99", 0.99),
+    ("0.999", 0.999),
+];
 
 /// One arm of the cell, and what its workers run.
 pub struct Contender<'a> {
@@ -74,7 +79,9 @@ pub fn measure(
     control: &Control,
 ) -> Result<(), Failure> {
     if request.freeze
-        && let Some(unknown) = contenders.iter().find(|contender| contender.arm.server_pid.is_none())
+        && let Some(unknown) = contenders
+            .iter()
+            .find(|contender| contender.arm.server_pid.is_none())
     {
         let message = "measure: freeze needs the server_pid of every arm";
         return Err(Failure::bad_request(message).on_arm(&unknown.arm.name));
@@ -93,7 +100,10 @@ pub fn measure(
     cell.freezer.thaw_all();
     match outcome {
         Ok(blocks) => cell.finish(blocks),
-        Err(failure) => Err(cell.turns.into_iter().fold(failure, |failure, turn| turn.team.abandon(failure))),
+        Err(failure) => Err(cell
+            .turns
+            .into_iter()
+            .fold(failure, |failure, turn| turn.team.abandon(failure))),
     }
 }
 
@@ -183,12 +193,20 @@ impl Cell<'_> {
     fn is_over(&self, blocks: u64) -> bool {
         match self.request.length {
             Length::Blocks(wanted) => blocks >= wanted,
-            Length::Seconds(wanted_s) => blocks > 0 && seconds(now_ns() - self.started_ns) >= wanted_s,
+            Length::Seconds(wanted_s) => {
+                blocks > 0 && seconds(now_ns() - self.started_ns) >= wanted_s
+            }
         }
     }
 
     /// One arm's turn: thaw, look, load, drain, look, freeze, tell.
-    fn slice(&mut self, index: usize, block: u64, position: usize, turn: u64) -> Result<(), Failure> {
+    fn slice(
+        &mut self,
+        index: usize,
+        block: u64,
+        position: usize,
+        turn: u64,
+    ) -> Result<(), Failure> {
         self.settle();
         let agenda_starts = self.intended_starts(block, turn);
         let request = self.request;
@@ -236,7 +254,10 @@ impl Cell<'_> {
             position,
             start_ns: guard_end_ns - self.started_ns,
             length_ns: sum.rested_ns.saturating_sub(guard_end_ns),
-            dropped: slice.agenda.as_ref().map_or(0, |agenda| agenda.dropped(request.guard_ns)),
+            dropped: slice
+                .agenda
+                .as_ref()
+                .map_or(0, |agenda| agenda.dropped(request.guard_ns)),
             ..record_of(sum, spent)
         };
         self.outbox.send(&Answer::Slice(Box::new(record)));
@@ -245,9 +266,20 @@ impl Cell<'_> {
     }
 
     fn intended_starts(&self, block: u64, turn: u64) -> Option<Vec<u64>> {
-        let Load::Open { rate_per_s, arrivals } = self.request.load else { return None };
+        let Load::Open {
+            rate_per_s,
+            arrivals,
+        } = self.request.load
+        else {
+            return None;
+        };
         let length_ns = self.request.guard_ns + self.request.slice_ns;
-        Some(intended_starts(arrivals, rate_per_s, length_ns, (self.request.key_seed, block, turn)))
+        Some(intended_starts(
+            arrivals,
+            rate_per_s,
+            length_ns,
+            (self.request.key_seed, block, turn),
+        ))
     }
 
     /// The pause between two slices.
@@ -267,18 +299,34 @@ impl Cell<'_> {
 
     fn freeze(&mut self, index: usize) -> Result<(), Failure> {
         let turn = &self.turns[index];
-        let Some(pid) = turn.server_pid else { return Ok(()) };
+        let Some(pid) = turn.server_pid else {
+            return Ok(());
+        };
         self.freezer.freeze(pid).map_err(|error| {
-            let message = format!("freeze: {error}; run the engine as the server's user, or measure without freeze");
+            let message = format!(
+                "freeze: {error}; run the engine as the server's user, or measure without freeze"
+            );
             Failure::bad_request(message).on_arm(&turn.name)
         })
     }
 
     /// Ends all teams and sends what is told once.
     fn finish(self, blocks: u64) -> Result<(), Failure> {
-        let seconds = if self.started_ns == 0 { 0.0 } else { seconds(now_ns() - self.started_ns) };
-        let workers_stopped: usize = self.turns.iter().map(|turn| self.request.threads - turn.live).sum();
-        let (names, teams): (Vec<_>, Vec<_>) = self.turns.into_iter().map(|turn| (turn.name, turn.team)).unzip();
+        let seconds = if self.started_ns == 0 {
+            0.0
+        } else {
+            seconds(now_ns() - self.started_ns)
+        };
+        let workers_stopped: usize = self
+            .turns
+            .iter()
+            .map(|turn| self.request.threads - turn.live)
+            .sum();
+        let (names, teams): (Vec<_>, Vec<_>) = self
+            .turns
+            .into_iter()
+            .map(|turn| (turn.name, turn.team))
+            .unzip();
         let ended: Vec<_> = teams.into_iter().map(Team::end).collect();
         let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (name, latencies) in names.iter().zip(&latencies) {
@@ -310,7 +358,11 @@ fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
         reads: totals.reads,
         writes: totals.writes,
         other: totals.other,
-        errors: totals.errors.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
+        errors: totals
+            .errors
+            .iter()
+            .map(|(code, count)| (code.to_string(), *count))
+            .collect(),
         retries: totals.retries,
         reconnects: totals.reconnects,
         late_starts: totals.late_starts,
@@ -341,10 +393,17 @@ fn send_histograms(
     latencies: &Latencies,
     outbox: &Outbox,
 ) -> Result<(), Failure> {
-    let clock = if request.load == Load::Closed { Clock::Service } else { Clock::Response };
+    let clock = if request.load == Load::Closed {
+        Clock::Service
+    } else {
+        Clock::Response
+    };
     for (operation, histogram) in latencies.by_operation() {
         if histogram.clipped() > 0 {
-            let message = format!("arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h", histogram.clipped());
+            let message = format!(
+                "arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h",
+                histogram.clipped()
+            );
             outbox.log(LogLevel::Warning, &message);
         }
         outbox.send(&Answer::Histogram {
@@ -358,12 +417,17 @@ fn send_histograms(
             min_ns: histogram.min_ns(),
             max_ns: histogram.max_ns(),
             quantiles_ns: quantiles(histogram),
-            hdr: histogram.to_base64().map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
+            hdr: histogram
+                .to_base64()
+                .map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
         });
     }
     Ok(())
 }
 
 fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {
-    QUANTILES.into_iter().map(|(name, quantile)| (name, histogram.quantile_ns(quantile))).collect()
+    QUANTILES
+        .into_iter()
+        .map(|(name, quantile)| (name, histogram.quantile_ns(quantile)))
+        .collect()
 }

@@ -22,7 +22,9 @@ impl std::fmt::Debug for Outbox {
 impl Outbox {
     /// Writes to `out`.
     pub fn new(out: impl Write + Send + 'static) -> Self {
-        Self { out: Arc::new(Mutex::new(Box::new(out))) }
+        Self {
+            out: Arc::new(Mutex::new(Box::new(out))),
+        }
     }
 
     /// Sends one answer. A reader that has gone away is noticed by the end of standard input, so a failed write is let pass.
@@ -30,7 +32,8 @@ impl Outbox {
     /// # Panics
     /// Never: every answer has a JSON form.
     pub fn send(&self, answer: &Answer) {
-        let mut line = serde_json::to_vec(answer).expect("answers hold nothing that JSON cannot write");
+        let mut line =
+            serde_json::to_vec(answer).expect("answers hold nothing that JSON cannot write");
         line.push(b'\n');
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = out.write_all(&line).and_then(|()| out.flush());
@@ -46,6 +49,9 @@ impl Outbox {
             LogLevel::Info => "info",
             LogLevel::Debug => "debug",
         };
-        self.send(&Answer::Log { level, message: message.to_owned() });
+        self.send(&Answer::Log {
+            level,
+            message: message.to_owned(),
+        });
     }
 }

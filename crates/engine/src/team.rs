@@ -89,9 +89,15 @@ pub struct Team {
     desks: Vec<Arc<Desk>>,
     lifelines: Vec<Arc<Lifeline>>,
     workers: Vec<JoinHandle<Latencies>>,
-    conductor: Option<(JoinHandle<Result<(), Failure>>, Sender<()>)>,
+    conductor: Option<Conductor>,
     /// Number of the present slice.
     slice: u32,
+}
+
+/// The conductor's thread and the word that it waits for.
+struct Conductor {
+    thread: JoinHandle<Result<(), Failure>>,
+    finish: Sender<()>,
 }
 
 /// What one thread of a team gets; becomes its host.
@@ -147,9 +153,13 @@ impl Team {
 
         let (finish, finished) = channel();
         let load = Arc::clone(workload);
-        let conductor = spawn(&plan.arm, "c", move || conductor_seat.conduct(&*load, &finished));
+        let conductor = spawn(&plan.arm, "c", move || {
+            conductor_seat.conduct(&*load, &finished)
+        });
         let mut missing = seats.len() + usize::from(conductor.is_err());
-        let mut refused = conductor.map(|thread| team.conductor = Some((thread, finish))).err();
+        let mut refused = conductor
+            .map(|thread| team.conductor = Some(Conductor { thread, finish }))
+            .err();
         for seat in seats.drain(..) {
             if refused.is_some() {
                 break;
@@ -189,7 +199,11 @@ impl Team {
     /// What the workers did in the slice last begun; they must be at rest.
     pub fn slice_sum(&self) -> SliceSum {
         let mut sum = SliceSum::default();
-        for (totals, rested_ns) in self.desks.iter().filter_map(|desk| desk.totals_of(self.slice)) {
+        for (totals, rested_ns) in self
+            .desks
+            .iter()
+            .filter_map(|desk| desk.totals_of(self.slice))
+        {
             sum.totals.merge(&totals);
             sum.connections += 1;
             sum.rested_ns = sum.rested_ns.max(rested_ns);
@@ -224,9 +238,11 @@ impl Team {
     pub fn abandon(mut self, failure: Failure) -> Failure {
         self.cut();
         match self.join() {
-            Err(stuck) if stuck.fatal => {
-                Failure { fatal: true, message: format!("{}; {}", failure.message, stuck.message), ..failure }
-            }
+            Err(stuck) if stuck.fatal => Failure {
+                fatal: true,
+                message: format!("{}; {}", failure.message, stuck.message),
+                ..failure
+            },
             _ => failure,
         }
     }
@@ -247,20 +263,33 @@ impl Team {
     fn join(&mut self) -> Result<(), Failure> {
         let stuck = self.gate.wait_all_gone(LAST_GRACE);
         if stuck > 0 {
-            let message = format!("{stuck} worker threads do not end: the script does not return from event()");
-            return Err(Failure { fatal: true, ..Failure::new(Code::Internal, message) }.on_arm(&self.arm));
+            let message = format!(
+                "{stuck} worker threads do not end: the script does not return from event()"
+            );
+            return Err(Failure {
+                fatal: true,
+                ..Failure::new(Code::Internal, message)
+            }
+            .on_arm(&self.arm));
         }
-        let Some((conductor, finish)) = self.conductor.take() else { return Ok(()) };
+        let Some(Conductor { thread, finish }) = self.conductor.take() else {
+            return Ok(());
+        };
+        // A conductor that has ended by itself listens no more.
         let _ = finish.send(());
         let until = Instant::now() + LAST_GRACE;
-        while !conductor.is_finished() {
+        while !thread.is_finished() {
             if Instant::now() > until {
                 let message = "the script does not return from init() or done()";
-                return Err(Failure { fatal: true, ..Failure::new(Code::Internal, message) }.on_arm(&self.arm));
+                return Err(Failure {
+                    fatal: true,
+                    ..Failure::new(Code::Internal, message)
+                }
+                .on_arm(&self.arm));
             }
             std::thread::sleep(POLL);
         }
-        conductor.join().unwrap_or(Ok(()))
+        thread.join().unwrap_or(Ok(()))
     }
 }
 
@@ -271,12 +300,15 @@ impl Drop for Team {
     }
 }
 
-fn spawn<T: Send + 'static>(
+/// Starts a thread of an arm, with a stack for LuaJIT.
+pub(crate) fn spawn<T: Send + 'static>(
     arm: &str,
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, Failure> {
-    let thread = std::thread::Builder::new().name(format!("{arm}/{name}")).stack_size(STACK_BYTES);
+    let thread = std::thread::Builder::new()
+        .name(format!("{arm}/{name}"))
+        .stack_size(STACK_BYTES);
     thread.spawn(body).map_err(|error| {
         let message = format!("no more threads: {error}; raise `ulimit -u` or use fewer threads");
         Failure::new(Code::Internal, message).on_arm(arm)
@@ -314,7 +346,8 @@ impl Seat {
         });
         self.barrier.leave();
         let latencies = host.latencies.take();
-        self.gate.leave(result.map_err(|failure| failure.on_arm(&self.plan.arm)));
+        self.gate
+            .leave(result.map_err(|failure| failure.on_arm(&self.plan.arm)));
         latencies
     }
 
@@ -347,7 +380,10 @@ pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> Result<(), 
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
-        Err(Failure::new(Code::Internal, format!("a bug in the engine: panic in a worker: {words}")))
+        Err(Failure::new(
+            Code::Internal,
+            format!("a bug in the engine: panic in a worker: {words}"),
+        ))
     })
 }
 

@@ -1,0 +1,237 @@
+//! `drive`: requests from standard input, one at a time; answers to standard output.
+//!
+//! A reader thread takes the lines in, so that `cancel` and the end of the input are noticed while a request runs. Requests are
+//! carried out by the thread that called [`drive`]: workers inherit its CPU set.
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::arm::{OpenArm, open};
+use crate::build_info::build;
+use crate::command::command;
+use crate::contract::{Answer, Body, CONTRACT, Code, Failure, Measure, Request};
+use crate::control::Control;
+use crate::freeze::thaw_for_good;
+use crate::measure::{Contender, measure};
+use crate::outbox::Outbox;
+use crate::scripting::{ScriptWorkload, failure, settings};
+
+/// Requests taken in and not yet answered, in order.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    waiting: VecDeque<Job>,
+    /// The one being carried out.
+    running: Option<Arc<Control>>,
+    ended: bool,
+}
+
+/// A line that asks for an answer: a request, or what is wrong with it.
+struct Job {
+    request: Result<Request, (Option<u64>, Failure)>,
+    control: Arc<Control>,
+}
+
+/// Serves requests from `input` until it ends, or until a failure is fatal (then status 1).
+///
+/// The end of the input while a request runs ends the whole process at once, after thawing every frozen server: nobody is left to
+/// read an answer, and the kernel closes the connections.
+pub fn drive(input: impl BufRead + Send + 'static, outbox: &Outbox) -> ExitCode {
+    outbox.send(&Answer::Hello {
+        contract: CONTRACT,
+        engine: env!("CARGO_PKG_VERSION"),
+        build: build(),
+        pid: std::process::id(),
+    });
+    let queue = Arc::new(Queue::default());
+    let reader = Arc::clone(&queue);
+    let spawned = std::thread::Builder::new()
+        .name("reader".into())
+        .spawn(move || read(input, &reader));
+    if let Err(error) = spawned {
+        let failure = Failure {
+            fatal: true,
+            ..Failure::new(Code::Internal, format!("no thread for the reader: {error}"))
+        };
+        outbox.send(&Answer::error(None, failure));
+        return ExitCode::FAILURE;
+    }
+    let mut arms = Vec::new();
+    while let Some(Job { request, control }) = queue.next() {
+        let (id, outcome) = match request {
+            Ok(Request { id, body }) => (Some(id), serve(id, body, &mut arms, outbox, &control)),
+            Err((id, failure)) => (id, Err(failure)),
+        };
+        queue.done();
+        if let Err(failure) = outcome {
+            let fatal = failure.fatal;
+            outbox.send(&Answer::error(id, failure));
+            if fatal {
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Carries one request out; a panic is a failure of this request, not of the engine.
+fn serve(
+    id: u64,
+    body: Body,
+    arms: &mut Vec<OpenArm>,
+    outbox: &Outbox,
+    control: &Control,
+) -> Result<(), Failure> {
+    crate::team::guarded(|| match body {
+        Body::Open(wanted) => {
+            arms.clear();
+            let (opened, found) = open(wanted)?;
+            *arms = opened;
+            outbox.send(&Answer::Opened { id, arms: found });
+            Ok(())
+        }
+        Body::Command(request) => {
+            command(id, &request, find_arm(arms, &request.arm)?, outbox, control)
+        }
+        Body::Measure(request) => measure_scripts(id, &request, arms, outbox, control),
+        Body::Ping => {
+            outbox.send(&Answer::Pong { id });
+            Ok(())
+        }
+        // Obeyed by the reader when it came in.
+        Body::Cancel => Ok(()),
+    })
+}
+
+fn find_arm<'a>(arms: &'a [OpenArm], name: &str) -> Result<&'a OpenArm, Failure> {
+    arms.iter().find(|arm| arm.name == name).ok_or_else(|| {
+        let known: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+        Failure::bad_request(format!(
+            "no arm {name:?} is open; open are: {}",
+            known.join(", ")
+        ))
+    })
+}
+
+/// Loads the script for every arm and measures the cell.
+fn measure_scripts(
+    id: u64,
+    request: &Measure,
+    arms: &[OpenArm],
+    outbox: &Outbox,
+    control: &Control,
+) -> Result<(), Failure> {
+    let source = Arc::new(bakeoff_script::find(&request.script).map_err(failure)?);
+    let contenders: Vec<Contender<'_>> = request
+        .arms
+        .iter()
+        .map(|name| {
+            let arm = find_arm(arms, name)?;
+            let mut options = vec![&request.options];
+            options.extend(request.arm_options.get(name));
+            let settings = settings(
+                &options,
+                request.threads,
+                request.key_seed,
+                &arm.ignore_errors,
+            )?;
+            let workload = Arc::new(ScriptWorkload {
+                source: Arc::clone(&source),
+                settings,
+            });
+            Ok(Contender { arm, workload })
+        })
+        .collect::<Result<_, Failure>>()?;
+    measure(
+        id,
+        request,
+        contenders,
+        bakeoff_script::reseed,
+        outbox,
+        control,
+    )
+}
+
+/// The reader thread: every line becomes a job, `cancel` reaches the oldest one that is not answered.
+fn read(input: impl BufRead, queue: &Queue) {
+    for line in input.split(b'\n') {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line);
+        if line.trim().is_empty() {
+            continue;
+        }
+        match Request::parse(&line) {
+            Ok(Request {
+                body: Body::Cancel, ..
+            }) => queue.cancel(),
+            request => queue.push(Job {
+                request,
+                control: Arc::default(),
+            }),
+        }
+    }
+    queue.end();
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, job: Job) {
+        self.lock().waiting.push_back(job);
+        self.changed.notify_one();
+    }
+
+    /// The next job, when there is one; `None` when the input has ended and all are done.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.waiting.pop_front() {
+                state.running = Some(Arc::clone(&job.control));
+                return Some(job);
+            }
+            if state.ended {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self) {
+        self.lock().running = None;
+    }
+
+    fn cancel(&self) {
+        let state = self.lock();
+        let oldest = state
+            .running
+            .as_ref()
+            .or_else(|| state.waiting.front().map(|job| &job.control));
+        if let Some(control) = oldest {
+            control.cancel();
+        }
+    }
+
+    /// The input has ended: nobody will read what is still being done.
+    fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        if state.running.is_some() || !state.waiting.is_empty() {
+            thaw_for_good();
+            std::process::exit(0);
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+}
