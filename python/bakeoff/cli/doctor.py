@@ -7,7 +7,7 @@ import typer
 
 from bakeoff.cli.output import Format, format_option
 from bakeoff.errors import ExitCode
-from bakeoff.servers import default_work_root
+from bakeoff.servers.places import work_root
 from bakeoff.trial.doctor import Severity, examine
 
 _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning", Severity.PROBLEM: "PROBLEM"}
@@ -15,7 +15,7 @@ _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning",
 
 def doctor(output: Annotated[Format, format_option] = Format.TEXT) -> int:
     """What on this machine would spoil a measurement. Exit code 3 when a run could not be trusted or started."""
-    findings = examine(default_work_root())
+    findings = examine(work_root())
     if output is Format.JSON:
         rows = [
             {"subject": f.subject, "severity": f.severity.name.lower(), "found": f.found, "advice": f.advice}

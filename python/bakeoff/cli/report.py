@@ -11,7 +11,7 @@ from rich.console import Console
 from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.results import open_run
-from bakeoff.stats import analyse
+from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
 
 
@@ -32,7 +32,7 @@ def report(
     runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
     open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser (html).")] = False,
 ) -> None:
-    """Render a run's report. HTML goes to RUN/report.html, everything else to standard output, unless --output says where."""
+    """Render a run's report: HTML to RUN/report.html, other formats to standard output, unless --output says where."""
     directory = open_run(run, runs)
     stored = directory.analysis()
     if stored is not None:
@@ -42,7 +42,7 @@ def report(
         epochs = directory.load_epochs()
         if not epochs:
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
-        analysis = analyse(epochs, directory.study(), stopped=Stop.ABORTED)
+        analysis = analyse(epochs, directory.study(), ended=Stop.ABORTED)
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT:
         render_terminal(view, Console())

@@ -37,7 +37,7 @@ class RunOptions:
 def run_and_tell(study: Study, options: RunOptions) -> int:
     """Run, show while it runs, write the report, print the verdict; returns the exit code.
 
-    The first Ctrl-C (or SIGTERM) ends the run in order: the epoch in flight is dropped, the anytime-valid interval is told.
+    The first Ctrl-C (or SIGTERM) ends the run in order: the epoch in flight is dropped, the anytime interval told.
     """
     stop = threading.Event()
     console = Console()

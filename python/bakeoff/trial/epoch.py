@@ -260,7 +260,8 @@ class Epoch:
                 "load": _load(workload),
                 "freeze": cell.freeze and all(isinstance(server, Instance) for server in self._servers.values()),
                 "settle_ns": 0,
-            }
+            },
+            on_slice=Ticker(cell.name, self._tools.listener).see,
         )
         if self._tools.stop.is_set():
             raise Interrupted
@@ -285,6 +286,34 @@ class Epoch:
             if isinstance(server, Instance):
                 with contextlib.suppress(OSError):
                     self._writer.write_server_text(name, "error.log", server.error_log_tail())
+
+
+class Ticker:
+    """Tells each arm's throughput about twice a second, from its slices since the last time."""
+
+    _PERIOD_NS = 500_000_000
+
+    def __init__(self, cell: str, listener: Listener) -> None:
+        self._cell = cell
+        self._listener = listener
+        self._events: dict[str, int] = {}
+        self._seconds: dict[str, float] = {}
+        self._told_ns = 0
+
+    def see(self, message: Message) -> None:
+        """Take one `slice` message."""
+        arm = message["arm"]
+        self._events[arm] = self._events.get(arm, 0) + message["events"]
+        self._seconds[arm] = self._seconds.get(arm, 0.0) + message["busy_ns"] / message["connections"] / 1e9
+        now_ns = message["start_ns"] + message["length_ns"]
+        if now_ns - self._told_ns < self._PERIOD_NS:
+            return
+        self._told_ns = now_ns
+        for name, seconds in self._seconds.items():
+            if seconds > 0:
+                self._listener.throughput(self._cell, name, self._events[name] / seconds)
+        self._events.clear()
+        self._seconds.clear()
 
 
 def is_voiding(error: Exception) -> bool:

@@ -15,6 +15,9 @@ class Listener(Protocol):
     def progress(self, label: str, done: int, total: int | None) -> None:
         """`done` of `total` units of `label` (`mysql:8.0.15 rows`); None: nobody knows."""
 
+    def throughput(self, cell: str, arm: str, per_s: float) -> None:
+        """Events per second of an arm in its latest slices."""
+
     def noise_card(self, card: NoiseCard) -> None:
         """What this machine can resolve, told once, after the pilot epochs."""
 

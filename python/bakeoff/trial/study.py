@@ -6,15 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, TrialInvalid
-from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study
+from bakeoff.plan import Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.frames import slices_frame
-from bakeoff.servers import ServerHouse, default_work_root
+from bakeoff.servers import ServerHouse
+from bakeoff.servers.places import work_root
 from bakeoff.spec import Study
-from bakeoff.stats import analyse, choose_slice_length, decide, epoch_estimates, noise_card
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Stop
+from bakeoff.stats.noise import PILOT_EPOCHS, noise_card
+from bakeoff.stats.slice_length import choose_slice_length
+from bakeoff.stats.stopping import decide
 from bakeoff.trial.arms import cpu_sets, prepare_arms
 from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, is_voiding
 from bakeoff.trial.listener import Listener
@@ -22,7 +29,6 @@ from bakeoff.trial.loading import Loader
 
 _PILOT_S = 6.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
-_NOISE_CARD_AFTER = 3
 # An epoch voided again and again is not bad luck.
 _VOID_IN_A_ROW = 2
 
@@ -44,14 +50,13 @@ def run_study(
         BakeoffError: it could not be started, or what came out cannot be used.
     """
     setups = prepare_arms(study, passwords=passwords, on_progress=listener.progress)
-    work_root = default_work_root()
-    with ServerHouse(work_root) as house, Engine(stop=stop, on_log=listener.note) as engine:
+    with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
         run = RunDirectory.create(
             runs_root,
             study,
             command=command_line,
             engine=engine.hello,
-            data_path=work_root,
+            data_path=work_root(),
             secrets=tuple(passwords.values()),
         )
         try:
@@ -87,40 +92,40 @@ class _Trial:
         """Epochs until the rule says stop; the analysis is written before returning."""
         finished: frozenset[str] = frozenset()
         history: list[EpochData] = []
-        voided_in_a_row = 0
         stop = Stop.RUNNING
-        number = 0
         while stop is Stop.RUNNING:
-            data = self._one_epoch(number, finished)
+            data = self._one_epoch(len(history), finished)
             if data is None:
                 stop = Stop.ABORTED
                 break
             history.append(data)
-            number += 1
-            voided_in_a_row = 0 if data.valid else voided_in_a_row + 1
-            if voided_in_a_row >= _VOID_IN_A_ROW:
+            if len(history) >= _VOID_IN_A_ROW and not any(data.valid for data in history[-_VOID_IN_A_ROW:]):
                 raise TrialInvalid(
-                    f"epochs {number - 1} and {number} both had to be voided: {data.void_reason}.",
+                    f"epochs {len(history) - 1} and {len(history)} both had to be voided: {data.void_reason}.",
                     hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
                 )
             stop, finished = self._consider(history)
         if not any(data.valid for data in history):
-            raise TrialInvalid("the run was ended before one epoch was complete.", hint="Nothing was measured.")
-        analysis = analyse(history, self.study, plan=self.plan, stopped=stop)
+            if self.tools.stop.is_set():
+                raise KeyboardInterrupt
+            raise TrialInvalid("no epoch could be used.", hint=f"See {self.run_directory.path}/epochs.")
+        analysis = analyse(history, self.study, plan=self.plan, ended=stop)
         self.run_directory.write_analysis(analysis)
         return analysis
 
     def _consider(self, history: list[EpochData]) -> tuple[Stop, frozenset[str]]:
+        """Ask the stopping rule, and tell whoever listens where things stand."""
         assert self.plan
         valid = [data for data in history if data.valid]
-        estimates = [epoch_estimates(data, self.study) for data in valid]
+        estimates = [epoch_estimates(data, baseline=self.study.baseline.name) for data in valid]
         elapsed_s = self._elapsed_s()
         decision = decide(estimates, self.study, self.plan, elapsed_s=elapsed_s, aborted=self.tools.stop.is_set())
-        if valid:
-            analysis = analyse(history, self.study, plan=self.plan, stopped=decision.stop)
+        if history[-1].valid:
+            analysis = analyse(valid, self.study, plan=self.plan, ended=Stop.RUNNING)
             self.tools.listener.epoch_finished(history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
-            if len(valid) == _NOISE_CARD_AFTER and history[-1].valid:
-                self.tools.listener.noise_card(noise_card(valid, self.study, self.plan))
+            if len(valid) == PILOT_EPOCHS:
+                slices = pl.concat([data.slices for data in valid])
+                self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
         return decision.stop, decision.finished
 
     def _one_epoch(self, number: int, finished: frozenset[str]) -> EpochData | None:
@@ -158,8 +163,9 @@ class _Trial:
             if cell.writes or self.study.workloads[cell.workload_index].rate_per_s is not None:
                 continue
             pilot = slices_frame(epoch.pilot(cell, self._pilot_s(draft)), epoch=0, build=0)
-            choice = choose_slice_length(pilot, arms=draft.arms, seconds=draft.seconds_per_cell)
-            chosen[cell.name] = SliceLength(slice_ns=choice.slice_ns, guard_ns=choice.guard_ns)
+            longest_ns = longest_slice_ns(seconds=draft.seconds_per_cell, arms=len(draft.arms))
+            choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
+            chosen[cell.name] = choice.slices
             curves[cell.name] = choice.model_dump(mode="json")
         overhead_s = (
             sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm")) + _STOP_S

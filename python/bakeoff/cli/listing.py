@@ -1,0 +1,90 @@
+"""`bakeoff list`: servers, workloads, runs."""
+
+import json
+import subprocess
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from bakeoff.cli.output import Format, format_option
+from bakeoff.engine import engine_path
+from bakeoff.errors import EngineError
+from bakeoff.results import list_runs
+from bakeoff.servers import Catalog, is_installed
+from bakeoff.units import format_bytes
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    SERVERS = "servers"
+    WORKLOADS = "workloads"
+    RUNS = "runs"
+
+
+def list_things(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> None:
+    """List servers that can be had by name, workloads with their options, or runs."""
+    rows = {Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads, Kind.RUNS: lambda: _runs(runs)}[kind]()
+    if output is Format.JSON:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    if not rows:
+        typer.echo(f"no {kind} yet")
+        return
+    table = Table(*rows[0], box=SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
+    if isinstance(value, dict):
+        return " ".join(f"{name}={default}" for name, default in value.items())
+    return "" if value is None else str(value)
+
+
+def _servers() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"{entry.flavour}:{entry.version}",
+            "installed": "yes" if is_installed(entry) else "",
+            "download": format_bytes(entry.download_bytes),
+            "from": str(entry.source),
+        }
+        for entry in Catalog.load().entries
+    ]
+
+
+def _workloads() -> list[dict[str, Any]]:
+    asked = subprocess.run([engine_path(), "workloads"], capture_output=True, text=True, timeout=30, check=False)
+    if asked.returncode:
+        raise EngineError(f"the engine could not list its workloads: {asked.stderr.strip()}")
+    return [
+        {
+            "name": workload["name"],
+            "options": {option["name"]: option["default"] for option in workload["options"]},
+        }
+        for workload in json.loads(asked.stdout)
+    ]
+
+
+def _runs(root: Path | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": run.name,
+            "question": run.title,
+            "started": run.created_at.isoformat(timespec="minutes") if run.created_at else None,
+            "epochs": run.epochs,
+            "state": run.problem or ("complete" if run.analysed else "broken off"),
+        }
+        for run in list_runs(root)
+    ]
