@@ -1,1 +1,14 @@
--- (being written)
+-- One SELECT by primary key in each event, without a transaction.
+
+require("oltp_common")
+
+function prepare_statements()
+  -- One by design, whatever --point_selects says.
+  sysbench.opt.point_selects = 1
+  prepare_point_selects()
+end
+
+function event()
+  execute_point_selects()
+  check_reconnect()
+end

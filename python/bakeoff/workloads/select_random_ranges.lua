@@ -1,1 +1,36 @@
--- (being written)
+-- One SELECT count() over --number_of_ranges ranges of --delta secondary keys in each event, from sbtest1 alone.
+
+require("oltp_common")
+
+sysbench.cmdline.options.number_of_ranges = { "Number of ranges in the condition", 10 }
+sysbench.cmdline.options.delta = { "Width of a range", 5 }
+
+function prepare_statements() end
+
+function thread_init()
+  local ranges = sysbench.opt.number_of_ranges
+  drv = sysbench.sql.driver()
+  con = drv:connect()
+  local conditions = string.rep("k BETWEEN ? AND ?", ranges, " OR ")
+  select_ranges = con:prepare("SELECT count(k) FROM sbtest1 WHERE " .. conditions)
+  ends = {}
+  for i = 1, 2 * ranges do
+    ends[i] = select_ranges:bind_create(sysbench.sql.type.INT)
+  end
+  select_ranges:bind_param(unpack(ends))
+end
+
+function thread_done()
+  select_ranges:close()
+  con:disconnect()
+end
+
+function event()
+  local last = sysbench.opt.table_size - sysbench.opt.delta
+  for i = 1, #ends, 2 do
+    local from = sysbench.rand.default(1, math.max(last, 1))
+    ends[i]:set(from)
+    ends[i + 1]:set(from + sysbench.opt.delta)
+  end
+  select_ranges:execute()
+end

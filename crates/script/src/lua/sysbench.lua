@@ -1,1 +1,48 @@
--- (being written)
+-- The tables that every script starts from: `sysbench`, the global `ffi`, and the C declarations.
+-- Each of our files is called with `runtime`, the table through which Rust and these files talk.
+
+local runtime = ...
+
+-- Global on purpose: scripts rely on it.
+ffi = require("ffi")
+ffi.cdef(runtime.cdef)
+
+sysbench = {
+  tid = runtime.tid,
+  version = "1.1.0",
+  version_string = "sysbench 1.1.0 (bakeoff)",
+  opt = {},
+  error = { NONE = 0, RESTART_EVENT = 1 },
+  hooks = {},
+}
+
+-- What a program without `-rdynamic` would meet at its first call; nil when all is well.
+function runtime.missing_symbol()
+  local found, message = pcall(function() return ffi.C.sb_more_events end)
+  if not found then
+    return tostring(message)
+  end
+end
+
+-- Calls a script's function for Rust: true and its results, or false, a message and a traceback.
+function runtime.call(func, ...)
+  runtime.traceback = nil
+  local function on_error(err)
+    runtime.traceback = runtime.traceback or debug.traceback("", 2)
+    if type(err) == "table" and err.errcode == sysbench.error.RESTART_EVENT then
+      -- An ignorable error where nothing can be run again: a command, or thread_init.
+      return runtime.sql_message and runtime.sql_message(err) or "event restart asked for outside of an event"
+    end
+    return tostring(err)
+  end
+  local function finish(ok, ...)
+    if runtime.flush_output then
+      runtime.flush_output()
+    end
+    if ok then
+      return true, ...
+    end
+    return false, (...), runtime.traceback
+  end
+  return finish(xpcall(func, on_error, ...))
+end

@@ -28,7 +28,8 @@ impl Generator {
     pub fn for_stream(seed: u64, kind: StreamKind, first: u64, second: u64) -> Self {
         let mut mixed = mix(seed);
         for word in [kind as u64, first, second] {
-            mixed = mix(mixed ^ mix(word));
+            // Multiplied, so that seed and words are not interchangeable.
+            mixed = mix(mixed.wrapping_mul(GOLDEN).wrapping_add(word));
         }
         let low = mix(mixed.wrapping_add(GOLDEN));
         let high = mix(mixed.wrapping_add(GOLDEN.wrapping_mul(2)));

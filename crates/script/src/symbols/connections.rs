@@ -19,7 +19,7 @@ pub(super) const CDEF: &str = r"
 typedef enum { SQL_ERROR_NONE, SQL_ERROR_IGNORABLE, SQL_ERROR_FATAL } sql_error_t;
 typedef struct sql_driver { const char *sname; const char *lname; } sql_driver;
 typedef struct sql_connection {
-  const int error; const int sql_errno; const char *const sql_state; const char *const sql_errmsg; sql_driver *const driver;
+  int error; int sql_errno; const char *sql_state; const char *sql_errmsg; sql_driver *driver;
 } sql_connection;
 typedef struct { const char *host, *socket, *user, *password, *database; uint16_t port; } bakeoff_target;
 typedef struct { int sql_errno; const char *sql_state; const char *sql_errmsg; } bakeoff_error;

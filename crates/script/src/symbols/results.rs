@@ -13,8 +13,8 @@ typedef struct { uint32_t len; const char *ptr; } sql_value;
 typedef struct { void *ptr; sql_value *values; } sql_row;
 typedef struct sql_statement sql_statement;
 typedef struct sql_result {
-  const sb_counter_type counter; const uint32_t nrows; const uint32_t nfields;
-  sql_statement *const statement; sql_row *const row; sql_connection *const connection;
+  sb_counter_type counter; uint32_t nrows; uint32_t nfields;
+  sql_statement *statement; sql_row *row; sql_connection *connection;
 } sql_result;
 sql_result *db_query(sql_connection *con, const char *query, size_t len);
 sql_row *db_fetch_row(sql_result *rs);

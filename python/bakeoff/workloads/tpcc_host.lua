@@ -1,0 +1,102 @@
+-- What bakeoff's runtime has and plain sysbench lacks, each with a fallback: barriers, progress, names of operations, thinking times.
+local ffi = require("ffi")
+
+pcall(ffi.cdef, "int usleep(unsigned int microseconds);")
+pcall(ffi.cdef, [[
+   typedef struct { long seconds, nanoseconds; } tpcc_timespec;
+   int clock_gettime(int clock, tpcc_timespec *time);
+]])
+
+local host = {}
+
+local BARRIER_POLL = "0.02" -- seconds between two looks at the other threads' locks
+local BARRIER_LIMIT_S = 60 -- a thread that has not shown up at all by then never will
+
+local extras = rawget(_G, "bakeoff") or {}
+
+--- Can rows be fetched from a prepared statement? sysbench itself cannot.
+host.reads_prepared = extras.operation ~= nil
+
+local clock = ffi.new("tpcc_timespec")
+
+--- Seconds on a clock that never steps.
+function host.now_s()
+   ffi.C.clock_gettime(1, clock)
+   return tonumber(clock.seconds) + tonumber(clock.nanoseconds) / 1e9
+end
+
+--- Names an operation that the present event turned out to be.
+host.operation = extras.operation or function() end
+
+--- Tells how many more of `total` units of `label` this thread has finished.
+host.progress = extras.progress or function() end
+
+--- Waits between two events; belongs to no event's latency.
+host.think = extras.think or function(seconds)
+   for _ = 1, math.floor(seconds) do
+      ffi.C.usleep(999999) -- usleep may refuse a whole second
+   end
+   ffi.C.usleep((seconds % 1) * 1e6)
+end
+
+-- Without barriers of the runtime, threads meet at the server: each holds a user lock named by the step that it has reached, and
+-- thread 0 takes its own when it has seen all others. Before MySQL 5.7 a connection holds one such lock: the next gives it back.
+local function lock_name(step, thread)
+   return string.format("CONCAT(LEFT(DATABASE(), 30), '/tpcc/%d/%d')", step, thread)
+end
+
+local function is_held(con, step, thread)
+   return con:query_row(string.format("SELECT IS_USED_LOCK(%s)", lock_name(step, thread))) ~= nil
+end
+
+local function take(con, step, thread)
+   con:query(string.format("DO GET_LOCK(%s, 10)", lock_name(step, thread)))
+   if step > 1 then
+      con:query(string.format("DO RELEASE_LOCK(%s)", lock_name(step - 1, thread)))
+   end
+end
+
+local function wait_for(con, step, thread, may_be_gone)
+   local limit_s = host.now_s() + BARRIER_LIMIT_S
+   while not is_held(con, step, thread) do
+      local seen_before = step > 1 and is_held(con, step - 1, thread)
+      if step > 1 and not seen_before and not is_held(con, step, thread) then
+         if may_be_gone then
+            return
+         end
+         error("tpcc: thread " .. thread .. " ended early; its error is above.", 0)
+      elseif step == 1 and host.now_s() > limit_s then
+         error("tpcc: thread " .. thread .. " did not start within " .. BARRIER_LIMIT_S .. " s.", 0)
+      end
+      con:query_row("SELECT SLEEP(" .. BARRIER_POLL .. ")")
+   end
+end
+
+local function meet_at_server(con, threads, step)
+   if sysbench.tid % threads == 0 then
+      for thread = 1, threads - 1 do
+         wait_for(con, step, thread)
+      end
+      take(con, step, 0)
+   else
+      take(con, step, sysbench.tid)
+      -- Thread 0 may have met all others, done its work and gone before this one looks.
+      wait_for(con, step, 0, true)
+   end
+end
+
+--- A function that, called by every thread, returns when all have called it as often.
+function host.barrier(con, threads)
+   if extras.barrier then
+      return extras.barrier
+   end
+   local step = 0
+   return function()
+      step = step + 1
+      if threads > 1 then
+         meet_at_server(con, threads, step)
+      end
+   end
+end
+
+return host

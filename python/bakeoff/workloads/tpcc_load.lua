@@ -1,0 +1,261 @@
+-- Populates the database (clause 4.3.3.1). Work is cut into parts of one table and one warehouse or district, and dealt to the
+-- threads by weight, so that a single warehouse is loaded by all of them. Each part has a random stream of its own.
+local host = require("tpcc_host")
+local random = require("tpcc_random")
+local rows = require("tpcc_rows")
+local schema = require("tpcc_schema")
+
+local load = {}
+
+local ITEMS = 100000
+local PARTS = 10 -- of ITEM, and of the STOCK of a warehouse
+local DISTRICTS = 10
+local CUSTOMERS = 3000 -- a district; as many orders
+local FIRST_NEW_ORDER = 2101 -- orders from here on are not yet delivered
+
+-- The standard takes the clock's time. A constant makes equal loads from equal seeds, which comparisons need.
+local LOADED_AT = "'2026-01-01 00:00:00'"
+
+local function load_item(out, names, _, part)
+   local size = ITEMS / PARTS
+   local original = random.chooser(out.uniform, size / 10, size)
+   out:into("INSERT INTO " .. names.item .. " (i_id, i_im_id, i_name, i_price, i_data) VALUES ")
+   for i = (part - 1) * size + 1, part * size do
+      out:open()
+      out:int(i)
+      out:int(out.uniform(1, 10000))
+      out:astring(14, 24)
+      out:decimal(out.uniform(100, 10000), 2)
+      out:data(original())
+      out:close()
+   end
+end
+
+local function load_warehouse(out, names, w)
+   out:into("INSERT INTO " .. names.warehouse ..
+      " (w_id, w_name, w_street_1, w_street_2, w_city, w_state, w_zip, w_tax, w_ytd) VALUES ")
+   out:open()
+   out:int(w)
+   out:astring(6, 10)
+   out:address()
+   out:decimal(out.uniform(0, 2000), 4)
+   out:raw("300000.00")
+   out:close()
+
+   out:into("INSERT INTO " .. names.district ..
+      " (d_w_id, d_id, d_name, d_street_1, d_street_2, d_city, d_state, d_zip, d_tax, d_ytd, d_next_o_id) VALUES ")
+   for d = 1, DISTRICTS do
+      out:open()
+      out:int(w)
+      out:int(d)
+      out:astring(6, 10)
+      out:address()
+      out:decimal(out.uniform(0, 2000), 4)
+      out:raw("30000.00")
+      out:int(CUSTOMERS + 1)
+      out:close()
+   end
+end
+
+local function load_stock(out, names, w, part)
+   local size = ITEMS / PARTS
+   local original = random.chooser(out.uniform, size / 10, size)
+   out:into("INSERT INTO " .. names.stock .. " (s_w_id, s_i_id, s_quantity, s_dist_01, s_dist_02, s_dist_03, s_dist_04, " ..
+      "s_dist_05, s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10, s_ytd, s_order_cnt, s_remote_cnt, s_data) VALUES ")
+   for i = (part - 1) * size + 1, part * size do
+      out:open()
+      out:int(w)
+      out:int(i)
+      out:int(out.uniform(10, 100))
+      for _ = 1, DISTRICTS do
+         out:letters(24)
+      end
+      out:raw("0,0,0")
+      out:data(original())
+      out:close()
+   end
+end
+
+local function load_customer(out, names, w, d, c_load)
+   local bad_credit = random.chooser(out.uniform, CUSTOMERS / 10, CUSTOMERS)
+   out:into("INSERT INTO " .. names.customer .. " (c_w_id, c_d_id, c_id, c_first, c_middle, c_last, c_street_1, c_street_2, " ..
+      "c_city, c_state, c_zip, c_phone, c_since, c_credit, c_credit_lim, c_discount, c_balance, c_ytd_payment, " ..
+      "c_payment_cnt, c_delivery_cnt, c_data) VALUES ")
+   for c = 1, CUSTOMERS do
+      out:open()
+      out:int(w)
+      out:int(d)
+      out:int(c)
+      out:astring(8, 16)
+      local name = c <= 1000 and c - 1 or random.nurand(out.uniform, 255, c_load, 0, 999)
+      out:raw("'OE','" .. random.last_name(name) .. "'")
+      out:address()
+      out:nstring(16)
+      out:raw(LOADED_AT)
+      out:raw(bad_credit() and "'BC'" or "'GC'")
+      out:raw("50000.00")
+      out:decimal(out.uniform(0, 5000), 4)
+      out:raw("-10.00,10.00,1,0")
+      out:astring(300, 500)
+      out:close()
+   end
+
+   out:into("INSERT INTO " .. names.history .. " (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data) VALUES ")
+   for c = 1, CUSTOMERS do
+      out:open()
+      out:int(c)
+      out:int(d)
+      out:int(w)
+      out:int(d)
+      out:int(w)
+      out:raw(LOADED_AT)
+      out:raw("10.00")
+      out:astring(12, 24)
+      out:close()
+   end
+end
+
+local function load_order(out, names, w, d)
+   local customers = random.permutation(out.uniform, CUSTOMERS)
+   local line_counts = {}
+   out:into("INSERT INTO " .. names.orders ..
+      " (o_w_id, o_d_id, o_id, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local) VALUES ")
+   for o = 1, CUSTOMERS do
+      line_counts[o] = out.uniform(5, 15)
+      out:open()
+      out:int(w)
+      out:int(d)
+      out:int(o)
+      out:int(customers[o])
+      out:raw(LOADED_AT)
+      if o < FIRST_NEW_ORDER then
+         out:int(out.uniform(1, 10))
+      else
+         out:raw("NULL")
+      end
+      out:int(line_counts[o])
+      out:raw("1")
+      out:close()
+   end
+
+   out:into("INSERT INTO " .. names.order_line .. " (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, " ..
+      "ol_delivery_d, ol_quantity, ol_amount, ol_dist_info) VALUES ")
+   for o = 1, CUSTOMERS do
+      for number = 1, line_counts[o] do
+         out:open()
+         out:int(w)
+         out:int(d)
+         out:int(o)
+         out:int(number)
+         out:int(out.uniform(1, ITEMS))
+         out:int(w)
+         if o < FIRST_NEW_ORDER then
+            out:raw(LOADED_AT .. ",5,0.00")
+         else
+            out:raw("NULL,5")
+            out:decimal(out.uniform(1, 999999), 2)
+         end
+         out:letters(24)
+         out:close()
+      end
+   end
+
+   out:into("INSERT INTO " .. names.new_orders .. " (no_w_id, no_d_id, no_o_id) VALUES ")
+   for o = FIRST_NEW_ORDER, CUSTOMERS do
+      out:open()
+      out:int(w)
+      out:int(d)
+      out:int(o)
+      out:close()
+   end
+end
+
+-- {name, function, parts a warehouse, rows a part, weight: kilobytes a part; ITEM belongs to no warehouse}
+-- Lines of an order are 5 to 15, so 30,000 is the mean.
+local KINDS = {
+   {"item", load_item, 0, ITEMS / PARTS, 900},
+   {"warehouse", load_warehouse, 1, 1 + DISTRICTS, 1},
+   {"stock", load_stock, PARTS, ITEMS / PARTS, 3200},
+   {"customer", load_customer, DISTRICTS, 2 * CUSTOMERS, 2200},
+   {"order", load_order, DISTRICTS, CUSTOMERS * 11 + CUSTOMERS - FIRST_NEW_ORDER + 1, 2800}
+}
+
+--- Every part of the load: {kind, set, warehouse, part}.
+function load.parts(settings)
+   local parts = {}
+   for set = 1, settings.sets do
+      for part = 1, PARTS do
+         parts[#parts + 1] = {kind = KINDS[1], set = set, warehouse = 0, part = part}
+      end
+      for w = 1, settings.warehouses do
+         for k = 2, #KINDS do
+            for part = 1, KINDS[k][3] do
+               parts[#parts + 1] = {kind = KINDS[k], set = set, warehouse = w, part = part}
+            end
+         end
+      end
+   end
+   return parts
+end
+
+--- Rows of all parts together; order lines by their mean.
+function load.row_count(settings)
+   local total = 0
+   for _, part in ipairs(load.parts(settings)) do
+      total = total + part.kind[4]
+   end
+   return total
+end
+
+--- The parts of one thread: the heaviest part goes to the thread with the least to do, and so on. Every thread computes the same.
+function load.parts_of(settings, thread)
+   local parts = load.parts(settings)
+   local heaviest = {}
+   for i in ipairs(parts) do
+      heaviest[i] = i
+   end
+   table.sort(heaviest, function(a, b)
+      local weight_a, weight_b = parts[a].kind[5], parts[b].kind[5]
+      return weight_a > weight_b or weight_a == weight_b and a < b
+   end)
+   local loads, owner = {}, {}
+   for t = 0, settings.threads - 1 do
+      loads[t] = 0
+   end
+   for _, i in ipairs(heaviest) do
+      local least = 0
+      for t = 1, settings.threads - 1 do
+         if loads[t] < loads[least] then
+            least = t
+         end
+      end
+      loads[least] = loads[least] + parts[i].kind[5]
+      owner[i] = least
+   end
+   local mine = {}
+   for i, part in ipairs(parts) do
+      if owner[i] == thread then
+         mine[#mine + 1] = part
+      end
+   end
+   return mine
+end
+
+--- Loads this thread's parts and returns the rows that it has sent.
+function load.run(con, settings, thread, c_load)
+   local sent, total = 0, load.row_count(settings)
+   local out = rows.new(settings.batch_bytes, function(sql, count)
+      con:query(sql)
+      sent = sent + count
+      host.progress("rows", count, total)
+   end)
+   for _, part in ipairs(load.parts_of(settings, thread)) do
+      local kind, names = part.kind, schema.names(settings, part.set)
+      out:reseed(settings.seed, kind[1], part.set, part.warehouse, part.part)
+      kind[2](out, names, part.warehouse, part.part, c_load)
+      out:flush()
+   end
+   return sent
+end
+
+return load
