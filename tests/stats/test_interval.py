@@ -1,7 +1,7 @@
 """Intervals and p-values: the method's vectors, exact values, and properties."""
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_adjusted_p_never_shrinks_and_keeps_the_order(p_values):
     for adjusted in (iv.holm(p_values), iv.benjamini_hochberg(p_values)):
         assert all(q >= p * (1 - 1e-12) for p, q in zip(p_values, adjusted, strict=True))
         pairs = sorted(zip(p_values, adjusted, strict=True))
-        assert all(a[1] <= b[1] for a, b in zip(pairs, pairs[1:], strict=False))
+        assert all(a[1] <= b[1] for a, b in pairwise(pairs))
 
 
 def test_benjamini_hochberg_against_scipy():

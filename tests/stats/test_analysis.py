@@ -1,0 +1,231 @@
+"""The whole analysis on simulated runs whose truth is known."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slices import epoch_of, quads
+
+from bakeoff.plan import plan_study
+from bakeoff.results.epoch import EpochData
+from bakeoff.stats import interval as iv
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Analysis, Stop, Word
+from bakeoff.stats.simulate import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
+
+CELL = "oltp_point_select/4"
+
+
+def simulated(effects, *, epochs=8, seed=1, noise=QUIET, cells=(4,), variables=None, **options):
+    rng = np.random.default_rng(seed)
+    names = [f"oltp_point_select/{threads}" for threads in cells]
+    made = [
+        simulate_epoch(rng, epoch=e, build=e % 2, effects=effects, cells=names, noise=noise, **options)
+        for e in range(epochs)
+    ]
+    return [with_variables(each, variables or {}) for each in made]
+
+
+def with_variables(epoch, variables, **changes):
+    fields = {**epoch.__dict__, "variables": variables, **changes}
+    return EpochData(**fields)
+
+
+def run(effects=None, *, ended=Stop.BUDGET, cells=(4,), precision=0.01, **options):
+    effects = effects or {"A": 0.0, "B": -0.1}
+    study = simulated_study(arms=tuple(effects), cells=cells, precision=precision)
+    return analyse(simulated(effects, cells=cells, **options), study, ended=ended)
+
+
+def test_a_clear_difference():
+    analysis = run()
+    (comparison,) = analysis.comparisons
+    assert comparison.verdict.words == (Word.SLOWER,)
+    assert comparison.stop is Stop.PRECISE and analysis.stopped is Stop.PRECISE
+    assert comparison.estimate.interval.low < -0.1 < comparison.estimate.interval.high
+    assert "server B is slower than server A by at least" in comparison.verdict.sentence
+    assert comparison.more_epochs == 0 and comparison.more_s == 0.0
+    assert analysis.epochs_used == 8 and analysis.family == 1 and analysis.trusted is None
+    assert not comparison.flags
+
+
+def test_equal_arms_are_equivalent():
+    (comparison,) = run({"A": 0.0, "B": 0.0}, noise=Noise(restart_sd=0.0005, wander_sd=0.01)).comparisons
+    assert comparison.verdict.words == (Word.EQUIVALENT,)
+
+
+def test_too_few_epochs_give_no_verdict_and_say_how_many_more():
+    for epochs in (1, 2, 5):
+        (comparison,) = run({"A": 0.0, "B": -0.01}, epochs=epochs).comparisons
+        assert comparison.verdict.words == (Word.INCONCLUSIVE,)
+        assert comparison.p_value is None and comparison.p_adjusted is None and comparison.p_signflip is None
+        assert comparison.more_epochs == (None if epochs == 1 else 6 - epochs)
+
+
+def test_five_epochs_are_enough_for_a_decisive_difference():
+    (comparison,) = run(epochs=5).comparisons
+    assert comparison.stop is Stop.DECISIVE and comparison.verdict.words == (Word.SLOWER,)
+    values = [point.value for point in comparison.points]
+    half = iv.anytime_half_width(iv.standard_deviation(values), 5, alpha=0.01)
+    assert comparison.estimate.interval.half_width == pytest.approx(half)
+
+
+@pytest.mark.parametrize("ended", [Stop.ABORTED, Stop.RUNNING])
+def test_a_run_cut_short_tells_only_the_anytime_interval(ended):
+    # Clear enough for the live interval, not for a DECISIVE stop, and far from precise.
+    epochs = [epoch_of(quads([math.exp(-0.03 + 0.014 * (-1) ** e)] * 4, level=10_000), epoch=e) for e in range(7)]
+    analysis = analyse(epochs, simulated_study(precision=0.001), ended=ended)
+    (comparison,) = analysis.comparisons
+    assert comparison.stop is ended and analysis.stopped is ended
+    assert comparison.estimate.interval == comparison.live
+    assert comparison.p_value is None
+    assert comparison.verdict.words == (Word.SLOWER,)
+
+
+def test_what_had_finished_before_an_abort_keeps_its_interval():
+    (comparison,) = run(ended=Stop.ABORTED).comparisons
+    assert comparison.stop is Stop.PRECISE
+    assert comparison.estimate.interval.half_width < comparison.live.half_width
+
+
+def test_voided_epochs_are_counted_and_not_used():
+    epochs = simulated({"A": 0.0, "B": -0.1}, epochs=8)
+    spoilt = [
+        with_variables(epoch, {}, valid=False, void_reason="arm B crashed") if epoch.epoch == 3 else epoch
+        for epoch in epochs
+    ]
+    analysis = analyse(spoilt, simulated_study(precision=0.01), ended=Stop.BUDGET)
+    assert analysis.voided == {3: "arm B crashed"} and analysis.epochs_used == 7
+    assert [point.epoch for point in analysis.comparisons[0].points] == [0, 1, 2, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("epochs", [[], [epoch_of([])], [epoch_of(quads([1.0]), valid=False)]])
+@pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
+def test_nothing_measured_is_an_analysis_without_comparisons(epochs, ended):
+    analysis = analyse(epochs, simulated_study(), ended=ended)
+    assert analysis.comparisons == () and analysis.stopped is ended and analysis.geometric_mean == {}
+
+
+def test_an_arm_that_did_nothing_gives_no_verdict_and_is_named():
+    epochs = [epoch_of(quads([0.9 + 0.001 * e] * 4), epoch=e) for e in range(7)]
+    epochs.append(epoch_of([row | ({"events": 0} if row["arm"] == "B" else {}) for row in quads([1.0] * 4)], epoch=7))
+    (comparison,) = analyse(epochs, simulated_study(), ended=Stop.BUDGET).comparisons
+    assert comparison.verdict.words == (Word.INCONCLUSIVE,)
+    assert "server B completed nothing in epoch 7" in comparison.verdict.sentence
+    assert comparison.flags[0].startswith("NOTHING DONE") and comparison.p_value is None
+    assert len(comparison.points) == 7 and comparison.more_epochs is None
+
+
+def test_json_has_no_nan_and_reads_back():
+    epochs = [epoch_of([row | {"events": 0} for row in quads([1.0] * 4)], epoch=e) for e in range(6)]
+    for analysis in (run(), analyse(epochs, simulated_study(), ended=Stop.BUDGET)):
+        text = analysis.model_dump_json()
+        assert Analysis.model_validate_json(text) == analysis
+        json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in analysis.json"))
+
+
+def test_control_is_watched_outside_the_family():
+    analysis = run({"A": 0.0, "B": -0.1, "A'": 0.0}, cells=(1, 4))
+    assert analysis.control == "A'" and analysis.contenders == ("B",) and analysis.family == 2
+    assert analysis.trusted is True
+    assert {c.is_control for c in analysis.comparisons if c.contender == "A'"} == {True}
+    assert set(analysis.geometric_mean) == {"B"}
+
+
+def test_a_control_that_differs_makes_the_report_untrusted():
+    analysis = run({"A": 0.0, "B": -0.1, "A'": -0.02})
+    assert analysis.trusted is False
+    assert all(comparison.flags[0].startswith("UNTRUSTED") for comparison in analysis.comparisons)
+
+
+def test_control_rarely_cries_wolf():
+    trusted = [
+        run({"A": 0.0, "B": 0.0, "A'": 0.0}, seed=seed, noise=CLOUD, epochs=6, seconds=2).trusted for seed in range(60)
+    ]
+    assert trusted.count(False) <= 4  # 1 % promised; P(more than 4 of 60) < 0.001
+
+
+def test_stalls_raise_disagree_and_are_never_replaced():
+    epochs = simulated({"A": 0.0, "B": 0.0}, noise=Noise(0.0005, 0.01), stalls={"B": Stall(2.0, 0.04)})
+    (comparison,) = analyse(epochs, simulated_study(), ended=Stop.BUDGET).comparisons
+    assert comparison.disagree and any(flag.startswith("DISAGREE") for flag in comparison.flags)
+    assert comparison.estimate.mean == pytest.approx(math.log(0.98), abs=0.004)
+    assert comparison.trimmed.mean == pytest.approx(0.0, abs=0.008)
+
+
+def test_family_is_paid_for():
+    # Ten cells, a difference that would just do alone.
+    rng = np.random.default_rng(8)
+    epochs = []
+    for e in range(6):
+        rows = []
+        for threads in range(1, 11):
+            ratio = math.exp(rng.normal(0, 0.02) if threads > 1 else 0.02 + 0.013 * (-1) ** e)
+            rows += quads([ratio] * 4, level=1_000_000, cell=f"oltp_point_select/{threads}")
+        epochs.append(epoch_of(rows, epoch=e))
+    study = simulated_study(cells=tuple(range(1, 11)), precision=0.001)
+    first = analyse(epochs, study, ended=Stop.BUDGET).comparisons[0]
+    assert first.p_value < iv.ALPHA_PRECISE < first.p_adjusted
+    assert first.verdict.words == (Word.INCONCLUSIVE,) and any(flag.startswith("FAMILY") for flag in first.flags)
+
+
+def test_cells_that_stopped_early_have_fewer_points_and_the_mean_uses_common_epochs():
+    epochs = simulated({"A": 0.0, "B": -0.1}, cells=(1, 4), epochs=9)
+    cut = [
+        with_variables(e, {}, slices=e.slices.filter(e.slices["cell"] == CELL) if e.epoch >= 6 else e.slices)
+        for e in epochs
+    ]
+    analysis = analyse(cut, simulated_study(cells=(1, 4)), ended=Stop.BUDGET)
+    assert [comparison.estimate.n for comparison in analysis.comparisons] == [6, 9]
+    assert analysis.geometric_mean["B"].n == 6
+
+
+def test_undeclared_settings_are_listed_and_flagged():
+    variables = {"A": {"version": "8", "log_bin": "ON"}, "B": {"version": "8", "log_bin": "OFF"}}
+    epochs = simulated({"A": 0.0, "B": -0.1}, variables=variables)
+    analysis = analyse(epochs, simulated_study(), ended=Stop.BUDGET)
+    assert analysis.undeclared == {"B": {"log_bin": ("ON", "OFF")}}
+    assert any(flag.startswith("SETTINGS: 1 undeclared difference (log_bin)") for flag in analysis.comparisons[0].flags)
+
+
+def test_sign_flip_and_check():
+    (comparison,) = run(epochs=8).comparisons
+    assert comparison.p_signflip == 2 / 2**8 and not comparison.check
+    assert run(epochs=7).comparisons[0].p_signflip is None
+
+
+@given(st.permutations(range(7)), st.integers(0, 50))
+@settings(max_examples=8, deadline=None)
+def test_the_order_of_epochs_does_not_matter(order, seed):
+    epochs = simulated({"A": 0.0, "B": -0.02}, epochs=7, seed=seed, seconds=2)
+    study = simulated_study()
+    straight = analyse(epochs, study, ended=Stop.BUDGET)
+    assert analyse([epochs[i] for i in order], study, ended=Stop.BUDGET) == straight
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=8, deadline=None)
+def test_swapping_the_arms_mirrors_the_answer(seed):
+    epochs = simulated({"A": 0.0, "B": -0.03}, epochs=7, seed=seed, seconds=2)
+    (there,) = analyse(epochs, simulated_study(arms=("A", "B")), ended=Stop.BUDGET).comparisons
+    (back,) = analyse(epochs, simulated_study(arms=("B", "A")), ended=Stop.BUDGET).comparisons
+    assert there.estimate.mean == pytest.approx(-back.estimate.mean, abs=1e-12)
+    assert there.estimate.interval.low == pytest.approx(-back.estimate.interval.high, abs=1e-12)
+    mirror = {Word.FASTER: Word.SLOWER, Word.SLOWER: Word.FASTER}
+    assert there.verdict.words == tuple(mirror.get(word, word) for word in back.verdict.words)
+
+
+def test_a_hundred_cells_of_ten_thousand_slices_in_seconds():
+    cells = tuple(range(1, 101))
+    epochs = simulated({"A": 0.0, "B": 0.0}, cells=cells, epochs=6, seconds=175)
+    assert len(epochs[0].slices) * 6 > 900_000
+    study = simulated_study(cells=cells)
+    plan = plan_study(study, overhead_s=1, load_s=0)
+    started = time.perf_counter()
+    analysis = analyse(epochs, study, plan=plan, ended=Stop.BUDGET)
+    assert len(analysis.comparisons) == 100
+    assert time.perf_counter() - started < 15  # about 1 s on an idle machine

@@ -1,0 +1,122 @@
+"""Throughput and costs of an arm, and quantile ratios."""
+
+import math
+
+import pytest
+from slices import epoch_of, quads, slice_row
+
+from bakeoff.stats import interval as iv
+from bakeoff.stats.latency import latency_ratios
+from bakeoff.stats.summary import arm_summaries
+
+CELL = "oltp_point_select/4"
+
+
+def histogram(arm, quantiles, *, count=100_000, operation="event", clock="service"):
+    return {
+        "cell": CELL, "arm": arm, "operation": operation, "clock": clock, "count": count, "mean_ns": 1.0, "min_ns": 1,
+        "max_ns": 1, "quantiles_ns": quantiles, "hdr": "",
+    }  # fmt: skip
+
+
+def costly(arm, block, position, **more):
+    return slice_row(
+        arm, block, position, events=1000, reads=900, writes=90, other=10, errors='{"1213": 2, "1205": 1}', retries=3,
+        received_bytes=5000, client_user_ns=100, client_system_ns=300, server_cpu_ns=2000, context_switches=4000,
+        host_user_ns=1000, host_system_ns=500, host_iowait_ns=0, host_steal_ns=100, host_idle_ns=400, **more,
+    )  # fmt: skip
+
+
+def summaries(*epochs):
+    return {(each.cell, each.arm): each for each in arm_summaries(epochs)}
+
+
+def test_sums_over_sums():
+    rows = [costly(arm, 0, position) for position, arm in enumerate("ABBA")]
+    a = summaries(epoch_of(rows, histograms=[histogram("A", {"0.5": 10, "0.95": 20})]))[CELL, "A"]
+    assert (a.tps, a.qps, a.epochs) == (1000.0, 1000.0, 1)
+    assert (a.tps_low, a.tps_high) == (1000.0, 1000.0)
+    assert a.client_cpu_ns_per_event == 0.4 and a.server_cpu_ns_per_event == 2.0
+    assert a.context_switches_per_event == 4.0 and a.received_bytes_per_event == 5.0
+    assert a.errors_per_million == 3000.0 and a.retries_per_million == 3000.0
+    assert a.client_cpu_share == 0.2 and a.steal_share == 0.05
+    assert a.quantiles_ns == pytest.approx({"0.5": 10, "0.95": 20})
+    assert a.server_read_bytes_per_event is None
+
+
+def test_throughput_is_the_mean_of_epochs_with_an_interval():
+    a = summaries(*(epoch_of(quads([1.0], level=level), epoch=e) for e, level in enumerate((900, 1000, 1100))))[
+        CELL, "A"
+    ]
+    assert a.tps == pytest.approx(1000.0)
+    assert a.tps_high - a.tps == pytest.approx(iv.t_quantile(0.975, 2) * 100 / math.sqrt(3))
+
+
+def test_a_server_elsewhere_costs_an_unknown_amount_not_nothing():
+    rows = quads([1.0] * 2)
+    assert summaries(epoch_of(rows))[CELL, "B"].server_cpu_ns_per_event is None
+
+
+def test_quantiles_are_geometric_means_of_what_all_epochs_have():
+    epochs = [
+        epoch_of(quads([1.0]), epoch=e, histograms=[histogram("A", {"0.5": ns} | ({"0.99": 9} if e else {}))])
+        for e, ns in enumerate((100, 400))
+    ]
+    assert summaries(*epochs)[CELL, "A"].quantiles_ns == pytest.approx({"0.5": 200})
+
+
+def test_nothing_done_costs_nothing_and_divides_by_nothing():
+    rows = [row | {"events": 0} for row in quads([1.0] * 2)]
+    a = summaries(epoch_of(rows))[CELL, "A"]
+    assert (a.tps, a.client_cpu_ns_per_event, a.errors_per_million) == (0.0, 0.0, 0.0)
+    assert arm_summaries([epoch_of([])]) == () == arm_summaries([epoch_of(quads([1.0]), valid=False)])
+
+
+def ratios(pairs, **options):
+    epochs = [
+        epoch_of([], epoch=e, histograms=[histogram("A", a, **options), histogram("B", b, **options)])
+        for e, (a, b) in enumerate(pairs)
+    ]
+    return latency_ratios(
+        epochs,
+        baseline="A",
+        interval_of=lambda mean, sd, n: iv.around(mean, iv.precision_half_width(sd, n)),
+        cells=[CELL],
+    )
+
+
+def test_quantile_ratio_over_epochs():
+    (ratio,) = ratios([({"0.99": 100}, {"0.99": 110 + e}) for e in range(6)])
+    values = [math.log((110 + e) / 100) for e in range(6)]
+    assert ratio.estimate.mean == pytest.approx(sum(values) / 6) and ratio.estimate.n == 6
+    assert ratio.estimate.interval.half_width == pytest.approx(
+        iv.precision_half_width(iv.standard_deviation(values), 6)
+    )
+    assert (ratio.quantile, ratio.contender, ratio.operation) == (0.99, "B", "event")
+    assert ratio.note == "service time at saturation, exploratory"
+
+
+@pytest.mark.parametrize(
+    ("count", "quantile", "told"), [(5000, "0.99", True), (4999, "0.99", False), (100, "0.5", True), (99, "0.5", False)]
+)
+def test_a_quantile_needs_fifty_observations_beyond_it(count, quantile, told):
+    (ratio,) = ratios([({quantile: 100}, {quantile: 110})] * 6, count=count)
+    assert (ratio.estimate is not None) == told
+    assert told or ratio.note.startswith("n/a")
+
+
+def test_a_missing_or_zero_quantile_is_not_a_ratio():
+    (ratio,) = ratios([({"0.5": 100}, {"0.5": 0})] * 6)
+    assert ratio.estimate is None
+
+
+def test_open_loop_differences_are_marked_after_correction():
+    clear = ratios([({"0.5": 100 + e}, {"0.5": 200 + 3 * e}) for e in range(8)], clock="response")
+    assert clear[0].note == "exploratory; differs (false discovery rate 5%)"
+    same = ratios([({"0.5": 100 + e}, {"0.5": 100 + (e * 3) % 8}) for e in range(8)], clock="response")
+    assert same[0].note == "exploratory"
+
+
+def test_an_arm_without_a_partner_is_left_out():
+    epochs = [epoch_of([], histograms=[histogram("A", {"0.5": 1})])]
+    assert latency_ratios(epochs, baseline="A", interval_of=lambda *_: iv.around(0, 1), cells=[CELL]) == ()

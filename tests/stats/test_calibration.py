@@ -1,0 +1,82 @@
+"""The method's promises, by simulation through the deciding code; the full number of runs with `-m slow`."""
+
+import numpy as np
+import pytest
+
+from bakeoff.stats import calibration as cal
+from bakeoff.stats.simulate import CLOUD, LOADED, QUIET, Noise, arm_orders
+
+
+def rng(seed=20):
+    return np.random.default_rng(seed)
+
+
+def keep(*rates):
+    for rate in rates:
+        assert rate.kept, f"{rate.what}: {rate.share:.2%} of {rate.runs}"
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.0, 1.5, 2.0])
+def test_equal_arms_are_seldom_claimed_different_whatever_the_noise(spread):
+    keep(*cal.rule(rng(), runs=800, spread=spread))
+
+
+@pytest.mark.parametrize("shape", ["t3", "two states", "coin"])
+def test_equal_arms_under_other_shapes_of_noise(shape):
+    keep(*cal.rule(rng(), runs=600, spread=1.0, shape=shape))
+
+
+@pytest.mark.parametrize("effect", [1.0, 5.0])
+def test_intervals_hold_the_truth_and_the_sign_is_right(effect):
+    keep(*cal.rule(rng(), runs=600, spread=1.0, effect=effect))
+
+
+def test_looking_all_the_time_is_safe_with_the_live_interval_only():
+    keep(cal.peeking(rng(), runs=2000, epochs_max=200))
+    keep(cal.naive_peeking(rng(), runs=1000))
+
+
+def test_a_grid_of_equal_cells():
+    keep(*cal.family(rng(), runs=300))
+
+
+@pytest.mark.parametrize(
+    ("noise", "effect"), [(QUIET, 0.0), (CLOUD, 0.0), (LOADED, 0.0), (CLOUD, -0.05), (QUIET, 0.02)]
+)
+def test_from_slices_to_the_verdict(noise, effect):
+    keep(*cal.from_slices(rng(), name="machine", noise=noise, runs=150, effect=effect, epochs=12))
+
+
+@pytest.mark.parametrize("name", list(cal.DRIFTS))
+def test_drift_of_the_machine_is_no_difference_between_arms(name):
+    noise = Noise(drift=cal.DRIFTS[name])
+    keep(*cal.from_slices(rng(), name=name, noise=noise, runs=100, epochs=10))
+
+
+def test_the_trap_bites_slices_are_not_witnesses():
+    keep(cal.slices_as_n(rng(), runs=100))
+
+
+def test_stalls_are_told():
+    keep(*cal.stalls(rng(), runs=60))
+
+
+def test_a_broken_promise_is_noticed():
+    assert not cal.Rate("x", hits=100, runs=1000, at_most=0.05).kept
+    assert cal.Rate("x", hits=60, runs=1000, at_most=0.05).kept
+    assert not cal.Rate("x", hits=900, runs=1000, at_least=0.95).kept
+
+
+@pytest.mark.parametrize(("arms", "blocks"), [(2, 8), (2, 3), (3, 5), (4, 2)])
+def test_simulated_orders_are_the_engines(arms, blocks):
+    orders = arm_orders(rng(), arms=arms, blocks=blocks)
+    assert orders.shape == (blocks, 2 * arms)
+    assert (orders == orders[:, ::-1]).all()
+    assert all((np.bincount(row) == 2).all() for row in orders)
+    if arms == 2 and blocks % 4 == 0:
+        assert (orders[:, 0].reshape(-1, 4).sum(axis=1) == 2).all()
+
+
+@pytest.mark.slow
+def test_every_promise_with_many_runs():
+    keep(*cal.all_rates(1, scale=2.0))

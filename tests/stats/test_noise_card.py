@@ -1,0 +1,113 @@
+"""The noise card finds the components that were put in, and changes the plan only when it pays."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from test_stopping_rule import CELL, alternating, history, pair
+
+from bakeoff.plan import plan_study
+from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
+from bakeoff.stats.noise import better_seconds, components, noise_card, steal_share
+from bakeoff.stats.simulate import Noise, simulate_epoch, simulated_study
+
+
+def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.0, precision=0.01):
+    study = simulated_study(precision=precision, budget_s=budget_s)
+    plan = plan_study(study, overhead_s=overhead_s, load_s=20, seconds_per_cell=seconds)
+    entries = []
+    for e, value in enumerate(values):
+        one = pair(CELL, "B", e, value)
+        entries.append(
+            EpochEstimates(e, 0, (type(one)(**{**one.__dict__, "variance_of_mean": within, "seconds": seconds}),))
+        )
+    slices = simulate_epoch(np.random.default_rng(0), epoch=0, effects={"A": 0.0, "B": 0.0}).slices
+    return noise_card(entries, study, plan, slices=slices), better_seconds(entries, study, plan, elapsed_s=120)
+
+
+def test_components_are_found():
+    rng = np.random.default_rng(4)
+    noise = Noise(restart_sd=0.01, wander_sd=0.0, slice_sd=0.02)
+    entries = [
+        epoch_estimates(
+            simulate_epoch(rng, epoch=e, effects={"A": 0.0, "B": 0.0}, noise=noise, rate_per_s=1e7), baseline="A"
+        )
+        for e in range(150)
+    ]
+    pairs = [entry.pairs[0] for entry in entries]
+    sd_restart, sd_within = components([p.value for p in pairs], [p.variance_of_mean for p in pairs])
+    slices_per_arm = pairs[0].blocks * 2
+    assert sd_within == pytest.approx(math.sqrt(2 * 0.02**2 / slices_per_arm), rel=0.15)
+    assert sd_restart == pytest.approx(math.sqrt(2) * 0.01, rel=0.2)
+
+
+def test_components_that_cannot_be_told():
+    assert components([0.1], [1e-6]) == (None, 1e-3)
+    assert components([0.1, 0.2], [None, None]) == (None, None)
+    assert components([0.1, 0.1], [1e-6, 1e-6])[0] == 0.0
+    assert components([0.1, math.nan], [1e-6, 1e-6])[0] is None
+
+
+def test_expected_half_widths_follow_the_time():
+    card, _ = card_of([0.0, 0.01, -0.01])
+    (line,) = card.lines
+    assert line.expected[30] < line.expected[10]
+    epochs = int((600 - 20) / 30)
+    assert line.expected[10] == pytest.approx(iv.precision_half_width(0.01, epochs))
+    assert line.epochs_needed == iv.epochs_needed(0.01, 0.01)
+    assert line.needed_s == 20 + 30 * line.epochs_needed
+
+
+def test_a_time_too_short_for_six_epochs_promises_nothing():
+    card, _ = card_of([0.0, 0.01, -0.01], seconds=60.0)
+    assert card.lines[0].expected[5] is None
+
+
+def test_a_lucky_pilot_promises_no_less_than_its_own_noise():
+    card, _ = card_of([0.001, 0.001, 0.001], within=1e-4)
+    assert card.lines[0].sd_epoch == pytest.approx(0.01)
+
+
+def test_one_epoch_or_a_dead_arm_gives_no_line():
+    assert card_of([0.01])[0].lines == ()
+    assert card_of([0.01, -math.inf, 0.0])[0].lines == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "within", "seconds", "budget_s", "changes"),
+    [
+        ((0.0, 0.001, -0.001), 1e-8, 20.0, 600.0, None),  # precise already
+        ((0.0, 0.03, -0.03), 1e-7, 60.0, 3600.0, "down"),  # restarts are all of the noise: more of them
+        ((0.0, 0.03, -0.03), 1e-3, 5.0, 3600.0, "up"),  # all of the noise is within: longer epochs
+        ((0.0, 0.03, -0.03), 1e-3, 5.0, 300.0, None),  # the same without the time for it
+        ((0.0, 0.01, -0.01), 1e-4, 5.0, 3600.0, None),  # going on is quicker than starting anew
+    ],
+)
+def test_seconds_change_only_when_it_pays(values, within, seconds, budget_s, changes):
+    _, better = card_of(values, within=within, seconds=seconds, overhead_s=20.0, budget_s=budget_s)
+    if changes is None:
+        assert better is None
+    elif changes == "up":
+        assert better > 2 * seconds
+    else:
+        assert better < seconds / 2
+
+
+def test_two_epochs_change_nothing():
+    study = simulated_study(budget_s=3600)
+    plan = plan_study(study, overhead_s=20, load_s=0, seconds_per_cell=60.0)
+    entries = history({(CELL, "B"): alternating(0.03)}, 2)
+    assert better_seconds(entries, study, plan, elapsed_s=100) is None
+
+
+def test_steal_is_a_share_of_all_cpu_time():
+    slices = simulate_epoch(np.random.default_rng(0), epoch=0, effects={"A": 0.0, "B": 0.0}).slices
+    assert steal_share(slices) is None
+    host = slices.with_columns(
+        **{f"host_{name}_ns": pl.lit(ns) for name, ns in [("user", 50), ("system", 20), ("iowait", 0), ("idle", 25)]},
+        host_steal_ns=pl.lit(5),
+    )
+    assert steal_share(host) == pytest.approx(0.05)
+    assert steal_share(host.clear()) is None

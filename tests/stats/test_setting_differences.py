@@ -1,0 +1,91 @@
+"""Traps in the configuration: an undeclared difference never passes in silence, a declared one is not a fault."""
+
+import pytest
+
+from bakeoff.spec import Arm, Data, Profile, Study, Workload, parse_server
+from bakeoff.stats.settings import Origin, differences, settings_flag, undeclared
+
+BASE = {
+    "version": "8.0.15", "version_comment": "MySQL Community Server - GPL", "log_bin": "ON", "innodb_doublewrite": "ON",
+    "sync_binlog": "1", "innodb_flush_method": "O_DIRECT", "character_set_server": "utf8mb4",
+    "collation_server": "utf8mb4_0900_ai_ci", "innodb_buffer_pool_size": "134217728", "max_connections": "151",
+    "innodb_flush_log_at_trx_commit": "1", "datadir": "/a/", "port": "3306", "socket": "/a.sock", "hostname": "x",
+    "server_uuid": "1", "pid_file": "/a.pid", "general_log_file": "/a.log", "timestamp": "1.5", "gtid_executed": "",
+    "innodb_temp_data_file_path": "ibtmp1:12M:autoextend", "performance_schema": "ON",
+}  # fmt: skip
+OLD = BASE | {"version": "5.7.22", "query_cache_type": "OFF", "innodb_flush_neighbors": "1"}
+
+
+def question(contender="mysql:8.0", profile=Profile.MATCHED, **arm):
+    b = Arm(name="B", label="b", server=parse_server(contender), **arm)
+    a = Arm(name="A", label="a", server=parse_server("mysql:8.0"))
+    return Study(title="t", arms=(a, b), workloads=(Workload(script="oltp_read_only"),), profile=profile), b
+
+
+def found(changed, contender="mysql:8.0", base=BASE, **options):
+    study, arm = question(contender, **options)
+    return undeclared(differences(base, base | changed, study, arm))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("log_bin", "OFF"),
+        ("innodb_doublewrite", "OFF"),
+        ("sync_binlog", "0"),
+        ("innodb_flush_method", "fsync"),
+        ("character_set_server", "latin1"),
+        ("innodb_buffer_pool_size", "1073741824"),
+        ("innodb_flush_log_at_trx_commit", "2"),
+        ("innodb_temp_data_file_path", "ibtmp1:1G"),
+        ("max_connections", "500"),
+    ],
+)
+def test_the_configuration_trap(variable, value):
+    assert found({variable: value}) == {variable: (BASE[variable], value)}
+
+
+@pytest.mark.parametrize("variable", ["log_bin", "innodb_doublewrite", "sync_binlog", "innodb_flush_method"])
+def test_durability_is_a_factor_between_versions_too(variable):
+    assert variable in found({"version": "5.7.22", variable: "other"})
+    assert found({"version": "5.7.22", variable: "other"}, profile=Profile.STOCK) == {}
+
+
+def test_names_of_an_instance_are_not_settings():
+    changed = {name: "other" for name in ("datadir", "port", "socket", "hostname", "server_uuid", "pid_file")}
+    assert found(changed | {"general_log_file": "/b.log", "timestamp": "2", "gtid_executed": "x:1"}) == {}
+
+
+def test_what_only_versions_explain():
+    study, arm = question("mysql:5.7")
+    origins = {each.variable: each.origin for each in differences(BASE, OLD, study, arm)}
+    assert origins == {"query_cache_type": Origin.VERSION, "innodb_flush_neighbors": Origin.VERSION}
+    assert found({"innodb_flush_neighbors": "0"}, base=OLD) == {"innodb_flush_neighbors": ("1", "0")}
+
+
+def test_what_was_asked_for():
+    changed = {"innodb_flush_method": "fsync"}
+    assert found(changed, "mysql:8.0,innodb_flush_method=fsync") == {}
+    assert found({"log_bin": "OFF"}, "mysql:8.0,skip-log-bin") == {}
+    latin = {"character_set_server": "latin1", "collation_server": "latin1_swedish_ci"}
+    assert found(latin, data=Data(charset="latin1")) == {}
+    assert set(found(latin)) == set(latin)
+
+
+def test_the_same_switch_written_two_ways():
+    assert found({"log_bin": "1", "innodb_doublewrite": "on"}) == {}
+
+
+def test_a_variable_that_one_lacks():
+    study, arm = question()
+    less = {name: value for name, value in BASE.items() if name != "log_bin"}
+    assert undeclared(differences(BASE, less, study, arm)) == {"log_bin": ("ON", "(absent)")}
+
+
+def test_undeclared_come_first_and_the_flag_names_them():
+    study, arm = question("mysql:5.7")
+    listed = differences(BASE, OLD | {"log_bin": "OFF"}, study, arm)
+    assert listed[0].variable == "log_bin"
+    assert settings_flag(undeclared(listed)) == "SETTINGS: 1 undeclared difference (log_bin)."
+    assert settings_flag({}) is None
+    assert settings_flag({name: ("1", "2") for name in "abcdef"}).endswith("(a, b, c, d …).")

@@ -1,0 +1,90 @@
+"""Flags rise where something was put in, and seldom where nothing was."""
+
+import math
+
+import numpy as np
+import pytest
+from test_stopping_rule import pair
+
+from bakeoff.stats import side_tests
+from bakeoff.stats.calibration import bimodal_quantiles
+from bakeoff.stats.model import EpochPoint
+
+
+def points(values, builds=1):
+    return tuple(EpochPoint(epoch=e, build=e % builds, value=float(v)) for e, v in enumerate(values))
+
+
+def pairs(**columns):
+    count = len(next(iter(columns.values())))
+    base = pair("c/1", "B", 0, 0.0).__dict__
+    return [type(pair("c/1", "B", 0, 0.0))(**{**base, **{k: v[i] for k, v in columns.items()}}) for i in range(count)]
+
+
+def test_carry_over_takes_the_larger_arm_and_flags_it():
+    found = pairs(carry_over=[{"A": 0.0001 * (-1) ** e, "B": 0.01 + 0.0005 * (-1) ** e} for e in range(6)])
+    estimate = side_tests.carry_over(found)
+    assert estimate.mean == pytest.approx(0.01) and estimate.n == 6
+    assert side_tests.carry_over_flag(estimate, precision=0.01).startswith("CARRY-OVER: a slice is 1%")
+    assert side_tests.carry_over_flag(estimate, precision=0.05) is None
+
+
+def test_trend_is_flagged_when_large_and_certain():
+    steady = pairs(trend=[0.01 + 0.0005 * (-1) ** e for e in range(6)])
+    assert side_tests.trend_flag(side_tests.trend(steady), precision=0.01).startswith("DRIFT")
+    noisy = pairs(trend=[0.01 + 0.05 * (-1) ** e for e in range(6)])
+    assert side_tests.trend_flag(side_tests.trend(noisy), precision=0.01) is None
+    assert side_tests.trend(pairs(trend=[None, None, 0.1])) is None
+    assert side_tests.trend_flag(None, 0.01) is None and side_tests.carry_over_flag(None, 0.01) is None
+
+
+def test_build_effect():
+    rng = np.random.default_rng(1)
+    same = rng.normal(0, 0.01, 10)
+    apart = same + np.tile([0.0, 0.1], 5)
+    assert side_tests.build_effect(points(apart, builds=2)) < 1e-6
+    assert side_tests.build_effect(points(same, builds=2)) > 0.05
+    assert side_tests.build_effect(points(same, builds=1)) is None
+    assert side_tests.build_effect(points([0.1, 0.2], builds=2)) is None
+    assert side_tests.build_effect(points([0.0] * 6, builds=2)) is None
+    flags = side_tests.build_flags([0.03, None, 1e-6])
+    assert [flag is not None for flag in flags] == [False, False, True]  # 0.03 does not survive Holm
+
+
+def test_outlier():
+    rng = np.random.default_rng(2)
+    values = rng.normal(0, 0.01, 12)
+    values[4] = 0.5
+    assert "epoch 4" in side_tests.outlier_flag(points(values))
+    assert side_tests.outlier_flag(points([0.1] * 8)) is None
+    assert side_tests.outlier_flag(points([0, 0, 0, 0, 9])) is None  # five are too few to say
+
+
+def test_two_kinds_of_restart():
+    rng = np.random.default_rng(3)
+    values = np.where(np.arange(10) % 3 == 0, 0.05, 0.0) + rng.normal(0, 0.002, 10)
+    assert side_tests.bimodal_flag(points(values)).startswith("BIMODAL: 6 epochs lie together and 4 apart")
+    assert side_tests.bimodal_flag(points([0.2] * 9)) is None
+    assert side_tests.bimodal_flag(points([0, 0, 1, 1])) is None
+
+
+def test_shape_flags_are_rare_on_normal_values():
+    rng = np.random.default_rng(4)
+    for n in (6, 9, 20):
+        samples = [points(row) for row in rng.normal(0, 1, (1500, n))]
+        for flag in (side_tests.outlier_flag, side_tests.bimodal_flag):
+            assert sum(flag(sample) is not None for sample in samples) < 1500 * 0.02
+
+
+def test_bimodal_table_is_the_simulated_one():
+    sizes = (6, 10, 20)
+    simulated = bimodal_quantiles(np.random.default_rng(5), runs=20_000, sizes=sizes)
+    table = dict(zip(side_tests._BIMODAL_N, side_tests._BIMODAL_SHARE, strict=True))
+    for n in sizes:
+        assert simulated[n] == pytest.approx(table[n], abs=0.004)
+
+
+def test_no_epochs_no_flags():
+    assert side_tests.carry_over([]) is None and side_tests.trend([]) is None
+    assert side_tests.outlier_flag(()) is None and side_tests.bimodal_flag(()) is None
+    assert side_tests.build_effect(()) is None and math.isclose(len(side_tests.build_flags([])), 0)

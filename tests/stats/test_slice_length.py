@@ -1,0 +1,109 @@
+"""The pilot's choice follows the machine's noise, and keeps its bounds."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slices import epoch_of, slice_row
+
+from bakeoff.plan import guard_ns
+from bakeoff.stats.simulate import Noise, simulate_epoch
+from bakeoff.stats.slice_length import CANDIDATES_NS, choose_slice_length, contrast_variance
+
+CELL = "oltp_point_select/4"
+MS = 1_000_000
+
+
+def pilot(noise, *, seconds=40.0, rate_per_s=50_000.0, seed=1):
+    rng = np.random.default_rng(seed)
+    epoch = simulate_epoch(
+        rng,
+        epoch=0,
+        effects={"A": 0.0, "B": -0.3},
+        noise=noise,
+        seconds=seconds,
+        slice_ns=50 * MS,
+        rate_per_s=rate_per_s,
+    )
+    return epoch.slices
+
+
+def test_slow_noise_wants_short_slices():
+    choice = choose_slice_length(pilot(Noise(wander_sd=0.2, wander_s=0.5, slice_sd=0.001)), cell=CELL)
+    assert choice.slice_ns == 50 * MS
+    known = [point.j_s for point in choice.curve if point.j_s is not None]
+    assert len(known) >= 3 and known == sorted(known)
+
+
+def test_white_noise_makes_longer_slices_no_worse_and_the_guard_decides():
+    curves = [
+        choose_slice_length(pilot(Noise(wander_sd=0.0, slice_sd=0.05), seed=seed), cell=CELL).curve
+        for seed in range(20)
+    ]
+    mean = {
+        point.slice_ns: np.mean([curve[i].j_s for curve in curves])
+        for i, point in enumerate(curves[0])
+        if point.j_s is not None
+    }
+    assert 1.0 < mean[50 * MS] / mean[200 * MS] < 1.15  # (50 + 5) / 50 over (200 + 10) / 200
+
+
+def test_few_events_want_long_slices():
+    choice = choose_slice_length(pilot(Noise(), rate_per_s=450.0), cell=CELL)
+    assert choice.slice_ns == 1000 * MS  # arm B, 333 a second, needs 0.6 s for 200 completions
+    assert [point.allowed for point in choice.curve] == [False, False, False, False, True, True]
+
+
+def test_two_seconds_are_enough_even_for_few_completions():
+    assert choose_slice_length(pilot(Noise(), rate_per_s=60.0), cell=CELL).slice_ns == 2000 * MS
+
+
+def test_long_latencies_forbid_short_slices():
+    rows = [slice_row("AB"[i % 2], i // 4, i % 4, events=40, seconds=0.05, start_s=i * 0.055) for i in range(800)]
+    slow = epoch_of([row | {"connections": 64, "busy_ns": int(64 * 0.05e9)} for row in rows]).slices
+    # 64 connections, 800 a second: a latency is 80 ms, twenty are 1.6 s.
+    assert choose_slice_length(slow, cell=CELL).slice_ns == 2000 * MS
+
+
+@pytest.mark.parametrize(("floor", "ceiling"), [(2000, 2000), (500, 1000), (50, 80), (2000, 700)])
+def test_bounds_are_kept(floor, ceiling):
+    choice = choose_slice_length(pilot(Noise()), cell=CELL, floor_ns=floor * MS, ceiling_ns=ceiling * MS)
+    assert min(floor, ceiling) * MS <= choice.slice_ns <= ceiling * MS
+
+
+def test_a_short_pilot_does_not_guess_long_lengths():
+    choice = choose_slice_length(pilot(Noise(), seconds=2.0), cell=CELL)
+    assert all(point.j_s is None for point in choice.curve if point.slice_ns >= 200 * MS)
+    assert choice.slice_ns <= 100 * MS
+
+
+@pytest.mark.parametrize("dead", ["empty", "zero", "other cell"])
+def test_a_dead_pilot_gives_a_length_all_the_same(dead):
+    slices = pilot(Noise(), seconds=2.0)
+    if dead == "empty":
+        slices = slices.clear()
+    elif dead == "zero":
+        slices = slices.with_columns(events=pl.lit(0))
+    else:
+        slices = slices.with_columns(cell=pl.lit("another/1"))
+    choice = choose_slice_length(slices, cell=CELL)
+    assert choice.slice_ns in CANDIDATES_NS and choice.reason
+
+
+@given(st.integers(0, 1000), st.floats(0, 0.3), st.floats(100, 1e5))
+@settings(max_examples=20, deadline=None)
+def test_guard_is_at_most_a_tenth(seed, wander, rate):
+    choice = choose_slice_length(pilot(Noise(wander_sd=wander), seconds=5, rate_per_s=rate, seed=seed), cell=CELL)
+    assert choice.guard_ns == guard_ns(choice.slice_ns) <= choice.slice_ns / 10
+    assert choice.slices.slice_ns == choice.slice_ns
+
+
+def test_contrast_variance_of_white_noise_and_of_a_line():
+    white = np.random.default_rng(3).normal(0, 1, 40_000)
+    for windows in (1, 4):
+        variance, blocks = contrast_variance(white, windows)
+        assert variance == pytest.approx(1 / windows, rel=0.05)
+        assert blocks == 10_000 // windows
+    assert contrast_variance(np.arange(1000.0), 5)[0] == pytest.approx(0.0, abs=1e-18)
+    assert contrast_variance(white[:3], 1)[1] == 0

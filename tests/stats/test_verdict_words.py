@@ -1,0 +1,140 @@
+"""Words, rounding, and what must never be said."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakeoff.stats.model import Estimate, Interval, Stop, Word
+from bakeoff.stats.verdict import Case, may_claim, verdict
+from bakeoff.stats.wording import at_least_text, decimals_for, ratio_text
+
+W = math.log(1.01)
+
+
+def case(low, high, *, n=8, stop=Stop.PRECISE, claim=True, **options):
+    estimate = Estimate(mean=(low + high) / 2, interval=Interval(low=low, high=high), n=n)
+    defaults = {
+        "contender": "mysql:8.0", "baseline": "mysql:5.7", "precision": W, "equivalence": W, "detectable": 0.02,
+        "more_epochs": 4, "more_s": 120.0,
+    }  # fmt: skip
+    return Case(estimate=estimate, stop=stop, claim=claim, **(defaults | options))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "claim", "words"),
+    [
+        (0.05, 0.06, True, (Word.FASTER,)),
+        (-0.06, -0.05, True, (Word.SLOWER,)),
+        (-0.005, 0.006, True, (Word.EQUIVALENT,)),
+        (0.001, 0.006, True, (Word.FASTER, Word.EQUIVALENT)),
+        (0.001, 0.006, False, (Word.EQUIVALENT,)),
+        (-0.02, 0.006, True, (Word.INCONCLUSIVE,)),
+        (0.001, 0.02, False, (Word.INCONCLUSIVE,)),
+    ],
+)
+def test_words(low, high, claim, words):
+    said = verdict(case(low, high, claim=claim))
+    assert said.words == words
+    assert (said.at_least is None) == (Word.FASTER not in words and Word.SLOWER not in words)
+
+
+def test_a_claim_gives_the_end_nearer_to_nothing():
+    assert verdict(case(-0.06, -0.05)).at_least == -0.05
+    assert verdict(case(0.05, 0.06)).at_least == 0.05
+
+
+@pytest.mark.parametrize(("n", "stop"), [(5, Stop.PRECISE), (5, Stop.BUDGET), (4, Stop.DECISIVE), (5, Stop.ABORTED)])
+def test_never_a_verdict_from_too_few_epochs(n, stop):
+    said = verdict(case(-0.001, 0.001, n=n, stop=stop))
+    assert said.words == (Word.INCONCLUSIVE,) and said.at_least is None
+    assert "at least 6" in said.sentence
+    assert not may_claim(n=n, stop=stop, p_adjusted=0.0, anytime_claim=True)
+
+
+@pytest.mark.parametrize(
+    ("stop", "p_adjusted", "anytime", "claim"),
+    [
+        (Stop.PRECISE, 0.039, False, True),
+        (Stop.PRECISE, 0.041, True, False),
+        (Stop.BUDGET, None, True, False),
+        (Stop.DECISIVE, None, False, True),
+        (Stop.ABORTED, 0.0, False, False),
+        (Stop.ABORTED, None, True, True),
+        (Stop.RUNNING, 0.0, False, False),
+    ],
+)
+def test_what_a_claim_rests_on(stop, p_adjusted, anytime, claim):
+    assert may_claim(n=8, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime) is claim
+
+
+def test_sentences():
+    assert verdict(case(-0.0988, -0.0900)).sentence == (
+        "mysql:8.0 is slower than mysql:5.7 by at least 8.6%: ratio 0.910 (0.905 to 0.914) over 8 restarts."
+    )
+    assert verdict(case(-0.005, 0.006)).sentence == (
+        "mysql:8.0 and mysql:5.7 are equivalent within ±1%: ratio 1.001 (0.995 to 1.007) over 8 restarts."
+    )
+    assert "different but negligible" in verdict(case(0.001, 0.006)).sentence
+    assert "after correction for the number of comparisons" in verdict(case(0.001, 0.02, claim=False)).sentence
+
+
+def test_inconclusive_says_what_it_would_take():
+    sentence = verdict(case(-0.02, 0.012, stop=Stop.BUDGET)).sentence
+    assert "A difference of 2% would probably (4 times in 5) have been found." in sentence
+    assert "±1% would take about 4 more restarts (about 2 min)." in sentence
+
+
+def test_budget_short_of_the_target_is_said():
+    assert "short of the target ±1%" in verdict(case(0.05, 0.09, stop=Stop.BUDGET)).sentence
+    assert "short of" not in verdict(case(0.05, 0.06, stop=Stop.BUDGET)).sentence
+
+
+def test_control_claims_nothing_in_words():
+    sentence = verdict(case(-0.005, 0.006, is_control=True)).sentence
+    assert sentence.startswith("Control: mysql:5.7 against itself")
+
+
+def test_nothing_done():
+    said = verdict(case(0.05, 0.06, nothing_done="mysql:8.0 completed nothing in epoch 3, so no ratio can be told."))
+    assert said.words == (Word.INCONCLUSIVE,)
+    assert said.sentence == "Inconclusive: mysql:8.0 completed nothing in epoch 3, so no ratio can be told."
+
+
+@given(st.floats(-1, 1), st.floats(1e-5, 0.3), st.integers(0, 40), st.sampled_from(list(Stop)), st.booleans())
+def test_no_banned_words_and_no_claim_beyond_the_interval(mean, half, n, stop, claim):
+    said = verdict(case(mean - half, mean + half, n=n, stop=stop, claim=claim))
+    assert not re.search("significant|same speed|no difference|nan|inf", said.sentence.lower())
+    for word in (Word.FASTER, Word.SLOWER):
+        if word in said.words:
+            percent = re.search(r"by at least ([\d.]+)%", said.sentence)
+            limit = abs(math.expm1(said.at_least)) * 100
+            assert percent is None or 0 < float(percent[1]) <= limit * (1 + 1e-9)
+            assert ("by at least" in said.sentence) and ((said.at_least > 0) == (word is Word.FASTER))
+
+
+@given(st.floats(-1, 1), st.floats(1e-5, 0.3))
+def test_printed_interval_contains_the_true_one(mean, half):
+    text = ratio_text(mean, mean - half, mean + half)
+    ratio, low, high = map(float, re.fullmatch(r"([\d.]+) \(([\d.]+) to ([\d.]+)\)", text).groups())
+    assert low <= math.exp(mean - half) + 1e-8 and high >= math.exp(mean + half) - 1e-8
+    assert high - low <= 2 * 4 * math.exp(mean) * math.sinh(half) + 2e-5
+    assert low <= ratio <= high
+
+
+def test_no_interval_yet():
+    assert ratio_text(0.0, None, None) == "1.00 (no interval yet)"
+
+
+@pytest.mark.parametrize(
+    ("half", "digits"), [(0.03, 2), (0.0098, 3), (0.0012, 3), (0.3, 1), (2.0, 0), (0.0, 5), (math.inf, 3)]
+)
+def test_decimals(half, digits):
+    assert decimals_for(half) == digits
+
+
+def test_at_least_gains_digits_before_it_says_zero():
+    assert at_least_text(math.log(1.0004), 0.01) == "0.04%"
+    assert at_least_text(0.0, 0.01) == "a trace"
