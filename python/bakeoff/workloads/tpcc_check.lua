@@ -5,6 +5,7 @@
 -- index, in the square of their rows. Sums are exact, in hundredths.
 local money = require("tpcc_money")
 local schema = require("tpcc_schema")
+local statements = require("tpcc_statements")
 
 local check = {}
 
@@ -71,15 +72,11 @@ check.CONDITIONS = {
 }
 
 local function add(totals, con, sign, sql)
-   local result = con:query(sql)
-   local row = result:fetch_row()
-   while row do
+   for _, row in ipairs(statements.all(con:query(sql))) do
       local last = #row
       local key = table.concat(row, ", ", 1, last - 1)
       totals[key] = (totals[key] or 0) + sign * money.cents(row[last])
-      row = result:fetch_row()
    end
-   result:free()
 end
 
 -- How many keys of a sheet do not add up, and a note on one of them.

@@ -1,6 +1,7 @@
 -- The lines of a New-Order by multi-row statements (--statements=multi): items and stock are each read at once and the lines inserted
 -- at once; only the stock rows are changed one by one. Fewer round trips than the standard's profile, so it is not the default.
 local money = require("tpcc_money")
+local statements = require("tpcc_statements")
 
 local multi = {}
 
@@ -27,12 +28,9 @@ end
 -- Rows of a result by their first `keys` columns.
 local function collect(result, keys)
    local found = {}
-   local row = result:fetch_row()
-   while row do
+   for _, row in ipairs(statements.all(result)) do
       found[table.concat(row, "/", 1, keys)] = row
-      row = result:fetch_row()
    end
-   result:free()
    return found
 end
 

@@ -78,9 +78,19 @@ end
 
 --- The first row of a result, nil when it has none. The result is given back.
 function statements.first(result)
-   local row = result:fetch_row()
+   local row = result.nrows > 0 and result:fetch_row() or nil
    result:free()
    return row
+end
+
+--- All rows of a result, which is given back.
+function statements.all(result)
+   local rows = {}
+   for i = 1, tonumber(result.nrows) do
+      rows[i] = result:fetch_row()
+   end
+   result:free()
+   return rows
 end
 
 return statements

@@ -9,7 +9,7 @@ local random = require("tpcc_random")
 local schema = require("tpcc_schema")
 local statements = require("tpcc_statements")
 
-local first = statements.first
+local all, first = statements.all, statements.first
 
 local transactions = {}
 
@@ -119,18 +119,11 @@ local function find_customer(s, input)
    if input.c_id then
       return input.c_id
    end
-   local result = s.customers_of_name(input.c_w_id, input.c_d_id, input.c_last)
-   local ids = {}
-   local row = result:fetch_row()
-   while row do
-      ids[#ids + 1] = row[1]
-      row = result:fetch_row()
-   end
-   result:free()
-   if #ids == 0 then
+   local found = all(s.customers_of_name(input.c_w_id, input.c_d_id, input.c_last))
+   if #found == 0 then
       error("tpcc: no customer is called " .. input.c_last .. "; the loaded data are incomplete.", 0)
    end
-   return tonumber(ids[math.ceil(#ids / 2)])
+   return tonumber(found[math.ceil(#found / 2)][1])
 end
 
 local new_order = {}
@@ -253,9 +246,7 @@ function order_status.run(con, s, input)
    local c_id = find_customer(s, input)
    first(s.customer_balance(w_id, d_id, c_id))
    local order = first(s.last_order(w_id, d_id, c_id))
-   local lines = s.order_lines(w_id, d_id, tonumber(order[1]))
-   while lines:fetch_row() do end
-   lines:free()
+   all(s.order_lines(w_id, d_id, tonumber(order[1])))
    con:query("COMMIT")
 end
 
