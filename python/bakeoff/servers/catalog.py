@@ -133,7 +133,7 @@ class Catalog(Frozen):
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> "Catalog":
-        """bakeoff's catalogue with the user's entries over it.
+        """Bakeoff's catalogue with the user's entries over it.
 
         Args:
             user_file: None: `$XDG_CONFIG_HOME/bakeoff/servers.toml`, if there is one.
@@ -163,7 +163,9 @@ class Catalog(Frozen):
             near = difflib.get_close_matches(spec.flavour, [*flavours, "path", "tarball", "docker"], n=1)
             raise SpecError(
                 f"server {spec}: nothing in the catalogue is called {spec.flavour!r}.",
-                hint=f"Did you mean {near[0]}?" if near else f"There is {' and '.join(flavours)}; also path:DIR, tarball:FILE.",
+                hint=f"Did you mean {near[0]}?"
+                if near
+                else f"There is {' and '.join(flavours)}; also path:DIR, tarball:FILE.",
             )
         wanted = parse_version(spec.version) if spec.version else ()
         found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]
@@ -184,7 +186,9 @@ class Catalog(Frozen):
 
     @cached_property
     def _ranges(self) -> dict[tuple[str, str], VersionRange]:
-        return {(each.name, family): each.range_for(family) for each in self.capabilities for family in ("mysql", "mariadb")}
+        return {
+            (each.name, family): each.range_for(family) for each in self.capabilities for family in ("mysql", "mariadb")
+        }
 
     @staticmethod
     def _near(entries: Iterable[Entry], wanted: Version) -> list[str]:
@@ -208,7 +212,10 @@ def _read(text: str, where: str) -> Catalog:
     except tomllib.TOMLDecodeError as problem:
         raise SpecError(f"{where}: not TOML: {problem}.") from None
     if raw.get("format") != FORMAT:
-        raise SpecError(f"{where}: format is {raw.get('format')!r}; this bakeoff reads format {FORMAT}.", hint=f"Write format = {FORMAT}.")
+        raise SpecError(
+            f"{where}: format is {raw.get('format')!r}; this bakeoff reads format {FORMAT}.",
+            hint=f"Write format = {FORMAT}.",
+        )
     try:
         return Catalog(entries=tuple(raw.get("server", ())), capabilities=tuple(raw.get("capability", ())))
     except ValidationError as problem:

@@ -27,14 +27,18 @@ def read_cnf(file: Path) -> dict[str, str]:
         if not line or line[0] in "#;":
             continue
         if line.startswith("!"):
-            raise SpecError(f"{file}:{number}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE.")
+            raise SpecError(
+                f"{file}:{number}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE."
+            )
         if line.startswith("["):
             if not line.endswith("]"):
                 raise SpecError(f"{file}:{number}: a group is written [name], this is {line!r}.")
             group = line[1:-1].strip()
             continue
         if not group:
-            raise SpecError(f"{file}:{number}: an option before the first [group].", hint="Begin the file with [mysqld].")
+            raise SpecError(
+                f"{file}:{number}: an option before the first [group].", hint="Begin the file with [mysqld]."
+            )
         if SERVER_GROUPS.fullmatch(group):
             name, equals, value = line.partition("=")
             name = name.strip().lstrip("-").replace("-", "_")

@@ -70,7 +70,9 @@ def copy_tree(source: Path, target: Path, what_for: str) -> bool:
     except OSError as problem:
         shutil.rmtree(target, ignore_errors=True)
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise HostError(f"{what_for}: the disk of {target.parent} is full.", hint="Free some space: bakeoff server rm") from None
+            raise HostError(
+                f"{what_for}: the disk of {target.parent} is full.", hint="Free some space: bakeoff server rm"
+            ) from None
         raise HostError(f"{what_for}: copying failed: {problem.strerror} ({problem.filename}).") from None
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)

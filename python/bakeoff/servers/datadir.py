@@ -16,6 +16,7 @@ from bakeoff.errors import ServerError
 from bakeoff.servers.copying import copy_tree, require_space
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.identity import server_identity
+from bakeoff.servers.launching import prepare
 from bakeoff.servers.model import Installation
 from bakeoff.servers.places import cache_root, locked, make_open_folder, require_reachable
 from bakeoff.servers.supervise import run, tail
@@ -25,7 +26,9 @@ _TYPICAL_TEMPLATE_BYTES = 256 * 2**20
 
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 _MARIADB_SCRIPTS = tuple(
-    f"{prefix}_{name}.sql" for name in ("system_tables", "performance_tables", "system_tables_data") for prefix in ("mysql", "mariadb")
+    f"{prefix}_{name}.sql"
+    for name in ("system_tables", "performance_tables", "system_tables_data")
+    for prefix in ("mysql", "mariadb")
 ) + ("maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql", "mariadb_sys_schema.sql")
 
 
@@ -38,14 +41,18 @@ def template(installation: Installation, init_options: Mapping[str, str], progre
     """
     name = f"{installation.name}-{_key(installation, init_options)}"
     home = cache_root() / "templates" / name
-    with locked(name, on_wait=lambda: progress(f"waiting for another bakeoff that initialises {installation.name}", 0, 0)):
+    with locked(
+        name, on_wait=lambda: progress(f"waiting for another bakeoff that initialises {installation.name}", 0, 0)
+    ):
         if not home.exists():
             progress(f"initialising {installation.name}", 0, 0)
             _make(installation, init_options, home)
     return home
 
 
-def clone_template(installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress) -> None:
+def clone_template(
+    installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
+) -> None:
     """A data directory of one's own at `target`, which must not exist."""
     copy_tree(template(installation, init_options, progress), target, f"a data directory for {installation.name}")
     (target / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: clones must not share one
@@ -61,12 +68,22 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}=" if name in EMPTY_VALUES else f"--{name.replace('_', '-')}"
 
 
-EMPTY_VALUES = frozenset({"tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"})
+EMPTY_VALUES = frozenset(
+    {"tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"}
+)
 """Options for which an empty value means "the empty text" and not "switched on"."""
 
 
 def _key(installation: Installation, init_options: Mapping[str, str]) -> str:
-    content = json.dumps([TEMPLATE_FORMAT, installation.sha256, str(installation.basedir), sorted(init_options.items()), server_identity().uid])
+    content = json.dumps(
+        [
+            TEMPLATE_FORMAT,
+            installation.sha256,
+            str(installation.basedir),
+            sorted(init_options.items()),
+            server_identity().uid,
+        ]
+    )
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
@@ -82,22 +99,22 @@ def _make(installation: Installation, init_options: Mapping[str, str], home: Pat
         temporary.mkdir()
         data = scratch / "data"
         identity.own(temporary)
-        argv = [*installation.argv, "--no-defaults", *installation.base_options, f"--datadir={data}", f"--tmpdir={temporary}"]
-        argv += option_arguments(init_options)
+        options = [f"--datadir={data}", f"--tmpdir={temporary}", *option_arguments(init_options)]
         log = scratch / "init.log"
         script: Path | None = None
         if installation.init == "initialize":
             identity.own(scratch)  # mysqld makes the data directory itself
-            argv += ["--secure-file-priv=NULL", "--initialize-insecure"]
+            options += ["--secure-file-priv=NULL", "--initialize-insecure"]
         else:
             (data / "mysql").mkdir(parents=True)
             identity.own(data, data / "mysql")
             script = scratch / "bootstrap.sql"
             script.write_bytes(_bootstrap_sql(installation))
-            argv += ["--bootstrap", "--max-allowed-packet=8M", "--net-buffer-length=16K"]
-            argv += ["--log-warnings=0", "--enforce-storage-engine="] if installation.family == "mariadb" else []
+            options += ["--bootstrap", "--max-allowed-packet=8M", "--net-buffer-length=16K"]
+            options += ["--log-warnings=0", "--enforce-storage-engine="] if installation.family == "mariadb" else []
         env = {"PATH": "/usr/bin:/bin", **installation.environment}
-        result = run(argv, identity, env=env, cwd=scratch, log=log, stdin=script, timeout_s=180)
+        launch = prepare(installation, options, env, [scratch], feeds=True)
+        result = run(launch.argv, launch.identity, env=launch.env, cwd=scratch, log=log, stdin=script, timeout_s=180)
         if result.status != 0:
             raise ServerError(
                 f"{installation.name} could not initialise a data directory (status {result.status}).",
@@ -128,8 +145,12 @@ def _bootstrap_sql(installation: Installation) -> bytes:
     scripts = _MARIADB_SCRIPTS if installation.family == "mariadb" else _MYSQL_SCRIPTS
     found = [installation.share / name for name in scripts if (installation.share / name).exists()]
     if not found:
-        raise ServerError(f"{installation.name} has no system table scripts in {installation.share}.", hint="Name a complete basedir.")
+        raise ServerError(
+            f"{installation.name} has no system table scripts in {installation.share}.", hint="Name a complete basedir."
+        )
     parts += [script.read_bytes() + b"\n" for script in found]
-    accounts = "mysql.global_priv" if installation.family == "mariadb" and installation.version >= (10, 4) else "mysql.user"
+    accounts = (
+        "mysql.global_priv" if installation.family == "mariadb" and installation.version >= (10, 4) else "mysql.user"
+    )
     parts.append(f"DELETE FROM {accounts} WHERE User='' OR (User='root' AND Host<>'localhost');\n".encode())
     return b"".join(parts)

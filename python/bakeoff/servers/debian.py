@@ -18,7 +18,9 @@ from bakeoff.servers.fetch import Progress, folder_bytes, need_program, run_clie
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's plugin packages are gone from its security suite
 
-_NEVER_NEEDED = re.compile(r"^(perl|libperl|libgdbm|libdb5|libsasl2-modules-db|debconf|dpkg$|tar$|libselinux1|libacl1|libbz2-1.0-x)")
+_NEVER_NEEDED = re.compile(
+    r"^(perl|libperl|libgdbm|libdb5|libsasl2-modules-db|debconf|dpkg$|tar$|libselinux1|libacl1|libbz2-1.0-x)"
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Package:
     sha256: str
 
 
-def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: int, progress: Progress) -> list[Package]:
+def fetch_packages(
+    name: str, source: DebianSource, folder: Path, total_bytes: int, progress: Progress
+) -> list[Package]:
     """Download the closure of `source.packages`, and `source.extra` alone, into `folder`.
 
     Raises:
@@ -108,7 +112,10 @@ def _configuration(name: str, suite: str, base: Path) -> list[str]:
 def _own_mirrors() -> list[str]:
     """Addresses in this machine's own apt sources, without a slash at the end."""
     found: list[str] = []
-    for file in (*sorted(Path("/etc/apt/sources.list.d").glob("*.sources")), *sorted(Path("/etc/apt").glob("sources.list*"))):
+    for file in (
+        *sorted(Path("/etc/apt/sources.list.d").glob("*.sources")),
+        *sorted(Path("/etc/apt").glob("sources.list*")),
+    ):
         if file.is_file():
             text = file.read_text("utf-8", "replace")
             for line in re.findall(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(.+)$", text, re.MULTILINE):

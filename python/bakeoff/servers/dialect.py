@@ -148,11 +148,17 @@ def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
     for name, value in asked.items():
         plain = stem(name)
         if plain in OURS:
-            raise _refuse(target, _text(name, value), f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out.")
+            raise _refuse(
+                target, _text(name, value), f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out."
+            )
         if plain in _OUTSIDE:
-            raise _refuse(target, _text(name, value), "files outside the data directory would be in no snapshot", "Leave it out.")
+            raise _refuse(
+                target, _text(name, value), "files outside the data directory would be in no snapshot", "Leave it out."
+            )
         if name in _NOT_A_SERVER or plain in _NOT_A_SERVER:
-            raise _refuse(target, _text(name, value), "it would change how the server is run, not how fast it is", "Leave it out.")
+            raise _refuse(
+                target, _text(name, value), "it would change how the server is run, not how fast it is", "Leave it out."
+            )
 
 
 def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
@@ -176,7 +182,9 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
         if name in rest and target.family == "mysql" and target.version < (5, 6, 8):
             done.options[name] = rest.pop(name)
     if target.family == "mysql" and target.version < (5, 6, 8):  # refuses to start on redo files of another size
-        done.init_options.update({name: value for name, value in done.options.items() if name.startswith("innodb_log_file")})
+        done.init_options.update(
+            {name: value for name, value in done.options.items() if name.startswith("innodb_log_file")}
+        )
 
 
 def redo_options(target: Target, total_bytes: int) -> dict[str, str]:
@@ -192,7 +200,9 @@ def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
     if "tx_isolation" in rest:
         value = rest.pop("tx_isolation")
         done.options["transaction_isolation"] = value
-        done.notes.append(f"tx_isolation={value} became transaction_isolation={value}: the variable's old name is no start-up option of any version")
+        done.notes.append(
+            f"tx_isolation={value} became transaction_isolation={value}: the variable's old name is no start-up option of any version"
+        )
 
 
 def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
@@ -205,11 +215,21 @@ def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
         if rest["log_bin"].lower() in ("on", "1"):
             rest["log_bin"] = "binlog"
         if "/" in rest["log_bin"]:
-            raise _refuse(target, _text("log_bin", rest["log_bin"]), "files outside the data directory would be in no snapshot", "Name it without a folder.")
+            raise _refuse(
+                target,
+                _text("log_bin", rest["log_bin"]),
+                "files outside the data directory would be in no snapshot",
+                "Name it without a folder.",
+            )
         if "server_id" not in rest:
             rest["server_id"] = "1"
             done.notes.append("server_id=1 was added: MySQL 5.7 on keeps no binary log without one")
-    if target.family == "mysql" and target.version < (5, 7) and rest.get("gtid_mode", "off").lower() == "on" and "log_slave_updates" not in rest:
+    if (
+        target.family == "mysql"
+        and target.version < (5, 7)
+        and rest.get("gtid_mode", "off").lower() == "on"
+        and "log_slave_updates" not in rest
+    ):
         rest["log_slave_updates"] = "1"
         done.notes.append("log_slave_updates=1 was added: MySQL 5.6 refuses gtid_mode=ON without it")
 
@@ -220,9 +240,16 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
     if name not in rest:
         return
     plugin = rest.pop(name)
-    default = "caching_sha2_password" if target.family == "mysql" and target.version >= (8, 0, 4) else "mysql_native_password"
+    default = (
+        "caching_sha2_password" if target.family == "mysql" and target.version >= (8, 0, 4) else "mysql_native_password"
+    )
     if target.family == "mysql" and target.version >= (9, 0) and plugin == "mysql_native_password":
-        raise _refuse(target, _text(name, plugin), "MySQL 9.0 removed the plugin mysql_native_password", "Use caching_sha2_password.")
+        raise _refuse(
+            target,
+            _text(name, plugin),
+            "MySQL 9.0 removed the plugin mysql_native_password",
+            "Use caching_sha2_password.",
+        )
     if understands(target, name):
         done.options[name] = done.init_options[name] = plugin
     elif plugin == default:
@@ -236,13 +263,22 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
 
 def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
     """`skip_ssl`, or `tls_version=` since MySQL 8.4, or nothing where the build has no TLS."""
-    name = next((each for each in rest if stem(each) == "ssl" and (each.startswith(("skip_", "disable_")) or is_false(rest[each]))), None)
+    name = next(
+        (
+            each
+            for each in rest
+            if stem(each) == "ssl" and (each.startswith(("skip_", "disable_")) or is_false(rest[each]))
+        ),
+        None,
+    )
     if name is None:
         return
     rest.pop(name)
     done.options.update(no_tls(target))
     if "skip_ssl" not in done.options:
-        done.notes.append(f"{name} became {'tls_version= (empty)' if done.options.get('tls_version') == '' else 'nothing: this server has no TLS'}")
+        done.notes.append(
+            f"{name} became {'tls_version= (empty)' if done.options.get('tls_version') == '' else 'nothing: this server has no TLS'}"
+        )
 
 
 def no_tls(target: Target) -> dict[str, str]:
@@ -269,7 +305,11 @@ def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
         raise _refuse(target, _text("innodb_page_size", value), "a page has 4k, 8k, 16k, 32k or 64k")
     since = (10, 1) if target.family == "mariadb" else (5, 7, 6)
     if size > 16384 and target.version < since:
-        raise _refuse(target, _text("innodb_page_size", value), f"pages above 16k came with {version_text(since)}, and {target.name} would silently use 16k")
+        raise _refuse(
+            target,
+            _text("innodb_page_size", value),
+            f"pages above 16k came with {version_text(since)}, and {target.name} would silently use 16k",
+        )
     rest["innodb_page_size"] = str(size)
 
 
@@ -298,10 +338,19 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
 def _check_value(target: Target, name: str, value: str) -> None:
     """Values that an option has in some versions only."""
     lowered = value.lower()
-    if name == "innodb_flush_method" and lowered == "o_direct_no_fsync" and target.family == "mysql" and target.version < (5, 6, 7):
+    if (
+        name == "innodb_flush_method"
+        and lowered == "o_direct_no_fsync"
+        and target.family == "mysql"
+        and target.version < (5, 6, 7)
+    ):
         raise _refuse(target, _text(name, value), "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
     if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql":
-        raise _refuse(target, _text(name, value), "the thread pool as an option is MariaDB's; MySQL 9.7 has thread_pool.so as a plugin")
+        raise _refuse(
+            target,
+            _text(name, value),
+            "the thread pool as an option is MariaDB's; MySQL 9.7 has thread_pool.so as a plugin",
+        )
     if name in ("collation_server", "default_collation") and "_0900_" in lowered and not _has_0900(target):
         raise _refuse(target, _text(name, value), "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
     if name == "optimizer_switch" and target.family == "mysql" and target.version < (5, 6) and "mrr" in lowered:

@@ -1,9 +1,194 @@
-"""placeholder"""
+"""`docker:IMAGE`: a server inside a container, started where a Docker or Podman engine answers.
+
+Only the process is in the container: data directory, socket and log are the instance's own folders, mounted at the same paths; the network is the
+host's; CPUs and account are given to the engine. So snapshots, gates and options work as for any other server. The container's first process
+watches its standard input, which ends when bakeoff does: SIGKILL reaches the client alone, and the server must not outlive it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
 from bakeoff.errors import ServerError
+from bakeoff.servers.binary import flavour_and_version, options_in_help
 from bakeoff.servers.fetch import Progress
+from bakeoff.servers.identity import Identity
 from bakeoff.servers.model import Installation
+from bakeoff.servers.places import cache_root, locked, make_open_folder
+from bakeoff.servers.versions import parse_version, version_text
+
+_ENGINES = ("docker", "podman")
+_SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
+_INIT = r"""
+exec 3<&0
+"$@" </dev/null &
+server=$!
+trap 'kill -TERM $server' TERM
+{ cat <&3 >/dev/null; kill -KILL $server; } 2>/dev/null &
+while :; do wait $server; status=$?; kill -0 $server 2>/dev/null || exit $status; done
+"""
 
 
 def installation(image: str, progress: Progress) -> Installation:
-    """Installation of an image."""
-    raise ServerError("no engine")
+    """What the server in an image is; the image is pulled if the engine does not hold it.
+
+    Raises:
+        ServerError: no engine answers, no such image, or no MySQL or MariaDB in it.
+    """
+    engine = find_engine(image)
+    if _call(engine, "image", "inspect", image).returncode != 0:
+        progress(f"pulling {image}", 0, 0)
+        _must(_call(engine, "pull", "--quiet", image), image, "could not be pulled")
+    digest = _must(
+        _call(engine, "image", "inspect", "--format", "{{.Id}}", image), image, "could not be inspected"
+    ).strip()
+    daemon = _must(
+        _inside(engine, image, "command -v mariadbd || command -v mysqld"), image, "holds neither mysqld nor mariadbd"
+    ).strip()
+    flavour, text = flavour_and_version(
+        _must(_inside(engine, image, f"{daemon} --no-defaults --version"), image, "does not run its server")
+    )
+    version = parse_version(text)
+    initialises = flavour != "mariadb" and version >= (5, 7, 6)
+    return Installation(
+        name=f"{flavour}-{version_text(version)}",
+        flavour=flavour,
+        version=version,
+        version_text=text,
+        basedir=Path("/usr"),
+        argv=(daemon,),
+        base_options=(),
+        share=Path("/nonexistent") if initialises else _copy_share(engine, image, digest),
+        plugin_dir=None,
+        init="initialize" if initialises else "bootstrap",
+        environment={},
+        sha256=digest.removeprefix("sha256:"),
+        known_options=options_in_help(
+            _inside(engine, image, f"{daemon} --no-defaults --verbose --help 2>/dev/null").stdout
+        ),
+        container_image=image,
+    )
+
+
+def find_engine(image: str) -> str:
+    """The client program of an engine that answers.
+
+    Raises:
+        ServerError: there is none, with what each client said.
+    """
+    said: list[str] = []
+    for name in _ENGINES:
+        program = shutil.which(name)
+        if program is None:
+            said.append(f"{name} is not installed")
+            continue
+        answer = _call(program, "version", "--format", "{{.Server.Version}}")
+        if answer.returncode == 0:
+            return program
+        lines = [line for line in answer.stderr.splitlines() if line.strip()]
+        said.append(f"{name} says: {lines[-1].strip() if lines else 'nothing'}")
+    raise ServerError(
+        f"docker:{image} needs a container engine, and none answers ({'; '.join(said)}).",
+        hint="Start one, or name a server without.",
+    )
+
+
+def command(
+    found: Installation,
+    argv: Sequence[str],
+    name: str,
+    folders: Sequence[Path],
+    env: Mapping[str, str],
+    cpus: frozenset[int] | None,
+    identity: Identity,
+    *,
+    feeds: bool,
+) -> list[str]:
+    """The client's command that runs `argv` in a container; the client itself runs as we do.
+
+    Args:
+        name: of the container, unique on this machine.
+        folders: mounted at their own paths.
+        feeds: standard input is for the server (a bootstrap script); else it is the line that tells the container that we live.
+    """
+    engine = find_engine(found.container_image)
+    run = [
+        engine,
+        "run",
+        "--rm",
+        "--interactive",
+        "--name",
+        name,
+        "--network",
+        "host",
+        "--user",
+        f"{identity.uid}:{identity.gid}",
+    ]
+    if Path(engine).name == "podman" and os.geteuid() != 0:
+        run += ["--userns", "keep-id"]
+    run += [part for folder in folders for part in ("--volume", f"{folder}:{folder}")]
+    run += [part for key, value in env.items() if key not in ("PATH", "HOME") for part in ("--env", f"{key}={value}")]
+    if cpus:
+        run += ["--cpuset-cpus", ",".join(str(cpu) for cpu in sorted(cpus))]
+    if feeds:
+        return [*run, "--entrypoint", argv[0], found.container_image, *argv[1:]]
+    return [*run, "--entrypoint", "/bin/sh", found.container_image, "-c", _INIT, "bakeoff", *argv]
+
+
+def server_pid(found: Installation, name: str) -> int | None:
+    """The server's process id on this machine; None when its processes are not visible from here."""
+    engine = find_engine(found.container_image)
+    answer = _call(engine, "inspect", "--format", "{{.State.Pid}}", name)
+    if answer.returncode != 0 or not answer.stdout.strip().isdigit():
+        return None
+    try:
+        children = psutil.Process(int(answer.stdout)).children()
+    except psutil.Error:
+        return None
+    return next((child.pid for child in children if re.search("mysqld|mariadbd", " ".join(child.cmdline()))), None)
+
+
+def kill(found: Installation, name: str) -> None:
+    """End a container at once and wait until it is gone; nothing happens if it is."""
+    _call(find_engine(found.container_image), "rm", "--force", name)
+
+
+def _copy_share(engine: str, image: str, digest: str) -> Path:
+    """The system table scripts, copied out of the image: they are piped to `--bootstrap` from here."""
+    key = re.sub(r"\W", "", digest.removeprefix("sha256:"))[:16]
+    home = make_open_folder(cache_root() / "servers") / f"docker-{key}"
+    with locked(f"docker-{key}"):
+        if home.exists():
+            return home
+        container = _must(_call(engine, "create", image), image, "could not be opened").strip()
+        try:
+            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".docker-") as folder:
+                for place in _SHARES:
+                    copied = _call(engine, "cp", f"{container}:{place}", f"{folder}/share")
+                    if copied.returncode == 0 and any(Path(folder, "share").glob("*system_tables.sql")):
+                        Path(folder, "share").rename(home)
+                        return home
+        finally:
+            _call(engine, "rm", "--force", container)
+    raise ServerError(f"docker:{image} holds no system table scripts (looked in {', '.join(_SHARES)}).")
+
+
+def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProcess[str]":
+    return _call(engine, "run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", image, "-c", script)
+
+
+def _call(engine: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([engine, *arguments], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) -> str:
+    if answer.returncode != 0:
+        lines = [line for line in answer.stderr.splitlines() if line.strip()]
+        raise ServerError(f"docker:{image} {failure}: {lines[-1].strip()[:200] if lines else 'no message'}")
+    return answer.stdout

@@ -80,7 +80,9 @@ def need_program(name: str, package: str, what_for: str) -> str:
     """
     found = shutil.which(name)
     if found is None:
-        raise HostError(f"{name} is needed to fetch {what_for} and is not installed.", hint=f"Run: apt-get install {package}")
+        raise HostError(
+            f"{name} is needed to fetch {what_for} and is not installed.", hint=f"Run: apt-get install {package}"
+        )
     return found
 
 
@@ -116,7 +118,10 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
         teller.join()
     if child.returncode != 0:
         lines = [line.strip() for line in (complaint + output).splitlines() if line.strip()]
-        telling = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), lines[-1] if lines else "no message")
+        telling = next(
+            (line for line in lines if "error" in line.lower() or line.startswith("E:")),
+            lines[-1] if lines else "no message",
+        )
         raise ServerError(f"{what} could not be fetched: {Path(argv[0]).name} says: {telling[:300]}")
     return output
 
@@ -154,7 +159,7 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
         raise SpecError(f"server {name}: {address!r} is not an http(s) address.")
     target = folder / (address.rstrip("/").rsplit("/", 1)[-1] or "download")
     try:
-        with urllib.request.urlopen(address, timeout=60) as answer, target.open("wb") as file:  # noqa: S310
+        with urllib.request.urlopen(address, timeout=60) as answer, target.open("wb") as file:
             total_bytes = int(answer.headers.get("Content-Length") or 0)
             done_bytes = 0
             while piece := answer.read(1 << 20):
@@ -162,7 +167,9 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
                 done_bytes += len(piece)
                 progress(f"fetching {name}", done_bytes, total_bytes)
     except (urllib.error.URLError, OSError) as problem:
-        raise ServerError(f"server {name}: {target.name} could not be fetched: {getattr(problem, 'reason', problem)}.") from None
+        raise ServerError(
+            f"server {name}: {target.name} could not be fetched: {getattr(problem, 'reason', problem)}."
+        ) from None
     if total_bytes and done_bytes != total_bytes:
         raise ServerError(f"server {name}: {target.name} ended after {done_bytes} of {total_bytes} bytes.")
     return target

@@ -60,7 +60,9 @@ def warm(server: Reading, database: str, tables: Sequence[str] | None = None) ->
         _run_all(server, scans)
         return Warmth(None, 0, time.monotonic() - began, ("this server does not count pages read",))
     reads = [_reads_of_a_pass(server, scans) for _ in range(2)]
-    while reads[-1] > _tolerated(server) and len(reads) < _PASSES:  # change buffer merges and purge read pages of their own for a while
+    while (
+        reads[-1] > _tolerated(server) and len(reads) < _PASSES
+    ):  # change buffer merges and purge read pages of their own for a while
         time.sleep(_POLL_S)
         reads.append(_reads_of_a_pass(server, scans))
     waited_s = time.monotonic() - began
@@ -99,7 +101,8 @@ def settle(server: Reading, deadline_s: float = 60.0, warmth: Warmth | None = No
 def tables_of(server: Reading, database: str) -> list[str]:
     """Base tables of a database, by name."""
     rows = server.query(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_type='BASE TABLE' ORDER BY 1", (database,)
+        "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_type='BASE TABLE' ORDER BY 1",
+        (database,),
     )
     return [str(row[0]) for row in rows]
 
@@ -167,7 +170,9 @@ def _debts(server: Reading) -> tuple[int, int, bool]:
     text = str(server.query("SHOW ENGINE INNODB STATUS")[0][2])
     found = re.search(r"History list length (\d+)", text)
     status = {str(name): str(value) for name, value in server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'")}
-    loading = status.get("Innodb_buffer_pool_load_status", "").startswith("Loaded ")  # "Loaded 128/4711 pages" until completed
+    loading = status.get("Innodb_buffer_pool_load_status", "").startswith(
+        "Loaded "
+    )  # "Loaded 128/4711 pages" until completed
     return int(found[1]) if found else 0, int(status["Innodb_buffer_pool_pages_dirty"]), not loading
 
 
@@ -198,7 +203,9 @@ def _settle_rocksdb(server: Reading, variables: dict[str, str], deadline: float)
         return []
     server.query("SET GLOBAL rocksdb_force_flush_memtable_now=1")
     while True:
-        rows = server.query("SELECT COALESCE(SUM(value), 0) FROM information_schema.rocksdb_cfstats WHERE stat_type='COMPACTION_PENDING'")
+        rows = server.query(
+            "SELECT COALESCE(SUM(value), 0) FROM information_schema.rocksdb_cfstats WHERE stat_type='COMPACTION_PENDING'"
+        )
         if int(rows[0][0]) == 0:
             return []
         if time.monotonic() > deadline:

@@ -31,7 +31,7 @@ from bakeoff.servers.places import make_open_folder, require_reachable, work_roo
 from bakeoff.servers.supervise import ProcessId
 from bakeoff.servers.sweep import OWNER_FILE, Owner, sweep
 
-RUNTIME_ROOT = Path("/tmp")  # noqa: S108 - $TMPDIR may be long, and a socket's path must be short
+RUNTIME_ROOT = Path("/tmp")
 
 
 class ServerHouse:
@@ -73,7 +73,9 @@ class ServerHouse:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._remove_all()
 
     @property
@@ -121,7 +123,9 @@ class ServerHouse:
             ServerError: the snapshot is of another server version. HostError: no room on disk.
         """
         if snapshot.installation_name != installation.name:
-            raise ServerError(f"snapshot {snapshot.label} is of {snapshot.installation_name} and cannot be used by {installation.name}.")
+            raise ServerError(
+                f"snapshot {snapshot.label} is of {snapshot.installation_name} and cannot be used by {installation.name}."
+            )
         instance = self._new(name, installation, settings, env, cpus, padding_bytes)
         try:
             self._progress(f"restoring {snapshot.label} for {name}", 0, snapshot.bytes_on_disk)
@@ -139,7 +143,10 @@ class ServerHouse:
             ServerError: it is running, or was killed. HostError: no room on disk.
         """
         if instance.running or not instance.stopped_cleanly:
-            raise ServerError(f"server {instance.name} was not stopped cleanly; its data would need recovery at every start.", hint="Call stop() first.")
+            raise ServerError(
+                f"server {instance.name} was not stopped cleanly; its data would need recovery at every start.",
+                hint="Call stop() first.",
+            )
         if not re.fullmatch(r"[\w.'+-]+", label):
             raise ServerError(f"snapshot label {label!r} holds more than letters, digits, dots and dashes.")
         self._snapshots += 1
@@ -167,7 +174,9 @@ class ServerHouse:
         Raises:
             ServerError: as `Instance.stop`.
         """
-        self._for_all([each for each in (instances or self._instances) if each.running], lambda instance: instance.stop())
+        self._for_all(
+            [each for each in (instances or self._instances) if each.running], lambda instance: instance.stop()
+        )
 
     def remove(self, instance: Instance) -> None:
         """Kill a server and delete its data."""
@@ -197,7 +206,15 @@ class ServerHouse:
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
             home, sockets = self.work / slot, self.runtime / slot
             instance = Instance(
-                name, installation, settings, home, sockets, env=env, cpus=cpus, padding_bytes=padding_bytes, on_spawn=self._spawned
+                name,
+                installation,
+                settings,
+                home,
+                sockets,
+                env=env,
+                cpus=cpus,
+                padding_bytes=padding_bytes,
+                on_spawn=self._spawned,
             )
             self._instances.append(instance)
         for folder in (home, home / "tmp", sockets):

@@ -47,7 +47,9 @@ def server_identity() -> Identity:
     if os.geteuid() != 0:
         me = pwd.getpwuid(os.geteuid())
         if wanted and wanted != me.pw_name:
-            raise HostError(f"BAKEOFF_SERVER_USER is {wanted}, but only root can start servers as someone else.", hint="Unset it.")
+            raise HostError(
+                f"BAKEOFF_SERVER_USER is {wanted}, but only root can start servers as someone else.", hint="Unset it."
+            )
         return Identity(me.pw_name, os.geteuid(), os.getegid(), switch=False)
     name = wanted or DEFAULT_ACCOUNT
     entry = _account(name)
@@ -55,7 +57,9 @@ def server_identity() -> Identity:
         _make_system_account(name)
         entry = _account(name)
     if entry is None:
-        raise HostError(f"account {name!r} does not exist.", hint=f"Run: useradd --system --shell /usr/sbin/nologin {name}")
+        raise HostError(
+            f"account {name!r} does not exist.", hint=f"Run: useradd --system --shell /usr/sbin/nologin {name}"
+        )
     if entry.pw_uid == 0:
         raise HostError("BAKEOFF_SERVER_USER names root; servers never run as root.", hint="Name a system account.")
     return Identity(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
@@ -71,10 +75,18 @@ def _account(name: str) -> pwd.struct_passwd | None:
 def _make_system_account(name: str) -> None:
     program = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if program is None:
-        raise HostError("servers must not run as root, and there is no useradd to make an account.", hint="Set BAKEOFF_SERVER_USER.")
+        raise HostError(
+            "servers must not run as root, and there is no useradd to make an account.", hint="Set BAKEOFF_SERVER_USER."
+        )
     shell = "/usr/sbin/nologin" if Path("/usr/sbin/nologin").exists() else "/bin/false"
     made = subprocess.run(
-        [program, "--system", "--user-group", "--no-create-home", "--shell", shell, name], capture_output=True, text=True, check=False
+        [program, "--system", "--user-group", "--no-create-home", "--shell", shell, name],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if made.returncode not in (0, 9):  # 9: someone else made it meanwhile
-        raise HostError(f"account {name!r} for the servers could not be made: {made.stderr.strip()}", hint="Set BAKEOFF_SERVER_USER.")
+        raise HostError(
+            f"account {name!r} for the servers could not be made: {made.stderr.strip()}",
+            hint="Set BAKEOFF_SERVER_USER.",
+        )

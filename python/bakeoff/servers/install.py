@@ -18,6 +18,7 @@ from typing import Any
 
 from bakeoff.errors import BakeoffError, HostError, ServerError, SpecError
 from bakeoff.servers import docker
+from bakeoff.servers.binary import flavour_and_version, options_in_help
 from bakeoff.servers.catalog import Catalog, Entry, Source
 from bakeoff.servers.debian import fetch_packages
 from bakeoff.servers.fetch import Progress, fetch, no_progress, sha256_of
@@ -107,7 +108,10 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
     if entry.source.path:
         return _examine(Path(entry.source.path).expanduser(), entry.name)
     if platform.machine() not in ("x86_64", "AMD64"):
-        raise HostError(f"server {entry.name} is built for x86-64, and this is {platform.machine()}.", hint="Name your own: path:DIR.")
+        raise HostError(
+            f"server {entry.name} is built for x86-64, and this is {platform.machine()}.",
+            hint="Name your own: path:DIR.",
+        )
     home = cache_root() / "servers" / entry.name
     source = str(entry.source)
     with locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff that fetches {entry.name}", 0, 0)):
@@ -179,7 +183,11 @@ def _as_promised(entry: Entry, found: Installation) -> bool:
         return True
     series = 1 if entry.family == "mysql" else 2
     same_family = found.family == entry.family
-    return same_family and found.version[:series] == entry.numbers[:series] and (entry.moving or found.version[:3] == entry.numbers[:3])
+    return (
+        same_family
+        and found.version[:series] == entry.numbers[:series]
+        and (entry.moving or found.version[:3] == entry.numbers[:3])
+    )
 
 
 @contextmanager
@@ -218,7 +226,9 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
     else:
         file = Path(where).expanduser().absolute()
         if not file.is_file():
-            raise SpecError(f"server {spec}: there is no file {file}.", hint="Name a .tar.gz, .tar.xz or a tarball's address.")
+            raise SpecError(
+                f"server {spec}: there is no file {file}.", hint="Name a .tar.gz, .tar.xz or a tarball's address."
+            )
         key = sha256_of(file)[:16]
         source = Source(tarball=str(file))
     packing = "zip" if where.endswith(".zip") else "tarball"
@@ -231,8 +241,8 @@ def _examine(place: Path, asked_for: str) -> Installation:
     identity = server_identity()
     require_reachable(layout.daemon.parent, identity.uid, identity.gid)
     version = _ask(layout, asked_for, "--version")
-    flavour, text = read_version(version)
-    options = _options_in(_ask(layout, asked_for, *layout.base_options, "--verbose", "--help", must_succeed=False))
+    flavour, text = flavour_and_version(version)
+    options = options_in_help(_ask(layout, asked_for, *layout.base_options, "--verbose", "--help", must_succeed=False))
     return _installation(layout, flavour, text, sha256_of(layout.daemon), options)
 
 
@@ -261,23 +271,6 @@ def _installation(layout: Layout, flavour: str, text: str, sha256: str, options:
     )
 
 
-def read_version(text: str) -> tuple[str, str]:
-    """Flavour and version out of `mysqld --version`.
-
-    Raises:
-        ServerError: it is not a line of mysqld.
-    """
-    found = re.search(r"Ver\s+(.+?)\s+for\s+\S+\s+on\s+\S+(.*)", text)
-    if not found:
-        raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
-    version = found[1]
-    if "debug" in version.lower():
-        raise ServerError(f"{version} is a debug build; measuring it would tell nothing.", hint="Name a release build.")
-    if "mariadb" in version.lower():
-        return "mariadb", version
-    return ("percona" if "percona" in found[2].lower() else "mysql"), version
-
-
 def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = True) -> str:
     """Run the daemon for a question, as the account that will run it."""
     identity = server_identity()
@@ -291,7 +284,12 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
         if "--help" in arguments:
             argv.append(f"--datadir={datadir}")
         answer = run(
-            [*argv, *arguments], identity, env={"PATH": "/usr/bin:/bin", **layout.environment}, cwd=datadir, log=place / "answer", timeout_s=60
+            [*argv, *arguments],
+            identity,
+            env={"PATH": "/usr/bin:/bin", **layout.environment},
+            cwd=datadir,
+            log=place / "answer",
+            timeout_s=60,
         )
     if answer.status != 0 and must_succeed:
         raise _why_not(asked_for, layout.daemon, answer.status, answer.errors + answer.output)
@@ -307,15 +305,6 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
             hint=f"Run: apt-get install {package}" if package else "Install the package that holds it.",
         )
     lines = [line for line in output.strip().splitlines() if line.strip()]
-    return ServerError(f"server {asked_for}: {daemon} does not run (status {status}): {lines[-1][:200] if lines else 'no message'}")
-
-
-def _options_in(help_text: str) -> frozenset[str]:
-    """Option names in `mysqld --verbose --help`, with underscores: those described at the top and those in the table at the end.
-
-    Empty when it is no such text: the binary could not be asked, and every option is tried as it is.
-    """
-    described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
-    _, _, table = help_text.partition("\n----")
-    listed = re.findall(r"^([a-z][A-Za-z0-9-]+)(?:\s|$)", table.partition("\n\n")[0], re.MULTILINE)
-    return frozenset(name.replace("-", "_") for name in (*described, *listed)) if listed else frozenset()
+    return ServerError(
+        f"server {asked_for}: {daemon} does not run (status {status}): {lines[-1][:200] if lines else 'no message'}"
+    )

@@ -18,11 +18,12 @@ from typing import Any
 import pymysql
 
 from bakeoff.errors import ServerError
+from bakeoff.servers import docker
 from bakeoff.servers.accounts import ROOT, make_tcp_account
 from bakeoff.servers.cnf import write_cnf
 from bakeoff.servers.copying import bytes_on_disk
 from bakeoff.servers.datadir import option_arguments
-from bakeoff.servers.identity import server_identity
+from bakeoff.servers.launching import prepare
 from bakeoff.servers.model import Account, Installation, Settings
 from bakeoff.servers.preload import check_preloaded, environment
 from bakeoff.servers.readback import differences
@@ -70,7 +71,7 @@ class Instance(Reading):
         self.cpus = cpus
         self.stopped_cleanly = True  # a clone or a restored snapshot is
         self.environment = environment(installation, env or {}, padding_bytes)
-        self._identity = server_identity()
+        self._container = ""
         self._on_spawn = on_spawn
         self._child: subprocess.Popen[bytes] | None = None
         self._tcp_account: Account | None = None
@@ -99,7 +100,12 @@ class Instance(Reading):
         """
         if self._child is None or self._child.poll() is not None:
             raise ServerError(f"server {self.name} is not running.", log_tail=self.error_log_tail())
-        return self._child.pid
+        if not self._container:
+            return self._child.pid
+        inside = docker.server_pid(self.installation, self._container)
+        if inside is None:
+            raise ServerError(f"server {self.name}: the processes of its container cannot be seen from here.")
+        return inside
 
     @property
     def running(self) -> bool:
@@ -109,7 +115,9 @@ class Instance(Reading):
     @property
     def my_cnf(self) -> str:
         """All options as the text of a my.cnf, for the run directory."""
-        return write_cnf({**self._place_options(), **self.settings.options}, f"{self.installation.name}, as bakeoff started it")
+        return write_cnf(
+            {**self._place_options(), **self.settings.options}, f"{self.installation.name}, as bakeoff started it"
+        )
 
     def start(self, timeout_s: float = 120.0) -> float:
         """Start and wait for the first answered `SELECT 1`. A port that someone else took meanwhile is replaced.
@@ -160,16 +168,21 @@ class Instance(Reading):
         except subprocess.TimeoutExpired:
             self.kill()
             raise ServerError(
-                f"server {self.name} did not shut down within {timeout_s:.0f} s and was killed.", log_tail=self.error_log_tail()
+                f"server {self.name} did not shut down within {timeout_s:.0f} s and was killed.",
+                log_tail=self.error_log_tail(),
             ) from None
         if status != 0:
-            raise ServerError(f"server {self.name} ended with status {status} when stopped.", log_tail=self.error_log_tail())
+            raise ServerError(
+                f"server {self.name} ended with status {status} when stopped.", log_tail=self.error_log_tail()
+            )
         self.stopped_cleanly = True
         return time.monotonic() - began
 
     def kill(self) -> None:
         """End it at once (SIGKILL); nothing happens if it is not running."""
         if self._child is not None and self._child.poll() is None:
+            if self._container:
+                docker.kill(self.installation, self._container)
             self._signal(signal.SIGKILL)
             self._child.wait()
             self.stopped_cleanly = False
@@ -189,7 +202,9 @@ class Instance(Reading):
         try:
             return self._connect(database)
         except (pymysql.MySQLError, OSError) as problem:
-            raise ServerError(f"server {self.name} does not answer: {problem.args[-1]}.", log_tail=self.error_log_tail()) from None
+            raise ServerError(
+                f"server {self.name} does not answer: {problem.args[-1]}.", log_tail=self.error_log_tail()
+            ) from None
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
         """Where the engine finds it: `{"socket": PATH}` or `{"host": "127.0.0.1", "port": P}`."""
@@ -232,18 +247,25 @@ class Instance(Reading):
     def _start_once(self, timeout_s: float) -> float:
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
             leftover.unlink(missing_ok=True)  # of a server that was killed: ours, and known to be dead
-        argv = [*self.installation.argv, "--no-defaults", *self.installation.base_options]
-        argv += option_arguments(self._place_options() | dict(self.settings.options))
+        options = option_arguments(self._place_options() | dict(self.settings.options))
+        launch = prepare(self.installation, options, self.environment, [self.home, self.socket_path.parent], self.cpus)
+        self._container = launch.container
         began = time.monotonic()
         self._child = spawn(
-            argv, self._identity, env=self.environment, cwd=self.home, log=self.home / "console.log", cpus=self.cpus
+            launch.argv,
+            launch.identity,
+            env=launch.env,
+            cwd=self.home,
+            log=self.home / "console.log",
+            stdin=subprocess.PIPE if launch.container else subprocess.DEVNULL,
+            cpus=launch.cpus,
         )
         process = ProcessId.of(self._child.pid)
         if process:
             self._on_spawn(process)
         try:
             self._wait_until_ready(began, timeout_s)
-            check_preloaded(self.installation, self._child.pid, self.environment, tail(self.home / "console.log", 40))
+            check_preloaded(self.installation, self.pid, self.environment, tail(self.home / "console.log", 40))
         except BaseException:
             self.kill()
             raise
@@ -268,7 +290,8 @@ class Instance(Reading):
             except (pymysql.MySQLError, OSError):
                 if time.monotonic() - began > timeout_s:
                     raise ServerError(
-                        f"server {self.name} ({self.installation.name}) did not answer within {timeout_s:.0f} s.", log_tail=self.error_log_tail()
+                        f"server {self.name} ({self.installation.name}) did not answer within {timeout_s:.0f} s.",
+                        log_tail=self.error_log_tail(),
                     ) from None
             time.sleep(_POLL_S)
 
@@ -311,13 +334,18 @@ def free_port() -> int:
             except OSError:
                 continue
         return port
-    raise ServerError(f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop}.", hint="Stop what listens there.")
+    raise ServerError(
+        f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop}.", hint="Stop what listens there."
+    )
 
 
 def _why_it_ended(log: str) -> str:
     """What to do, from the usual complaints."""
     for sign, hint in (
-        ("io_setup() failed", "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."),
+        (
+            "io_setup() failed",
+            "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers.",
+        ),
         ("No space left on device", "The disk is full."),
         ("Cannot allocate memory", "Memory is too small for innodb_buffer_pool_size."),
         ("unknown variable", "It does not know one of the options."),

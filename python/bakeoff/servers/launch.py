@@ -19,7 +19,9 @@ def main() -> None:
     order = json.loads(sys.argv[1])
     try:
         soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit if hard_limit != resource.RLIM_INFINITY else 1 << 20, hard_limit))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (hard_limit if hard_limit != resource.RLIM_INFINITY else 1 << 20, hard_limit)
+        )
     except (ValueError, OSError):
         del soft_limit  # the server runs with what it has, and says so in its log
     try:
@@ -34,7 +36,7 @@ def main() -> None:
         if os.getppid() != order["parent"]:
             os._exit(1)  # bakeoff died before the signal was armed
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
-        os.execve(order["argv"][0], order["argv"], order["env"])  # noqa: S606
+        os.execve(order["argv"][0], order["argv"], order["env"])
     except OSError as problem:
         sys.stderr.write(f"bakeoff launch: {order['argv'][0]}: {problem.strerror or problem}\n")
         sys.stderr.flush()

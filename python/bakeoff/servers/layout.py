@@ -13,9 +13,25 @@ from pathlib import Path
 
 from bakeoff.errors import SpecError
 
-_DAEMONS = ("bin/mariadbd", "bin/mysqld", "sbin/mariadbd", "sbin/mysqld", "libexec/mariadbd", "libexec/mysqld", "mysqld", "mariadbd")
+_DAEMONS = (
+    "bin/mariadbd",
+    "bin/mysqld",
+    "sbin/mariadbd",
+    "sbin/mysqld",
+    "libexec/mariadbd",
+    "libexec/mysqld",
+    "mysqld",
+    "mariadbd",
+)
 _SHARES = ("share", "share/mysql", "share/mariadb", "share/percona-server")
-_PLUGINS = ("lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin", "lib64/plugin", "lib/mariadb/plugin", "lib/x86_64-linux-gnu/mariadb19/plugin")
+_PLUGINS = (
+    "lib/plugin",
+    "lib/mysql/plugin",
+    "lib64/mysql/plugin",
+    "lib64/plugin",
+    "lib/mariadb/plugin",
+    "lib/x86_64-linux-gnu/mariadb19/plugin",
+)
 _LOADERS = (
     "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
     "lib/x86_64-linux-gnu/ld-2.31.so",  # before usrmerge; lib64/ld-linux… of such a tree is a link into the host
@@ -72,7 +88,8 @@ def detect(place: Path) -> Layout:
             inside_root = loader if basedir == place / "usr" and place != Path("/") else None
             return _around(daemon, basedir, inside_root, place)
     raise SpecError(
-        f"path {place} holds no mysqld or mariadbd (looked for {', '.join(_DAEMONS[:4])}).", hint="Name the basedir, or the binary itself."
+        f"path {place} holds no mysqld or mariadbd (looked for {', '.join(_DAEMONS[:4])}).",
+        hint="Name the basedir, or the binary itself.",
     )
 
 
@@ -80,11 +97,14 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     share = next((each for each in _shares_of(basedir) if (each / "english" / "errmsg.sys").exists()), None)
     if share is None:
         raise SpecError(
-            f"path {basedir} holds {daemon.name} and no share/english/errmsg.sys.", hint="Name a complete basedir; message files are needed."
+            f"path {basedir} holds {daemon.name} and no share/english/errmsg.sys.",
+            hint="Name a complete basedir; message files are needed.",
         )
     plugin_dir = next((basedir / each for each in _PLUGINS if (basedir / each).is_dir()), None)
     if loader and root:
-        libraries = [each for each in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu") if each.is_dir()]
+        libraries = [
+            each for each in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu") if each.is_dir()
+        ]
         argv = (str(loader), "--library-path", ":".join(str(each) for each in libraries), str(daemon))
         return Layout(basedir, daemon, argv, share, plugin_dir, own_loader=True)
     return Layout(basedir, daemon, (str(daemon),), share, plugin_dir, _library_path(basedir))

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
-
-import pymysql
+from typing import Any
 
 from bakeoff.servers.versions import Version
 
@@ -139,33 +137,3 @@ class Account:
 
     user: str
     password: str = field(default="", repr=False)
-
-
-class ReadableServer(Protocol):
-    """What can be read from any server, ours or remote."""
-
-    name: str
-
-    def connect(self, database: str | None = None) -> pymysql.connections.Connection:
-        """A new connection with autocommit on; the caller closes it."""
-        ...
-
-    def address(self, transport: str = "socket") -> dict[str, Any]:
-        """Where it listens, as the engine's `open` wants it: `{"socket": PATH}` or `{"host": H, "port": P}`."""
-        ...
-
-    def account(self, transport: str = "socket") -> Account:
-        """Who to log in as over that transport."""
-        ...
-
-    def variables(self) -> dict[str, str]:
-        """SHOW GLOBAL VARIABLES."""
-        ...
-
-    def status(self) -> dict[str, str]:
-        """SHOW GLOBAL STATUS."""
-        ...
-
-    def data_bytes(self, database: str) -> int:
-        """Data and indexes of a database on disk, bytes."""
-        ...

@@ -23,7 +23,15 @@ _PACKAGES = {
     "libmimalloc.so.2": "libmimalloc2.0",
     "libmimalloc.so.3": "libmimalloc3",
 }
-_STANDARD_FOLDERS = ("/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib", "/lib")
+_STANDARD_FOLDERS = (
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/lib64",
+    "/usr/lib",
+    "/lib",
+)
 
 
 def environment(installation: Installation, asked: Mapping[str, str], padding_bytes: int = 0) -> dict[str, str]:
@@ -81,7 +89,11 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
     for library in env["LD_PRELOAD"].split(":"):
         if str(Path(library).resolve()) not in mapped and library not in mapped:
             said = next((line for line in errors.splitlines() if "LD_PRELOAD" in line or "version `" in line), "")
-            why = "its own C library, older or other than this machine's, refused it" if installation.own_loader else "the loader refused it"
+            why = (
+                "its own C library, older or other than this machine's, refused it"
+                if installation.own_loader
+                else "the loader refused it"
+            )
             raise ServerError(
                 f"{installation.name} did not load {library}: {why}{': ' + said.strip() if said else ''}.",
                 hint="Choose a server built for this machine's C library, or leave LD_PRELOAD out.",

@@ -65,7 +65,9 @@ def settings_for(
     init_options = dict(translated.init_options)
     if target.family == "mysql" and target.version < (5, 6, 8):  # refuses redo files of another size than it is told
         init_options |= {name: value for name, value in options.items() if name.startswith("innodb_log_file")}
-    return Settings(options=options, init_options=init_options, declared=frozenset(stem(name) for name in asked), notes=tuple(notes))
+    return Settings(
+        options=options, init_options=init_options, declared=frozenset(stem(name) for name in asked), notes=tuple(notes)
+    )
 
 
 def memory_bytes(installation: Installation, settings: Settings, connections: int) -> int:
@@ -73,8 +75,15 @@ def memory_bytes(installation: Installation, settings: Settings, connections: in
 
     Buffer pool and 8 % for its bookkeeping, the process itself as measured for the catalogue, 1 MiB a connection.
     """
-    pool = max(_size(settings.options, "innodb_buffer_pool_size", 128 * 2**20), _size(settings.options, "rocksdb_block_cache_size", 0))
-    schema = _process_with_schema(installation) if is_true(settings.options.get("performance_schema", _schema_default(installation))) else 0
+    pool = max(
+        _size(settings.options, "innodb_buffer_pool_size", 128 * 2**20),
+        _size(settings.options, "rocksdb_block_cache_size", 0),
+    )
+    schema = (
+        _process_with_schema(installation)
+        if is_true(settings.options.get("performance_schema", _schema_default(installation)))
+        else 0
+    )
     return int(pool * 1.08) + max(_process_bytes(installation), schema) + connections * 2**20
 
 
@@ -138,7 +147,9 @@ def _matched_rocksdb(memory: ServerMemory) -> dict[str, str]:
 
 
 def _for_compressed_rows(target: Target, data: Data) -> dict[str, str]:
-    if "compressed" not in data.table_options.lower() or target.version >= ((10, 2) if target.family == "mariadb" else (5, 7, 7)):
+    if "compressed" not in data.table_options.lower() or target.version >= (
+        (10, 2) if target.family == "mariadb" else (5, 7, 7)
+    ):
         return {}
     return {"innodb_file_format": "Barracuda", "innodb_file_per_table": "1"}
 
@@ -164,10 +175,15 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
         for part, capability in (("_0900_", "collations-0900"), ("_uca1400_", "collations-uca1400")):
             if collation and part in collation.lower() and not _catalog().has(capability, family, version):
                 since = next(each for each in _catalog().capabilities if each.name == capability).range_for(family)
-                raise SpecError(f"server {name} has no collation {collation} (in {family}: {since}).", hint="Choose one that all arms have.")
+                raise SpecError(
+                    f"server {name} has no collation {collation} (in {family}: {since}).",
+                    hint="Choose one that all arms have.",
+                )
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
-        raise SpecError(f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, and innodb_page_size is {page}.")
+        raise SpecError(
+            f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, and innodb_page_size is {page}."
+        )
 
 
 def _check_connections(installation: Installation, options: Mapping[str, str], connections: int) -> None:
@@ -197,7 +213,11 @@ def _size(options: Mapping[str, str], name: str, default: int) -> int:
 def _process_bytes(installation: Installation) -> int:
     """Resident memory of a bare server, from the nearest catalogue entry below its version."""
     kin = [entry for entry in _catalog().entries if entry.family == installation.family]
-    nearest = max((entry for entry in kin if entry.numbers <= installation.version), key=lambda entry: entry.numbers, default=kin[0])
+    nearest = max(
+        (entry for entry in kin if entry.numbers <= installation.version),
+        key=lambda entry: entry.numbers,
+        default=kin[0],
+    )
     return nearest.rss_mib * 2**20
 
 

@@ -11,9 +11,22 @@ from bakeoff.servers.dialect import is_false, is_true, stem
 from bakeoff.units import parse_bytes
 
 _NOT_VARIABLES = frozenset(
-    {"plugin_load_add", "mysqlx", "secure_file_priv", "ssl", "admin_tls_version", "default_authentication_plugin", "authentication_policy", "user"}
+    {
+        "plugin_load_add",
+        "mysqlx",
+        "secure_file_priv",
+        "ssl",
+        "admin_tls_version",
+        "default_authentication_plugin",
+        "authentication_policy",
+        "user",
+    }
 )
-_OTHER_NAMES = {"transaction_isolation": "tx_isolation", "default_storage_engine": "storage_engine", "key_buffer_size": "key_buffer_size"}
+_OTHER_NAMES = {
+    "transaction_isolation": "tx_isolation",
+    "default_storage_engine": "storage_engine",
+    "key_buffer_size": "key_buffer_size",
+}
 _MULTIPLE = 0.02  # sizes are rounded to pages, chunks or MiB by the server; within 2 % is as asked
 
 

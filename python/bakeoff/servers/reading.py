@@ -6,6 +6,7 @@ from typing import Any
 import pymysql
 
 from bakeoff.errors import ServerError
+from bakeoff.servers.model import Account
 
 
 class Reading(ABC):
@@ -26,6 +27,18 @@ class Reading(ABC):
         Raises:
             ServerError: no server there, or it refuses.
         """
+
+    @abstractmethod
+    def address(self, transport: str = "socket") -> dict[str, Any]:
+        """Where it listens, as the engine's `open` wants it: `{"socket": PATH}` or `{"host": H, "port": P}`."""
+
+    @abstractmethod
+    def account(self, transport: str = "socket") -> Account:
+        """Who to log in as over that transport."""
+
+    @abstractmethod
+    def data_bytes(self, database: str) -> int:
+        """Data and indexes of a database on disk, bytes."""
 
     def query(self, sql: str, arguments: tuple[Any, ...] = (), database: str | None = None) -> list[tuple[Any, ...]]:
         """Rows of one statement.

@@ -35,7 +35,10 @@ class RemoteServer(Reading):
         if spec.origin is not Origin.URL:
             raise SpecError(f"server {spec}: not the URL of a running server.")
         if spec.options or spec.cnf_files or spec.env:
-            raise SpecError(f"server {spec}: a running server takes no options.", hint="Set them there, or let bakeoff start a server of its own.")
+            raise SpecError(
+                f"server {spec}: a running server takes no options.",
+                hint="Set them there, or let bakeoff start a server of its own.",
+            )
         self.host, self.port, self.socket, user = url_parts(spec.location)
         client = read_client_group(Path.home() / ".my.cnf")
         self._account = Account(user or client.get("user") or os.environ.get("USER", "root"), "")
@@ -71,10 +74,15 @@ class RemoteServer(Reading):
                     hint="Put it into MYSQL_PWD or ~/.my.cnf.",
                 ) from None
             if problem.args[0] in (2002, 2003, 2013):
-                raise HostError(f"no server answers at {where}.", hint="Is it running, and is the address right?") from None
+                raise HostError(
+                    f"no server answers at {where}.", hint="Is it running, and is the address right?"
+                ) from None
             raise ServerError(f"server {where}: {problem.args[-1]}.") from None
 
     def data_bytes(self, database: str) -> int:
         """Data and indexes as the server itself estimates them: its files are out of reach."""
-        rows = self.query("SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE table_schema=%s", (database,))
+        rows = self.query(
+            "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE table_schema=%s",
+            (database,),
+        )
         return int(rows[0][0])

@@ -13,11 +13,11 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import psutil
 
@@ -65,7 +65,7 @@ def spawn(
     cwd: Path,
     log: Path | None = None,
     error_log: Path | None = None,
-    stdin: IO[bytes] | None = None,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
     cpus: frozenset[int] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a child that dies with us, in a session of its own, so that Ctrl-C in the terminal reaches only bakeoff.
@@ -74,6 +74,7 @@ def spawn(
         argv: program by absolute path, and its arguments.
         log: appended with standard output and error; None: /dev/null.
         error_log: for standard error alone.
+        stdin: an open file, or subprocess.PIPE, which ends when we do.
         cpus: CPUs that it may run on; None: all.
 
     Raises:
@@ -90,10 +91,11 @@ def spawn(
     command = [sys.executable, "-I", "-S", str(LAUNCHER), json.dumps(order)]
 
     def start() -> subprocess.Popen[bytes]:
-        with (log or Path(os.devnull)).open("ab") as output, (error_log or log or Path(os.devnull)).open("ab") as errors:
-            return subprocess.Popen(
-                command, stdin=stdin or subprocess.DEVNULL, stdout=output, stderr=errors, cwd=cwd, start_new_session=True
-            )
+        with (
+            (log or Path(os.devnull)).open("ab") as output,
+            (error_log or log or Path(os.devnull)).open("ab") as errors,
+        ):
+            return subprocess.Popen(command, stdin=stdin, stdout=output, stderr=errors, cwd=cwd, start_new_session=True)
 
     try:
         return _SPAWNER.call(start)
@@ -111,17 +113,28 @@ class Finished:
 
 
 def run(
-    argv: Sequence[str], identity: Identity, *, env: Mapping[str, str], cwd: Path, log: Path, stdin: Path | None = None, timeout_s: float = 120
+    argv: Sequence[str],
+    identity: Identity,
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    log: Path,
+    stdin: Path | None = None,
+    timeout_s: float = 120,
 ) -> Finished:
     """Run a child to its end; it dies with us, and after `timeout_s`. Its errors go to `log` with `.err` added.
 
     Raises:
         ServerError: not done in time, or not to be started.
     """
-    error_log = log.with_name(f"{log.name}.err")  # two files: an unbuffered error lands in the middle of a buffered line
+    error_log = log.with_name(
+        f"{log.name}.err"
+    )  # two files: an unbuffered error lands in the middle of a buffered line
     opened = stdin.open("rb") if stdin else None
     try:
-        child = spawn(argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened)
+        child = spawn(
+            argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened or subprocess.DEVNULL
+        )
     finally:
         if opened:
             opened.close()
@@ -131,7 +144,9 @@ def run(
         child.kill()
         child.wait()
         if isinstance(problem, subprocess.TimeoutExpired):
-            raise ServerError(f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(error_log)) from None
+            raise ServerError(
+                f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(error_log)
+            ) from None
         raise
     return Finished(status, log.read_text("utf-8", "replace"), error_log.read_text("utf-8", "replace"))
 
@@ -148,33 +163,39 @@ def tail(file: Path, lines: int = 12) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
+_Orders = queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]]
+
+
 class _Spawner:
     """One thread that forks on behalf of all others; started at first use."""
 
     def __init__(self) -> None:
-        self._orders: queue.SimpleQueue[tuple[Any, Future[Any]]] = queue.SimpleQueue()
+        self._orders: _Orders = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._pid = 0
 
-    def call(self, start: Any) -> Any:  # noqa: ANN401
+    def call(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        """Fork in the spawner's thread, and hand back the child or the failure."""
         with self._lock:
             if self._thread is None or self._pid != os.getpid():  # the thread does not survive a fork of ours
                 self._pid = os.getpid()
                 self._orders = queue.SimpleQueue()
-                self._thread = threading.Thread(target=self._serve, args=(self._orders,), name="bakeoff-spawner", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._serve, args=(self._orders,), name="bakeoff-spawner", daemon=True
+                )
                 self._thread.start()
-        done: Future[Any] = Future()
+        done: Future[subprocess.Popen[bytes]] = Future()
         self._orders.put((start, done))
         return done.result()
 
     @staticmethod
-    def _serve(orders: "queue.SimpleQueue[tuple[Any, Future[Any]]]") -> None:
+    def _serve(orders: _Orders) -> None:
         while True:
             start, done = orders.get()
             try:
                 done.set_result(start())
-            except BaseException as problem:  # noqa: BLE001 - handed to whoever asked
+            except BaseException as problem:
                 done.set_exception(problem)
 
 

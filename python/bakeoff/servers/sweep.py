@@ -56,7 +56,12 @@ class Owner:
         """The owner of a folder; None when there is no readable owner.json."""
         try:
             raw = json.loads((folder / OWNER_FILE).read_text("utf-8"))
-            return cls(raw["token"], raw["boot"], ProcessId(*raw["process"]), tuple(ProcessId(*each) for each in raw["servers"]))
+            return cls(
+                raw["token"],
+                raw["boot"],
+                ProcessId(*raw["process"]),
+                tuple(ProcessId(*each) for each in raw["servers"]),
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

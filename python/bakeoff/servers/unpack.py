@@ -38,7 +38,12 @@ def is_needed(name: str) -> bool:
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in _NOT_NEEDED):
         return False
     parts = PurePosixPath(name).parts
-    if parts[:1] == ("share",) and len(parts) > 2 and parts[-2] not in ("english", "charsets") and not name.endswith(".sql"):
+    if (
+        parts[:1] == ("share",)
+        and len(parts) > 2
+        and parts[-2] not in ("english", "charsets")
+        and not name.endswith(".sql")
+    ):
         return False  # messages in other languages
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in _NEEDED)
 
@@ -51,7 +56,15 @@ def unpack(packing: str, file: Path, target: Path) -> None:
     """
     try:
         _PACKINGS[packing](file, target)
-    except (OSError, KeyError, StopIteration, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError) as problem:
+    except (
+        OSError,
+        KeyError,
+        StopIteration,
+        EOFError,
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        lzma.LZMAError,
+    ) as problem:
         raise ServerError(f"{file.name} could not be unpacked as {packing}: {problem or 'no server inside'}.") from None
     open_to_all(target)
 
@@ -87,7 +100,11 @@ def open_to_all(folder: Path) -> None:
 
 
 def _testing_jar(file: Path, target: Path) -> None:
-    with zipfile.ZipFile(file) as jar, jar.open("mysql-Linux-amd64.tar.gz") as inner, tarfile.open(fileobj=inner, mode="r|gz") as tar:
+    with (
+        zipfile.ZipFile(file) as jar,
+        jar.open("mysql-Linux-amd64.tar.gz") as inner,
+        tarfile.open(fileobj=inner, mode="r|gz") as tar,
+    ):
         _from_tar(tar, target, lambda name: name)
 
 
@@ -155,7 +172,9 @@ def _from_tar(tar: tarfile.TarFile, target: Path, place: Callable[[str], str | N
             continue
         path = _inside(target, name)
         if member.issym():
-            if _stays_inside(target, path, member.linkname):  # others are dead links to the packager's /tmp, where anyone may write
+            if _stays_inside(
+                target, path, member.linkname
+            ):  # others are dead links to the packager's /tmp, where anyone may write
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.symlink_to(member.linkname)
         elif member.isfile():
