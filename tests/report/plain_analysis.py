@@ -6,6 +6,8 @@ Not the method: no family, no stopping rule. What the report does with an Analys
 import math
 
 import polars as pl
+from scipy import stats as scipy_stats
+
 from bakeoff.results import RunDirectory
 from bakeoff.spec import Study
 from bakeoff.stats.model import (
@@ -20,7 +22,6 @@ from bakeoff.stats.model import (
     Verdict,
     Word,
 )
-from scipy import stats as scipy_stats
 
 
 def plain_analysis(run: RunDirectory, study: Study) -> Analysis:

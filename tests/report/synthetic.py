@@ -3,15 +3,20 @@
 The same seed gives the same files, so renderers can be compared with snapshots.
 """
 
+import base64
 import math
+import struct
+import zlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from scipy import stats as scipy_stats
+
 from bakeoff.plan import Plan, plan_study
-from bakeoff.results import SLICE_SCHEMA, FileSystem, Host, Manifest, Outcome, RunDirectory
+from bakeoff.results import SLICE_SCHEMA, FileSystem, Host, Manifest, Outcome, RunDirectory, decode_histogram
 from bakeoff.spec import Arm, Data, Study, Workload, control_of, parse_server
 
 STARTED = datetime(2026, 11, 21, 20, 15, 0, tzinfo=UTC)
@@ -172,12 +177,15 @@ def slices_of_cell(
 
 
 def histograms_of(slices: pl.DataFrame) -> list[dict[str, object]]:
-    """The engine's `histogram` messages that fit the slices: quantiles of a log-normal law."""
+    """The engine's `histogram` messages that fit the slices: latencies of a log-normal law."""
     messages: list[dict[str, object]] = []
     for (cell, arm), part in slices.group_by(["cell", "arm"], maintain_order=True):
         count = int(part["events"].sum())
         mean = part["latency_sum_ns"].sum() / max(count, 1)
-        scale = {0.5: 0.93, 0.95: 1.6, 0.99: 2.3, 0.999: 4.9}
+        hdr = encode_lognormal(count, median_ns=mean * 0.93, sigma=0.38)
+        histogram = decode_histogram(hdr)
+        named = (0.5, 0.95, 0.99, 0.999)
+        values = histogram.quantiles(np.array(named)).tolist()
         messages.append(
             {
                 "type": "histogram",
@@ -188,13 +196,47 @@ def histograms_of(slices: pl.DataFrame) -> list[dict[str, object]]:
                 "clock": "service",
                 "count": count,
                 "mean_ns": mean,
-                "min_ns": int(mean * 0.5),
-                "max_ns": int(part["latency_max_ns"].max() or 0),
-                "quantiles_ns": {str(q): int(mean * factor) for q, factor in scale.items()},
-                "hdr": "",
+                "min_ns": int(histogram.highest_ns[0]),
+                "max_ns": int(histogram.highest_ns[-1]),
+                "quantiles_ns": {str(quantile): value for quantile, value in zip(named, values, strict=True)},
+                "hdr": hdr,
             }
         )
     return messages
+
+
+def encode_lognormal(count: int, *, median_ns: float, sigma: float) -> str:
+    """Base64 of an HdrHistogram (V2 deflate, 3 digits) with `count` values of a log-normal law."""
+    half = 1024
+    buckets = max(1, int(median_ns * math.exp(6 * sigma)).bit_length() - 10)
+    index = np.arange((buckets + 1) * half)
+    bucket = index // half - 1
+    sub = np.where(bucket < 0, index, index % half + half)
+    upper = (sub + 1) << np.maximum(bucket, 0)
+    share = scipy_stats.norm.cdf(np.log(upper / median_ns) / sigma)
+    counts = np.diff(np.round(share * count), prepend=0.0).astype(np.int64)
+    payload = bytearray()
+    empty = 0
+    for number in counts.tolist():
+        if number == 0:
+            empty += 1
+            continue
+        if empty:
+            payload += _leb128(2 * empty - 1)
+            empty = 0
+        payload += _leb128(2 * number)
+    header = struct.pack(">iiiiqqd", 0x1C849313, len(payload), 0, 3, 1, 3_600_000_000_000, 1.0)
+    packed = zlib.compress(header + bytes(payload))
+    return base64.b64encode(struct.pack(">ii", 0x1C849314, len(packed)) + packed).decode()
+
+
+def _leb128(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
 
 
 def host_samples(epoch: int, seconds: int, arms: tuple[str, ...]) -> list[dict[str, object]]:

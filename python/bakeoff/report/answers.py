@@ -205,7 +205,7 @@ def _control_word(comparison: Comparison) -> str:
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return "control"
-    return "control: holds 1" if low <= 0 <= high else "control: misses 1"
+    return "holds 1" if low <= 0 <= high else "MISSES 1"
 
 
 def _answer(context: Context, comparison: Comparison, notes: Notes) -> Answer:

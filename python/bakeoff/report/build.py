@@ -5,6 +5,7 @@ from typing import Any
 from bakeoff.report import answers as answering
 from bakeoff.report import panels, settings, tables
 from bakeoff.report.context import DETAIL_CELLS, Context
+from bakeoff.report.curves import latency_curves
 from bakeoff.report.view import ArmView, ReportView, Role, Status
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
@@ -55,7 +56,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         epoch_panels=panels.epoch_panels(context),
         latency_note=tables.latency_note(context),
         latency=tables.latency_table(context),
-        percentile_panels=panels.percentile_panels(context, tables.latency_curves(context)),
+        percentile_panels=panels.percentile_panels(context, latency_curves(context)),
         costs=tables.costs_table(context),
         cpu_bars=tables.cpu_bars(context),
         arm_panels=arm_panels,

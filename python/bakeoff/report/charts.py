@@ -4,12 +4,14 @@ The SVG is meant to stand inside an HTML page: it needs no script and no network
 and its font from the page's style, and tells a point's value by a `<title>`.
 """
 
+import json
 import math
 import re
 from typing import Any
 
 import altair as alt
 import vl_convert
+from altair.utils.schemapi import debug_mode
 
 from bakeoff.report.view import Panel, Series
 
@@ -24,6 +26,17 @@ _KEYS = (
     *(f"arm-{slot}" for slot in range(ARM_SLOTS)),
 )  # fmt: skip
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+LEGEND_SHAPES = (
+    "M8.4 6a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
+    "M8.6 2.6h6.8v6.8h-6.8z",
+    "M12 1.6l4.4 7.6h-8.8z",
+    "M12 1l4.4 5l-4.4 5l-4.4-5z",
+    "M10.7 1.9h2.6v2.8h2.8v2.6h-2.8v2.8h-2.6v-2.8h-2.8v-2.6h2.8z",
+    "M12 10.4l4.4-7.6h-8.8z",
+    "M16.4 6l-7.6 4.4v-8.8z",
+    "M7.6 6l7.6 4.4v-8.8z",
+)
+"""The same shapes as SVG paths around (12, 6), for legends."""
 _QUANTITY = "datum.value == 0 ? '0' : abs(datum.value) < 1 ? format(datum.value, '.3~f') : format(datum.value, '.3~s')"
 _FRACTION = "format(datum.value, '.3~f')"
 _TAIL_TICKS = {0.30103: "50%", 1.0: "90%", 1.30103: "95%", 2.0: "99%", 3.0: "99.9%", 4.0: "99.99%", 5.0: "99.999%"}
@@ -49,38 +62,40 @@ def draw(panel: Panel, *, dashed: frozenset[str] = frozenset()) -> str:
 
 def _describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
     """The Vega-Lite description of a panel."""
-    x = _x_encoding(panel)
-    layers: list[Any] = []
-    if panel.level_band:
-        low, high = panel.level_band
-        layers.append(
-            alt.Chart(_values([{"low": low, "high": high}]))
-            .mark_rect(color=_stand_in("muted"), opacity=0.16, aria=False)
-            .encode(y=alt.Y("low:Q", title=None), y2="high:Q")
-        )
-    if panel.boundaries:
-        limits = alt.Chart(_values([{"x": limit} for limit in panel.boundaries]))
-        layers.append(
-            limits.mark_rule(color=_stand_in("grid"), strokeWidth=1, aria=False).encode(
-                x=alt.X("x:Q", title=panel.x_title)
+    rows = [row for series in panel.series for row in _rows(series)]
+    datasets: dict[str, list[dict[str, Json]]] = {"rows": rows}
+    # Values go in by name at the end: Altair would copy and check every one of them, several times over.
+    with debug_mode(False):
+        x = _x_encoding(panel)
+        layers: list[Any] = []
+        if panel.level_band:
+            datasets["band"] = [{"low": panel.level_band[0], "high": panel.level_band[1]}]
+            low, high = alt.Y("low:Q", title=None), alt.Y2("high:Q")
+            layers.append(
+                _named("band").mark_rect(color=_stand_in("muted"), opacity=0.16, aria=False).encode(y=low, y2=high)
             )
+        if panel.boundaries:
+            datasets["limits"] = [{"x": limit} for limit in panel.boundaries]
+            layers.append(
+                _named("limits")
+                .mark_rule(color=_stand_in("grid"), aria=False)
+                .encode(x=alt.X("x:Q", title=panel.x_title))
+            )
+        if panel.level is not None:
+            datasets["level"] = [{"y": panel.level}]
+            layers.append(
+                _named("level").mark_rule(color=_stand_in("ink"), aria=False).encode(y=alt.Y("y:Q", title=None))
+            )
+        layers += _marks(panel, x, dashed)
+        chart = alt.layer(*layers).properties(
+            width=WIDTH,
+            height=HEIGHT,
+            background="transparent",
+            padding=2,
+            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
         )
-    if panel.level is not None:
-        level = alt.Chart(_values([{"y": panel.level}]))
-        layers.append(
-            level.mark_rule(color=_stand_in("ink"), strokeWidth=1, aria=False).encode(y=alt.Y("y:Q", title=None))
-        )
-    layers += _marks(panel, x, dashed)
-    chart = alt.layer(*layers).properties(
-        width=WIDTH,
-        height=HEIGHT,
-        background="transparent",
-        padding=2,
-        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-    )
-    description: dict[str, Json] = chart.to_dict(validate=False)
-    description["config"] = _CONFIG
-    return description
+        description: dict[str, Json] = chart.to_dict(validate=False)
+    return description | {"config": _CONFIG, "datasets": datasets}
 
 
 def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
@@ -89,14 +104,13 @@ def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
     colour = alt.Color(
         "k:N", legend=None, sort=None, scale=alt.Scale(domain=keys, range=[_stand_in(css_key(key)) for key in keys])
     )
-    rows = [row for series in panel.series for row in _rows(series)]
-    base = alt.Chart(_values(rows))
+    base = _named("rows")
     if panel.mark == "stack":
-        stacked = y.stack("zero")
-        order = alt.Order("o:Q")
-        for row in rows:
-            row["o"] = keys.index(row["k"])
-        return [base.mark_area(aria=False, opacity=0.9).encode(x=x, y=stacked, color=colour, detail="g:N", order=order)]
+        stacked, order = y.stack("zero"), alt.Order("o:Q")
+        ranked = base.transform_calculate(o=f"indexof({json.dumps(keys)}, datum.k)")
+        return [
+            ranked.mark_area(aria=False, opacity=0.9).encode(x=x, y=stacked, color=colour, detail="g:N", order=order)
+        ]
     layers: list[Any] = []
     if any(series.low for series in panel.series):
         layers.append(
@@ -115,12 +129,12 @@ def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
                 x=x, y=y, color=colour, strokeDash=dash, detail="g:N"
             )
         )
-    if any(series.tips for series in panel.series):
+    if any(any(series.tips) for series in panel.series):
         shape = alt.Shape("k:N", legend=None, scale=alt.Scale(domain=keys, range=[_shape(key) for key in keys]))
         layers.append(
-            base.mark_point(filled=True, size=42, opacity=1).encode(
-                x=x, y=y, color=colour, shape=shape, description=alt.Description("t:N")
-            )
+            base.transform_filter("datum.t")
+            .mark_point(filled=True, size=42, opacity=1)
+            .encode(x=x, y=y, color=colour, shape=shape, description=alt.Description("t:N"))
         )
     return layers
 
@@ -131,7 +145,7 @@ def _rows(series: Series) -> list[dict[str, Json]]:
         row: dict[str, Json] = {"x": x, "y": y, "k": series.key, "g": series.group[index] if series.group else 0}
         if series.low and series.high:
             row |= {"l": series.low[index], "h": series.high[index]}
-        if series.tips:
+        if series.tips and series.tips[index]:
             row["t"] = series.tips[index]
         rows.append(row)
     return rows
@@ -190,8 +204,8 @@ def _shape(key: str) -> str:
     return _SHAPES[int(number) % len(_SHAPES)] if number.isdigit() else "circle"
 
 
-def _values(rows: list[dict[str, Json]]) -> alt.InlineData:
-    return alt.InlineData(values=rows)
+def _named(name: str) -> alt.Chart:
+    return alt.Chart(alt.NamedData(name=name))
 
 
 # ---- colours that the page decides ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 import polars as pl
 
@@ -9,6 +10,9 @@ from bakeoff.plan import Plan
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison
+
+CONTROL_SLOT = 6
+"""Number of the colour and shape that a control has: the palette's grey."""
 
 DETAIL_CELLS = 12
 """Cells whose course over time and whose percentiles get a chart of their own; tables and the forest hold all of them."""
@@ -49,8 +53,11 @@ class Context:
 
     @cached_property
     def slots(self) -> dict[str, int]:
-        """Arm name -> number of its colour."""
-        return {arm.name: slot for slot, arm in enumerate(self.study.arms)}
+        """Arm name -> number of its colour and shape; the control always has the grey one."""
+        numbers = (number for number in count() if number != CONTROL_SLOT)
+        return {
+            arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(numbers) for arm in self.study.arms
+        }
 
     @cached_property
     def arms(self) -> dict[str, Arm]:

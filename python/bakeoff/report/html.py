@@ -31,7 +31,7 @@ def render_html(view: ReportView) -> str:
 
     def drawn(panel: Panel) -> Markup:
         # Safe: the drawing library escapes texts in the SVG (tests/report/test_html.py tries to break out of it).
-        return Markup(charts.draw(panel, dashed=dashed))  # noqa: S704
+        return Markup(charts.draw(panel, dashed=dashed))
 
     environment.filters |= {
         "arm_key": lambda slot: charts.css_key(f"arm-{slot}"),
@@ -56,11 +56,5 @@ def _has_own_keys(panel: Panel) -> bool:
 
 def _arm_shape(slot: int) -> Markup:
     """The point's shape that an arm has in charts, for its swatch."""
-    paint = Markup('fill="var(--{})"').format(charts.css_key(f"arm-{slot}"))
-    shapes = (
-        '<circle cx="12" cy="6" r="3.6" {}/>',
-        '<path d="M8.6 2.6h6.8v6.8h-6.8z" {}/>',
-        '<path d="M12 1.6l4.4 7.6h-8.8z" {}/>',
-        '<path d="M12 1l4 5-4 5-4-5z" {}/>',
-    )
-    return Markup(shapes[slot % len(shapes)]).format(paint)
+    paint = Markup('<path d="{}" fill="var(--{})"/>')
+    return paint.format(charts.LEGEND_SHAPES[slot % charts.ARM_SLOTS], charts.css_key(f"arm-{slot}"))

@@ -32,8 +32,8 @@ _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both
 class LiveView(Protocol):
     """What the trial tells; see `bakeoff.trial.listener`. Use as a context manager, or call `close`."""
 
-    def __enter__(self) -> Self: ...  # noqa: D105
-    def __exit__(self, *_: object) -> None: ...  # noqa: D105
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def stage(self, text: str) -> None:
         """What happens now."""

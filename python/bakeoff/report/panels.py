@@ -9,6 +9,7 @@ import polars as pl
 from bakeoff.report import numbers
 from bakeoff.report.answers import threads_text
 from bakeoff.report.context import Context
+from bakeoff.report.curves import Curve
 from bakeoff.report.series import CellTimes, cell_times, host_times
 from bakeoff.report.view import Panel, Series
 from bakeoff.stats.model import Comparison
@@ -85,9 +86,7 @@ def epoch_panels(context: Context) -> tuple[Panel, ...]:
     return tuple(panels)
 
 
-def percentile_panels(
-    context: Context, curves: Mapping[tuple[str, str], list[tuple[float, float]]]
-) -> tuple[Panel, ...]:
+def percentile_panels(context: Context, curves: Mapping[tuple[str, str], Curve]) -> tuple[Panel, ...]:
     """Latency against the share of events that were faster; x is stretched so that each further nine takes equal room.
 
     Args:
@@ -98,19 +97,8 @@ def percentile_panels(
     for cell in context.detail_cells:
         series = []
         for arm, slot in context.slots.items():
-            curve = curves.get((cell, arm), [])
-            if not curve:
-                continue
-            label = context.labels[arm]
-            series.append(
-                Series(
-                    name=label,
-                    key=f"arm-{slot}",
-                    x=_rounded(-math.log10(1 - quantile) for quantile, _ in curve),
-                    y=_rounded(ns / 1e6 for _, ns in curve),
-                    tips=tuple(f"{label}, {100 * quantile:.4g}%: {format_ns(ns)}" for quantile, ns in curve),
-                )
-            )
+            if curve := curves.get((cell, arm), []):
+                series.append(_percentile_series(context, cell, arm, f"arm-{slot}", curve))
         if series:
             clock = next(summary.clock for key, summary in context.summaries.items() if key[0] == cell)
             panels.append(
@@ -210,6 +198,25 @@ def _epoch_series(context: Context, comparison: Comparison) -> Series:
         tips=tuple(
             f"{label}, epoch {point.epoch}, build {point.build}: {numbers.ratio(point.value, 0.002)}"
             for point in comparison.points
+        ),
+    )
+
+
+def _percentile_series(context: Context, cell: str, arm: str, key: str, curve: Curve) -> Series:
+    """A curve with its named percentiles as points on it."""
+    summary = context.summaries.get((cell, arm))
+    last = curve[-1][0]
+    named = {float(q): ns for q, ns in (summary.quantiles_ns.items() if summary else ()) if float(q) <= last}
+    values = dict(curve) | named
+    points = sorted(values)
+    return Series(
+        name=context.labels[arm],
+        key=key,
+        x=_rounded(-math.log10(1 - quantile) for quantile in points),
+        y=_rounded(values[quantile] / 1e6 for quantile in points),
+        tips=tuple(
+            f"{context.labels[arm]}, p{100 * quantile:g}: {format_ns(named[quantile])}" if quantile in named else ""
+            for quantile in points
         ),
     )
 

@@ -203,17 +203,6 @@ def attempts(context: Context) -> str:
     return text
 
 
-def latency_curves(context: Context) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """(cell, arm) -> percentiles as (quantile, ns), each the geometric mean over epochs."""
-    wanted = set(context.detail_cells)
-    curves: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for summary in context.analysis.arms:
-        if summary.cell in wanted:
-            points = ((float(quantile), ns) for quantile, ns in summary.quantiles_ns.items())
-            curves[summary.cell, summary.arm] = sorted((q, ns) for q, ns in points if 0 <= q < 1)
-    return curves
-
-
 def _in_order(context: Context) -> Iterable[ArmSummary]:
     """Summaries by cell, then in the study's order of arms; the control, another baseline, is left out."""
     for cell in context.cells:

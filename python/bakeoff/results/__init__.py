@@ -7,13 +7,14 @@ from bakeoff.results.catalogue import RunSummary, list_runs, open_run, runs_root
 from bakeoff.results.directory import RunDirectory
 from bakeoff.results.epoch import EpochData, Outcome
 from bakeoff.results.frames import HOST_SCHEMA, RSS_PREFIX, SLICE_SCHEMA
+from bakeoff.results.histogram import Histogram, decode_histogram
 from bakeoff.results.host import FileSystem, Host, file_system_of, gather_host
 from bakeoff.results.manifest import FORMAT, Manifest
 from bakeoff.results.redaction import Redactor
 from bakeoff.results.writer import EpochWriter
 
 __all__ = [
-    "FORMAT", "HOST_SCHEMA", "RSS_PREFIX", "SLICE_SCHEMA", "EpochData", "EpochWriter", "FileSystem", "Host", "Manifest",
-    "Outcome", "Redactor", "RunDirectory", "RunSummary", "file_system_of", "gather_host", "list_runs", "open_run",
-    "runs_root",
+    "FORMAT", "HOST_SCHEMA", "RSS_PREFIX", "SLICE_SCHEMA", "EpochData", "EpochWriter", "FileSystem", "Histogram",
+    "Host", "Manifest", "Outcome", "Redactor", "RunDirectory", "RunSummary", "decode_histogram", "file_system_of",
+    "gather_host", "list_runs", "open_run", "runs_root",
 ]  # fmt: skip

@@ -225,7 +225,7 @@ class RunDirectory:
             valid=outcome.valid,
             void_reason=outcome.void_reason,
             slices=self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA),
-            histograms=self._json_lines(f"epochs/{epoch:03d}/histograms.jsonl"),
+            histograms=self.histograms(epoch),
             variables=self.server_json(epoch, "variables.json"),
         )
 
@@ -239,6 +239,10 @@ class RunDirectory:
             self._epoch_path(epoch) / "slices.parquet" for epoch in self.finished_epochs() if self.outcome(epoch).valid
         ]
         return pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
+
+    def histograms(self, epoch: int) -> list[dict[str, Any]]:
+        """The engine's `histogram` messages of an epoch, one a cell, arm and operation."""
+        return self._json_lines(f"epochs/{epoch:03d}/histograms.jsonl")
 
     def host_samples(self, epoch: int) -> pl.DataFrame:
         """The machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""

@@ -1,0 +1,108 @@
+"""Reading the `hdr` field of a `histogram` message: HdrHistogram's V2 deflate form in base64.
+
+Source: HdrHistogram's V2 encoding (cookie, length and zlib stream; inside, 40 bytes of header and counts as ZigZag
+LEB128, where a negative number is a run of empty cells).
+"""
+
+import base64
+import binascii
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bakeoff.errors import ResultsError
+
+_DEFLATED, _PLAIN = 0x1C849314, 0x1C849313
+_HEADER = struct.Struct(">iiiiqqd")
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Recorded latencies: cells in ascending order, empty ones left out.
+
+    Attributes:
+        highest_ns: greatest value that each cell stands for, as HdrHistogram reports quantiles.
+        counts: recorded values in each.
+    """
+
+    highest_ns: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        """Values recorded."""
+        return int(self.counts.sum())
+
+    def quantiles(self, quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Least value, ns, that a share of at least q lies at or below; all zero for an empty histogram."""
+        if not self.total:
+            return np.zeros(len(quantiles), dtype=np.int64)
+        wanted = np.maximum(1, np.ceil(np.asarray(quantiles) * self.total - 1e-9))
+        places = np.searchsorted(np.cumsum(self.counts), wanted)
+        return self.highest_ns[np.minimum(places, len(self.highest_ns) - 1)]
+
+
+def decode_histogram(hdr: str) -> Histogram:
+    """Read the base64 text of one histogram.
+
+    Raises:
+        ResultsError: not such a text, or damaged.
+    """
+    try:
+        raw = base64.b64decode(hdr, validate=True)
+        cookie, length = struct.unpack_from(">ii", raw)
+        if cookie != _DEFLATED:
+            raise ValueError(f"cookie {cookie:#x}")
+        inside = zlib.decompress(raw[8 : 8 + length])
+        cookie, size, _, digits, lowest, _, _ = _HEADER.unpack_from(inside)
+        if cookie != _PLAIN or not 1 <= digits <= 5 or lowest < 1:
+            raise ValueError(f"inner cookie {cookie:#x}")
+        indexes, counts = _cells(inside[_HEADER.size : _HEADER.size + size])
+    except (ValueError, struct.error, zlib.error, binascii.Error) as error:
+        raise ResultsError(f"a latency histogram cannot be read: {error}.") from error
+    return Histogram(_highest(indexes, digits, lowest), counts)
+
+
+def _cells(payload: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indexes and counts of the cells that are not empty."""
+    indexes: list[int] = []
+    counts: list[int] = []
+    index = at = 0
+    while at < len(payload):
+        coded = shift = 0
+        while True:
+            byte = payload[at]
+            at += 1
+            if shift == 56:  # the ninth byte carries eight bits and no flag
+                coded |= byte << 56
+                break
+            coded |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80 or at >= len(payload):
+                break
+        number = (coded >> 1) ^ -(coded & 1)
+        if number < 0:
+            index -= number
+            continue
+        if number:
+            indexes.append(index)
+            counts.append(number)
+        index += 1
+    return np.array(indexes, dtype=np.int64), np.array(counts, dtype=np.int64)
+
+
+def _highest(indexes: NDArray[np.int64], digits: int, lowest: int) -> NDArray[np.int64]:
+    """Greatest value of each cell: linear cells up to 2 x 10^digits units, then the same number for each doubling."""
+    half_magnitude = (2 * 10**digits - 1).bit_length() - 1
+    half = 1 << half_magnitude
+    unit = lowest.bit_length() - 1
+    bucket = (indexes >> half_magnitude) - 1
+    sub = (indexes & (half - 1)) + half
+    linear = bucket < 0
+    sub = np.where(linear, sub - half, sub)
+    shift = np.where(linear, 0, bucket) + unit
+    highest: NDArray[np.int64] = ((sub + 1) << shift) - 1
+    return highest
