@@ -139,7 +139,7 @@ def duel(
         study,
         RunOptions(
             runs_root=runs or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs")),
-            command_line=tuple(sys.argv),
+            command_line=("bakeoff", *sys.argv[1:]),
             passwords={name: password for name, password in passwords.items() if password},
             quiet=quiet,
             json=output is Format.JSON,

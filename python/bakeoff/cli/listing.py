@@ -15,7 +15,8 @@ from bakeoff.cli.output import Format, format_option
 from bakeoff.engine import engine_path
 from bakeoff.errors import EngineError
 from bakeoff.results import list_runs
-from bakeoff.servers import Catalog, is_installed
+from bakeoff.servers.catalog import Catalog
+from bakeoff.servers.install import is_installed
 from bakeoff.units import format_bytes
 
 

@@ -8,7 +8,10 @@ import psutil
 
 from bakeoff.engine import ArmAddress
 from bakeoff.errors import HostError
-from bakeoff.servers import Installation, ReadableServer, RemoteServer, ServerMemory, Settings, install, settings_for
+from bakeoff.servers.install import install
+from bakeoff.servers.model import Installation, ReadableServer, ServerMemory, Settings
+from bakeoff.servers.profile import settings_for
+from bakeoff.servers.remote import RemoteServer
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.units import format_bytes
 

@@ -16,7 +16,10 @@ from bakeoff.engine import Engine, Measurement, Message
 from bakeoff.errors import EngineError, ServerError
 from bakeoff.plan import Cell, EpochDraft
 from bakeoff.results import EpochWriter, Outcome
-from bakeoff.servers import Gates, Instance, ReadableServer, ServerHouse, Snapshot, gates
+from bakeoff.servers import gates
+from bakeoff.servers.house import ServerHouse
+from bakeoff.servers.instance import Instance
+from bakeoff.servers.model import Gates, ReadableServer, Snapshot
 from bakeoff.spec import Study, Workload
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.host import HostWatch

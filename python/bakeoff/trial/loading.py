@@ -8,7 +8,9 @@ from typing import Any
 from bakeoff.engine import Engine
 from bakeoff.plan.seeds import seed_for
 from bakeoff.results import RunDirectory
-from bakeoff.servers import ReadableServer, ServerHouse, Snapshot, gates
+from bakeoff.servers import gates
+from bakeoff.servers.house import ServerHouse
+from bakeoff.servers.model import ReadableServer, Snapshot
 from bakeoff.spec import Data, Study, Workload
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.listener import Listener

@@ -13,7 +13,7 @@ from bakeoff.errors import BakeoffError, TrialInvalid
 from bakeoff.plan import Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.frames import slices_frame
-from bakeoff.servers import ServerHouse
+from bakeoff.servers.house import ServerHouse
 from bakeoff.servers.places import work_root
 from bakeoff.spec import Study
 from bakeoff.stats.analysis import analyse
@@ -150,7 +150,9 @@ class _Trial:
                 outcome = epoch.outcome(void_reason=reason)
         except Interrupted:
             return None
-        writer.finish(outcome.model_copy(update={"wall_s": outcome.wall_s + epoch.phases.seconds.get("stop", 0.0)}))
+        stop_s = epoch.phases.seconds.get("stop", 0.0)
+        ended = {"wall_s": outcome.wall_s + stop_s, "phases_s": dict(epoch.phases.seconds)}
+        writer.finish(outcome.model_copy(update=ended))
         if outcome.void_reason:
             self.tools.listener.note(f"epoch {number + 1} is voided for all arms: {outcome.void_reason}")
         return self.run_directory.load_epoch(number)
