@@ -1,0 +1,52 @@
+"""What is measured: a server, and a case that every client runs against it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pymysql
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server on this machine, with a database and an account without a password.
+
+    Attributes:
+        port: of 127.0.0.1; 0: none.
+        pid: of the server's process; None: not to be seen.
+    """
+
+    socket: str
+    port: int
+    user: str
+    database: str
+    pid: int | None
+    version: str
+
+    def connect(self) -> pymysql.connections.Connection:
+        """A connection over the socket, for loading tables and reading counters."""
+        return pymysql.connect(unix_socket=self.socket, user=self.user, autocommit=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload at one concurrency.
+
+    Attributes:
+        statements: `prepared` or `text`.
+        transport: `socket` or `tcp`.
+        tables, table_size: how many, and rows of each.
+    """
+
+    workload: str
+    threads: int
+    statements: str
+    transport: str
+    tables: int
+    table_size: int
+
+    def __str__(self) -> str:
+        return f"{self.workload}/{self.threads} {self.statements} {self.transport}"
+
+    def as_record(self) -> dict[str, Any]:
+        """The JSON object of a cell."""
+        return asdict(self)

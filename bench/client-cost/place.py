@@ -1,0 +1,54 @@
+"""Where the server comes from: one that runs already, or one of bakeoff's catalogue, started and removed here."""
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pymysql
+from case import Server
+
+from bakeoff.servers.house import ServerHouse
+from bakeoff.servers.install import install
+from bakeoff.servers.model import ServerMemory
+from bakeoff.servers.profile import settings_for
+from bakeoff.spec import Data, Profile, parse_server
+
+BUFFER_POOL_BYTES = 1 << 30
+
+
+def running(path: str, user: str, database: str) -> Server:
+    """The server behind a socket.
+
+    Raises:
+        pymysql.MySQLError, OSError: it does not answer.
+    """
+    with pymysql.connect(unix_socket=path, user=user) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION(), @@port")
+        row = cursor.fetchone()
+    assert row is not None
+    return Server(socket=path, port=int(row[1]), user=user, database=database, pid=_peer_pid(path), version=str(row[0]))
+
+
+def _peer_pid(path: str) -> int | None:
+    """Process that listens at the socket, as the kernel says; None when it is not to be seen from here."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(path)
+        pid = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    return pid if pid > 0 and os.access(f"/proc/{pid}/stat", os.R_OK) else None
+
+
+@contextmanager
+def started(text: str, connections: int, database: str, root: Path | None = None) -> Iterator[Server]:
+    """A server of the catalogue (`mysql:8.0`) with bakeoff's matched profile."""
+    spec = parse_server(text)
+    installation = install(spec)
+    settings = settings_for(
+        installation, spec, Profile.MATCHED, Data(), ServerMemory(BUFFER_POOL_BYTES), connections=connections
+    )
+    with ServerHouse(root) as house:
+        instance = house.create("client-cost", installation, settings)
+        instance.start()
+        yield running(str(instance.socket_path), instance.account().user, database)
