@@ -29,7 +29,11 @@ const FLOAT_DIGITS: usize = 6;
 const MAX_ZEROFILL_WIDTH: u32 = 255;
 
 /// Appends the text of the next value.
-pub(crate) fn to_text(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
+pub(crate) fn to_text(
+    format: &ColumnFormat,
+    reader: &mut Reader<'_>,
+    text: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let unsigned = format.flags & UNSIGNED != 0;
     match format.type_code {
         // TINY; SHORT and YEAR; LONG and INT24; LONGLONG.
@@ -51,7 +55,12 @@ pub(crate) fn to_text(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut
         },
         4 => {
             let value = f64::from(f32::from_le_bytes(reader.array()?));
-            float(format, value, |value| format!("{value:.*e}", FLOAT_DIGITS - 1), text);
+            float(
+                format,
+                value,
+                |value| format!("{value:.*e}", FLOAT_DIGITS - 1),
+                text,
+            );
         }
         5 => {
             let value = f64::from_le_bytes(reader.array()?);
@@ -92,10 +101,18 @@ fn zero_fill(format: &ColumnFormat, from: usize, text: &mut Vec<u8>) {
 }
 
 /// `scientific` gives the digits: `d.ddde±x`.
-fn float(format: &ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, text: &mut Vec<u8>) {
+fn float(
+    format: &ColumnFormat,
+    value: f64,
+    scientific: impl Fn(f64) -> String,
+    text: &mut Vec<u8>,
+) {
     let from = text.len();
     if format.decimals < NOT_FIXED {
-        put(text, format_args!("{value:.*}", usize::from(format.decimals)));
+        put(
+            text,
+            format_args!("{value:.*}", usize::from(format.decimals)),
+        );
     } else if value.is_finite() {
         general(&scientific(value), text);
     } else {
@@ -104,20 +121,23 @@ fn float(format: &ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, 
     zero_fill(format, from, text);
 }
 
-/// The server's general form: plain digits when the point lies from 14 places before to 15 places behind the first digit, else an
-/// exponent; no zeros at the end.
+/// The server's general form: plain digits when the point lies from 14 places before the first digit to 15 places behind it, or
+/// further behind and yet within the digits; else an exponent; no zeros at the end.
 fn general(scientific: &str, text: &mut Vec<u8>) {
     const PLAIN: std::ops::RangeInclusive<i32> = -15..=14;
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    let (sign, mantissa) = mantissa
+        .strip_prefix('-')
+        .map_or(("", mantissa), |rest| ("-", rest));
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     let digits = digits.trim_end_matches('0');
     if digits.is_empty() {
         put(text, format_args!("{sign}0"));
         return;
     }
-    if !PLAIN.contains(&exponent) {
+    let within_digits = usize::try_from(exponent).is_ok_and(|exponent| exponent + 1 < digits.len());
+    if !PLAIN.contains(&exponent) && !within_digits {
         let (first, rest) = digits.split_at(1);
         let point = if rest.is_empty() { "" } else { "." };
         put(text, format_args!("{sign}{first}{point}{rest}e{exponent}"));
@@ -164,7 +184,11 @@ fn date(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn date_time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
+fn date_time(
+    format: &ColumnFormat,
+    reader: &mut Reader<'_>,
+    text: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 4 | 7 | 11) {
         return Err(reader.malformed("a date has an impossible length"));
@@ -180,16 +204,26 @@ fn date_time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>)
     Ok(())
 }
 
-fn time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
+fn time(
+    format: &ColumnFormat,
+    reader: &mut Reader<'_>,
+    text: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 8 | 12) {
         return Err(reader.malformed("a time has an impossible length"));
     }
-    let (negative, days, [hour, minute, second]) =
-        if bytes == 0 { (0, 0, [0; 3]) } else { (reader.u8()?, reader.u32()?, reader.array()?) };
+    let (negative, days, [hour, minute, second]) = if bytes == 0 {
+        (0, 0, [0; 3])
+    } else {
+        (reader.u8()?, reader.u32()?, reader.array()?)
+    };
     let hours = u64::from(days) * 24 + u64::from(hour);
     let sign = if negative == 0 { "" } else { "-" };
-    put(text, format_args!("{sign}{hours:02}:{minute:02}:{second:02}"));
+    put(
+        text,
+        format_args!("{sign}{hours:02}:{minute:02}:{second:02}"),
+    );
     fraction(format, if bytes == 12 { reader.u32()? } else { 0 }, text);
     Ok(())
 }
@@ -201,7 +235,17 @@ mod tests {
     fn text_of(type_code: u8, flags: u16, length: u32, decimals: u8, bytes: &[u8]) -> String {
         let mut text = Vec::new();
         let mut reader = Reader::new(bytes, "test");
-        to_text(&ColumnFormat { type_code, flags, length, decimals }, &mut reader, &mut text).unwrap();
+        to_text(
+            &ColumnFormat {
+                type_code,
+                flags,
+                length,
+                decimals,
+            },
+            &mut reader,
+            &mut text,
+        )
+        .unwrap();
         assert!(reader.is_empty(), "all of the value is read");
         String::from_utf8(text).unwrap()
     }
@@ -210,9 +254,18 @@ mod tests {
     fn integers() {
         assert_eq!(text_of(1, 0, 4, 0, &[0xff]), "-1");
         assert_eq!(text_of(1, UNSIGNED, 3, 0, &[0xff]), "255");
-        assert_eq!(text_of(3, UNSIGNED | ZEROFILL, 5, 0, &42_u32.to_le_bytes()), "00042");
-        assert_eq!(text_of(8, 0, 20, 0, &i64::MIN.to_le_bytes()), "-9223372036854775808");
-        assert_eq!(text_of(8, UNSIGNED, 20, 0, &[0xff; 8]), "18446744073709551615");
+        assert_eq!(
+            text_of(3, UNSIGNED | ZEROFILL, 5, 0, &42_u32.to_le_bytes()),
+            "00042"
+        );
+        assert_eq!(
+            text_of(8, 0, 20, 0, &i64::MIN.to_le_bytes()),
+            "-9223372036854775808"
+        );
+        assert_eq!(
+            text_of(8, UNSIGNED, 20, 0, &[0xff; 8]),
+            "18446744073709551615"
+        );
         assert_eq!(text_of(13, UNSIGNED | ZEROFILL, 4, 0, &[0, 0]), "0000");
     }
 
@@ -225,6 +278,8 @@ mod tests {
         assert_eq!(double(0.1 + 0.2), "0.30000000000000004");
         assert_eq!(double(1e14), "100000000000000");
         assert_eq!(double(1e15), "1e15");
+        assert_eq!(double(1234567890123456.0), "1.234567890123456e15");
+        assert_eq!(double(1234567890123456.75), "1234567890123456.8");
         assert_eq!(double(1.25e-15), "0.00000000000000125");
         assert_eq!(double(1e-16), "1e-16");
         assert_eq!(double(-1.7976931348623157e308), "-1.7976931348623157e308");
@@ -238,11 +293,17 @@ mod tests {
     fn times() {
         assert_eq!(text_of(10, 0, 10, 0, &[0]), "0000-00-00");
         assert_eq!(text_of(10, 0, 10, 0, &[4, 0xe8, 0x07, 2, 29]), "2024-02-29");
-        assert_eq!(text_of(12, 0, 19, 0, &[4, 0xe8, 0x07, 2, 29]), "2024-02-29 00:00:00");
+        assert_eq!(
+            text_of(12, 0, 19, 0, &[4, 0xe8, 0x07, 2, 29]),
+            "2024-02-29 00:00:00"
+        );
         let micros = [11, 0xe8, 0x07, 2, 29, 1, 2, 3, 0x40, 0xe2, 0x01, 0];
         assert_eq!(text_of(12, 0, 26, 3, &micros), "2024-02-29 01:02:03.123");
         assert_eq!(text_of(11, 0, 10, 0, &[0]), "00:00:00");
-        assert_eq!(text_of(11, 0, 17, 6, &[12, 1, 34, 0, 0, 0, 22, 59, 59, 1, 0, 0, 0]), "-838:59:59.000001");
+        assert_eq!(
+            text_of(11, 0, 17, 6, &[12, 1, 34, 0, 0, 0, 22, 59, 59, 1, 0, 0, 0]),
+            "-838:59:59.000001"
+        );
     }
 
     #[test]
@@ -250,8 +311,17 @@ mod tests {
         for type_code in 0..=255 {
             for length in 0..3 {
                 let bytes = [11_u8, 0, 0];
-                let format = ColumnFormat { type_code, flags: 0, length: 0, decimals: 0 };
-                let _ = to_text(&format, &mut Reader::new(&bytes[..length], "test"), &mut Vec::new());
+                let format = ColumnFormat {
+                    type_code,
+                    flags: 0,
+                    length: 0,
+                    decimals: 0,
+                };
+                let _ = to_text(
+                    &format,
+                    &mut Reader::new(&bytes[..length], "test"),
+                    &mut Vec::new(),
+                );
             }
         }
     }

@@ -12,7 +12,10 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// `what` names the packet in errors.
     pub(crate) fn new(payload: &'a [u8], what: &'static str) -> Self {
-        Self { rest: payload, what }
+        Self {
+            rest: payload,
+            what,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -24,7 +27,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn malformed(&self, why: &'static str) -> Malformed {
-        Malformed { what: self.what, why }
+        Malformed {
+            what: self.what,
+            why,
+        }
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
@@ -91,7 +97,8 @@ impl<'a> Reader<'a> {
     /// A length-encoded string.
     pub(crate) fn lenenc_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.lenenc()?;
-        let length = usize::try_from(length).map_err(|_| self.malformed("a string is longer than memory"))?;
+        let length = usize::try_from(length)
+            .map_err(|_| self.malformed("a string is longer than memory"))?;
         self.take(length)
     }
 
@@ -156,7 +163,11 @@ mod tests {
     #[test]
     fn a_string_longer_than_its_packet_is_refused() {
         assert!(Reader::new(b"\x05abcd", "test").lenenc_bytes().is_err());
-        assert!(Reader::new(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff", "test").lenenc_bytes().is_err());
+        assert!(
+            Reader::new(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff", "test")
+                .lenenc_bytes()
+                .is_err()
+        );
         assert!(Reader::new(b"abc", "test").nul_terminated().is_err());
     }
 }

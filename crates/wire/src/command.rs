@@ -96,7 +96,10 @@ pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
 /// # Errors
 /// Those of `write`; then `out` is as it was.
 #[inline]
-pub fn query_with<E>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<u8, E> {
+pub fn query_with<E>(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<u8, E> {
     let header_at = packet::begin(out);
     out.push(COM_QUERY);
     match write(out) {
@@ -202,14 +205,22 @@ mod tests {
             *b"\x17\x07\0\0\0\0\x01\0\0\0\0\x01\x08\0\xfd\0\x05\0\0\0\0\0\0\0\x02ab"
         );
         let again = encoded(&[Parameter::Int(6), Parameter::Bytes(b"c")]);
-        assert_eq!(again[4..], *b"\x17\x07\0\0\0\0\x01\0\0\0\0\0\x06\0\0\0\0\0\0\0\x01c");
+        assert_eq!(
+            again[4..],
+            *b"\x17\x07\0\0\0\0\x01\0\0\0\0\0\x06\0\0\0\0\0\0\0\x01c"
+        );
         let null = encoded(&[Parameter::Null, Parameter::Bytes(b"")]);
         assert_eq!(null[4..], *b"\x17\x07\0\0\0\0\x01\0\0\0\x01\0\0");
         let changed = encoded(&[Parameter::Double(1.0), Parameter::Null]);
         assert_eq!(changed[14..20], [2, 1, TYPE_DOUBLE, 0, TYPE_VAR_STRING, 0]);
         types.forget();
         let mut out = Vec::new();
-        execute(&mut out, 7, [Parameter::Double(1.0), Parameter::Null].into_iter(), &mut types);
+        execute(
+            &mut out,
+            7,
+            [Parameter::Double(1.0), Parameter::Null].into_iter(),
+            &mut types,
+        );
         assert_eq!(out[15], 1);
     }
 

@@ -48,7 +48,9 @@ impl Greeting {
         let status = reader.u16()?;
         let high = reader.u16()?;
         let capabilities = u32::from(low) | u32::from(high) << 16;
-        if capabilities & capability::PROTOCOL_41 == 0 || capabilities & capability::SECURE_CONNECTION == 0 {
+        if capabilities & capability::PROTOCOL_41 == 0
+            || capabilities & capability::SECURE_CONNECTION == 0
+        {
             return Err(reader.malformed("it is of a server older than 4.1").into());
         }
         let scramble_bytes = reader.u8()?;
@@ -67,7 +69,14 @@ impl Greeting {
                 name => Reader::new(name, "greeting").nul_terminated()?.to_vec(),
             }
         };
-        Ok(Self { server_version, connection_id, scramble, capabilities, status, auth_plugin })
+        Ok(Self {
+            server_version,
+            connection_id,
+            scramble,
+            capabilities,
+            status,
+            auth_plugin,
+        })
     }
 
     /// The version without the `5.5.5-` that MariaDB puts in front for the sake of old replication slaves.
@@ -103,7 +112,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn greeting(scramble_bytes: u8, second: &[u8], plugin: &[u8]) -> Vec<u8> {
-        let flags = capability::PROTOCOL_41 | capability::SECURE_CONNECTION | capability::PLUGIN_AUTH;
+        let flags =
+            capability::PROTOCOL_41 | capability::SECURE_CONNECTION | capability::PLUGIN_AUTH;
         let mut bytes = b"\x0a5.5.9\0\x07\0\0\x0001234567\0".to_vec();
         bytes.extend_from_slice(&flags.to_le_bytes()[..2]);
         bytes.extend_from_slice(&[8, 2, 0]);
@@ -128,7 +138,10 @@ mod tests {
         let whole = greeting(21, b"89abcdefghij\0", b"caching_sha2_password\0");
         assert!(Greeting::parse(&whole).is_ok());
         for length in 0..whole.len() {
-            assert!(Greeting::parse(&whole[..length]).is_err(), "cut to {length} bytes");
+            assert!(
+                Greeting::parse(&whole[..length]).is_err(),
+                "cut to {length} bytes"
+            );
         }
     }
 
@@ -142,7 +155,10 @@ mod tests {
     #[test]
     fn too_many_connections_is_told_without_a_greeting() {
         match Greeting::parse(b"\xff\x10\x04Too many connections") {
-            Err(GreetingError::Refused(error)) => assert_eq!((error.code, &*error.message), (1040, "Too many connections")),
+            Err(GreetingError::Refused(error)) => assert_eq!(
+                (error.code, &*error.message),
+                (1040, "Too many connections")
+            ),
             other => panic!("{other:?}"),
         }
     }

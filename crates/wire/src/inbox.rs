@@ -14,7 +14,11 @@ const INITIAL_BYTES: usize = 16 * 1024;
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { data: vec![0; INITIAL_BYTES], start: 0, end: 0 }
+        Self {
+            data: vec![0; INITIAL_BYTES],
+            start: 0,
+            end: 0,
+        }
     }
 }
 

@@ -32,8 +32,10 @@ pub struct LoginOptions {
     pub tls: TlsWish,
     /// How the bytes travel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
     pub channel: Channel,
-    /// Announce LOCAL INFILE. Files are refused all the same; only tests want the server to ask.
-    pub local_files: bool,
+    /// Flags of [`capability`] that are announced besides the usual ones; for tests (files of LOAD DATA LOCAL are refused in any case).
+    pub more_capabilities: u32,
+    /// Flags that are not announced although the server has them; for tests (replies without [`capability::DEPRECATE_EOF`]).
+    pub fewer_capabilities: u32,
 }
 
 /// What the caller does next.
@@ -112,14 +114,24 @@ pub struct Login {
 enum State {
     Greeting,
     Tls(Greeting),
-    Auth { greeting: Greeting, capabilities: u32, plugin: Plugin, scramble: Vec<u8> },
+    Auth {
+        greeting: Greeting,
+        capabilities: u32,
+        plugin: Plugin,
+        scramble: Vec<u8>,
+    },
     Over,
 }
 
 impl Login {
     /// Waits for the server's greeting.
     pub fn new(options: LoginOptions) -> Self {
-        Self { options, state: State::Greeting, sequence: 0, packets: 0 }
+        Self {
+            options,
+            state: State::Greeting,
+            sequence: 0,
+            packets: 0,
+        }
     }
 
     /// Takes the next packet out of `input`; returns how many bytes were used and what to do.
@@ -128,13 +140,23 @@ impl Login {
     ///
     /// # Errors
     /// The login failed; the connection is of no use any more.
-    pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, LoginStep), LoginError> {
-        let Some(header) = Header::decode(input) else { return Ok((0, LoginStep::Receive)) };
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, LoginStep), LoginError> {
+        let Some(header) = Header::decode(input) else {
+            return Ok((0, LoginStep::Receive));
+        };
         if header.payload_bytes > MAX_LOGIN_PAYLOAD_BYTES {
-            return Err(malformed("a packet of the login is too long; is this a MySQL server?"));
+            return Err(malformed(
+                "a packet of the login is too long; is this a MySQL server?",
+            ));
         }
         let used = HEADER_BYTES + header.payload_bytes;
-        let Some(payload) = input.get(HEADER_BYTES..used) else { return Ok((0, LoginStep::Receive)) };
+        let Some(payload) = input.get(HEADER_BYTES..used) else {
+            return Ok((0, LoginStep::Receive));
+        };
         // A server that is full or shutting down sends its error out of turn.
         if header.sequence != self.sequence && payload.first() != Some(&0xff) {
             return Err(malformed("packets are out of order"));
@@ -146,10 +168,15 @@ impl Login {
         }
         let step = match std::mem::replace(&mut self.state, State::Over) {
             State::Greeting => self.greeted(Greeting::parse(payload)?, input.len() > used, out)?,
-            State::Auth { greeting, capabilities, plugin, scramble } => {
-                self.answered(greeting, capabilities, plugin, scramble, payload, out)?
+            State::Auth {
+                greeting,
+                capabilities,
+                plugin,
+                scramble,
+            } => self.answered(greeting, capabilities, plugin, scramble, payload, out)?,
+            State::Tls(_) | State::Over => {
+                return Err(malformed("a packet came when none was due"));
             }
-            State::Tls(_) | State::Over => return Err(malformed("a packet came when none was due")),
         };
         Ok((used, step))
     }
@@ -168,11 +195,18 @@ impl Login {
         }
     }
 
-    fn greeted(&mut self, greeting: Greeting, more_input: bool, out: &mut Vec<u8>) -> Result<LoginStep, LoginError> {
+    fn greeted(
+        &mut self,
+        greeting: Greeting,
+        more_input: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<LoginStep, LoginError> {
         let offered = greeting.has(capability::SSL);
         match self.options.tls {
             TlsWish::Must if !offered => {
-                return Err(LoginError::TlsNotOffered { version: greeting.version().to_owned() });
+                return Err(LoginError::TlsNotOffered {
+                    version: greeting.version().to_owned(),
+                });
             }
             TlsWish::Must | TlsWish::IfOffered if offered => {}
             _ => {
@@ -205,13 +239,11 @@ impl Login {
         if self.options.database.is_some() {
             wanted |= capability::CONNECT_WITH_DB;
         }
-        if self.options.local_files {
-            wanted |= capability::LOCAL_FILES;
-        }
         if self.options.channel == Channel::Tls {
             wanted |= capability::SSL;
         }
-        required | wanted & greeting.capabilities
+        wanted |= self.options.more_capabilities;
+        required | wanted & greeting.capabilities & !self.options.fewer_capabilities
     }
 
     /// What SSLRequest and the login have in common.
@@ -231,7 +263,11 @@ impl Login {
         };
         let capabilities = self.capabilities(&greeting);
         let has = |flag| capabilities & flag != 0;
-        let answer = plugin.answer(self.options.password.as_bytes(), &greeting.scramble, self.options.channel)?;
+        let answer = plugin.answer(
+            self.options.password.as_bytes(),
+            &greeting.scramble,
+            self.options.channel,
+        )?;
         let header_at = packet::begin(out);
         self.put_prefix(capabilities, out);
         put_nul_terminated(out, &self.options.user)?;
@@ -251,7 +287,12 @@ impl Login {
         }
         self.sequence = packet::finish(out, header_at, self.sequence);
         let scramble = greeting.scramble.clone();
-        self.state = State::Auth { greeting, capabilities, plugin, scramble };
+        self.state = State::Auth {
+            greeting,
+            capabilities,
+            plugin,
+            scramble,
+        };
         Ok(())
     }
 
@@ -270,10 +311,16 @@ impl Login {
             0 => {
                 reader.lenenc()?;
                 reader.lenenc()?;
-                return Ok(LoginStep::Done(Session { greeting, capabilities, status: reader.u16()? }));
+                return Ok(LoginStep::Done(Session {
+                    greeting,
+                    capabilities,
+                    status: reader.u16()?,
+                }));
             }
             0xff => return Err(ServerError::parse(payload)?.into()),
-            0xfe if reader.is_empty() => return Err(AuthError::UnknownPlugin("mysql_old_password".into()).into()),
+            0xfe if reader.is_empty() => {
+                return Err(AuthError::UnknownPlugin("mysql_old_password".into()).into());
+            }
             0xfe => {
                 plugin = Plugin::by_name(reader.nul_terminated()?)?;
                 let challenge = reader.rest();
@@ -283,8 +330,15 @@ impl Login {
             1 => plugin.go_on(password, &scramble, reader.rest(), self.options.channel)?,
             _ => return Err(malformed("an answer to the login is of no known kind")),
         };
-        self.state = State::Auth { greeting, capabilities, plugin, scramble };
-        let Some(answer) = answer else { return Ok(LoginStep::Receive) };
+        self.state = State::Auth {
+            greeting,
+            capabilities,
+            plugin,
+            scramble,
+        };
+        let Some(answer) = answer else {
+            return Ok(LoginStep::Receive);
+        };
         self.sequence = packet::encode(out, &answer, self.sequence);
         Ok(LoginStep::Send)
     }

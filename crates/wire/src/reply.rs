@@ -137,7 +137,11 @@ impl ReplyScanner {
                 status: 0,
                 warnings: 0,
             },
-            prepared: Prepared { statement: 0, columns: 0, parameters: 0 },
+            prepared: Prepared {
+                statement: 0,
+                columns: 0,
+                parameters: 0,
+            },
         }
     }
 
@@ -159,8 +163,12 @@ impl ReplyScanner {
     #[inline]
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
         loop {
-            let Some(packet) = bytes.get(self.at..) else { return Ok(None) };
-            let Some(header) = Header::decode(packet) else { return Ok(None) };
+            let Some(packet) = bytes.get(self.at..) else {
+                return Ok(None);
+            };
+            let Some(header) = Header::decode(packet) else {
+                return Ok(None);
+            };
             if header.sequence != self.sequence {
                 return self.out_of_order(header, packet);
             }
@@ -171,7 +179,11 @@ impl ReplyScanner {
             match self.phase {
                 Phase::Rows => {
                     let Some(&kind) = packet.get(HEADER_BYTES) else {
-                        return if header.payload_bytes == 0 { Err(malformed("a row is empty")) } else { Ok(None) };
+                        return if header.payload_bytes == 0 {
+                            Err(malformed("a row is empty"))
+                        } else {
+                            Ok(None)
+                        };
                     };
                     let ends = match kind {
                         0xff => true,
@@ -190,6 +202,10 @@ impl ReplyScanner {
                     }
                 }
                 Phase::Columns | Phase::PreparedDefinitions => {
+                    // The last definition may be the end of the reply: it must have come whole.
+                    if packet.len() < HEADER_BYTES + header.payload_bytes {
+                        return Ok(None);
+                    }
                     self.step(header);
                     self.definitions_left -= 1;
                     if let Some(outcome) = self.defined() {
@@ -202,7 +218,8 @@ impl ReplyScanner {
             if header.payload_bytes == MAX_PAYLOAD_BYTES {
                 return Err(malformed("a packet that is no row has 16 MiB"));
             }
-            let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) else {
+            let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes)
+            else {
                 return Ok(None);
             };
             self.step(header);
@@ -233,7 +250,11 @@ impl ReplyScanner {
 
     /// A server that ends a connection (idle too long, shutting down) says so out of turn, with sequence number 0.
     #[cold]
-    fn out_of_order(&mut self, header: Header, packet: &[u8]) -> Result<Option<Outcome>, Malformed> {
+    fn out_of_order(
+        &mut self,
+        header: Header,
+        packet: &[u8],
+    ) -> Result<Option<Outcome>, Malformed> {
         let goodbye = self.phase == Phase::First && header.sequence == 0;
         if !goodbye {
             return Err(malformed("packets are out of order"));
@@ -265,12 +286,18 @@ impl ReplyScanner {
                 Ok(self.definitions_over())
             }
             Phase::Rows => {
-                let end = if self.deprecate_eof { done(payload)? } else { end_of_file(payload)? };
+                let end = if self.deprecate_eof {
+                    done(payload)?
+                } else {
+                    end_of_file(payload)?
+                };
                 self.result.status = end.status;
                 self.result.warnings = end.warnings;
                 Ok(Some(Outcome::ResultSet(self.result)))
             }
-            Phase::Columns | Phase::PreparedDefinitions => Err(malformed("a column definition is missing")),
+            Phase::Columns | Phase::PreparedDefinitions => {
+                Err(malformed("a column definition is missing"))
+            }
         }
     }
 
@@ -279,17 +306,26 @@ impl ReplyScanner {
             (Some(0), Answering::Statement) => Ok(Some(Outcome::Done(done(payload)?))),
             (Some(0), Answering::Prepare) => {
                 let mut reader = Reader::new(&payload[1..], "answer to a prepare");
-                self.prepared =
-                    Prepared { statement: reader.u32()?, columns: reader.u16()?, parameters: reader.u16()? };
+                self.prepared = Prepared {
+                    statement: reader.u32()?,
+                    columns: reader.u16()?,
+                    parameters: reader.u16()?,
+                };
                 self.definitions_left = self.prepared.parameters.into();
                 self.phase = Phase::PreparedDefinitions;
-                if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
+                if self.definitions_left > 0 {
+                    Ok(None)
+                } else {
+                    Ok(self.definitions_over())
+                }
             }
-            (Some(0xfb), Answering::Statement) => Ok(Some(Outcome::LocalInfile { sequence: {
-                let sequence = self.sequence;
-                self.sequence = sequence.wrapping_add(1);
-                sequence
-            } })),
+            (Some(0xfb), Answering::Statement) => Ok(Some(Outcome::LocalInfile {
+                sequence: {
+                    let sequence = self.sequence;
+                    self.sequence = sequence.wrapping_add(1);
+                    sequence
+                },
+            })),
             (Some(_), Answering::Statement) => {
                 let mut reader = Reader::new(payload, "result set header");
                 let columns = reader.lenenc()?;
@@ -356,7 +392,12 @@ fn end_of_file(payload: &[u8]) -> Result<Done, Malformed> {
         return Err(reader.malformed("another packet stands in its place"));
     }
     let warnings = reader.u16()?;
-    Ok(Done { affected_rows: 0, last_insert_id: 0, status: reader.u16()?, warnings })
+    Ok(Done {
+        affected_rows: 0,
+        last_insert_id: 0,
+        status: reader.u16()?,
+        warnings,
+    })
 }
 
 fn malformed(why: &'static str) -> Malformed {

@@ -52,7 +52,8 @@ impl RowCursor {
 
     /// How the rows of that result set are written; text when there is none.
     pub fn encoding(&self) -> Encoding {
-        self.current.map_or(Encoding::Text, |(_, encoding)| encoding)
+        self.current
+            .map_or(Encoding::Text, |(_, encoding)| encoding)
     }
 
     /// Parses the next row into `row`, one entry a column, `None` for NULL. `reply` is what the scanner was given. Returns false after
@@ -62,10 +63,19 @@ impl RowCursor {
     ///
     /// # Errors
     /// The row breaks the protocol, or the rows were not kept.
-    pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
-        let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else { return Ok(false) };
+    pub fn next(
+        &mut self,
+        reply: &[u8],
+        row: &mut Vec<Option<Vec<u8>>>,
+    ) -> Result<bool, Malformed> {
+        let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
+            return Ok(false);
+        };
         if !result.rows_kept {
-            return Err(Malformed { what: "result set", why: "it was too large to keep, and its rows were dropped" });
+            return Err(Malformed {
+                what: "result set",
+                why: "it was too large to keep, and its rows were dropped",
+            });
         }
         if encoding == Encoding::Binary && self.formats.is_empty() {
             self.formats = formats(reply, &result)?;
@@ -100,10 +110,18 @@ fn text_row(payload: &[u8], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed
             emptied(value).extend_from_slice(bytes);
         }
     }
-    if reader.is_empty() { Ok(()) } else { Err(reader.malformed("it has more values than columns")) }
+    if reader.is_empty() {
+        Ok(())
+    } else {
+        Err(reader.malformed("it has more values than columns"))
+    }
 }
 
-fn binary_row(payload: &[u8], formats: &[ColumnFormat], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed> {
+fn binary_row(
+    payload: &[u8],
+    formats: &[ColumnFormat],
+    row: &mut [Option<Vec<u8>>],
+) -> Result<(), Malformed> {
     let mut reader = Reader::new(payload, "binary row");
     if reader.u8()? != 0 {
         return Err(reader.malformed("it does not begin with 0"));
@@ -118,7 +136,11 @@ fn binary_row(payload: &[u8], formats: &[ColumnFormat], row: &mut [Option<Vec<u8
             binary_value::to_text(format, &mut reader, emptied(value))?;
         }
     }
-    if reader.is_empty() { Ok(()) } else { Err(reader.malformed("it has more values than columns")) }
+    if reader.is_empty() {
+        Ok(())
+    } else {
+        Err(reader.malformed("it has more values than columns"))
+    }
 }
 
 fn emptied(value: &mut Option<Vec<u8>>) -> &mut Vec<u8> {
@@ -161,7 +183,15 @@ fn definition(payload: &[u8]) -> Result<Definition<'_>, Malformed> {
     let type_code = reader.u8()?;
     let flags = reader.u16()?;
     let decimals = reader.u8()?;
-    Ok(Definition { name, format: ColumnFormat { type_code, flags, length, decimals } })
+    Ok(Definition {
+        name,
+        format: ColumnFormat {
+            type_code,
+            flags,
+            length,
+            decimals,
+        },
+    })
 }
 
 fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malformed> {

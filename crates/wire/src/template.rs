@@ -39,7 +39,10 @@ impl Template {
                 b'\'' | b'"' | b'`' => quoted_bytes(rest, byte, dialect),
                 b'#' => line_bytes(rest),
                 b'-' if starts_dash_comment(rest) => line_bytes(rest),
-                b'/' if rest.starts_with(b"/*") && !rest.starts_with(b"/*!") && !rest.starts_with(b"/*M!") => {
+                b'/' if rest.starts_with(b"/*")
+                    && !rest.starts_with(b"/*!")
+                    && !rest.starts_with(b"/*M!") =>
+                {
                     comment_bytes(rest)
                 }
                 b'?' => {
@@ -49,7 +52,10 @@ impl Template {
                 _ => dialect.multi_byte.character_bytes(rest).unwrap_or(1),
             };
         }
-        Self { sql: sql.into(), parameters_at: parameters_at.into() }
+        Self {
+            sql: sql.into(),
+            parameters_at: parameters_at.into(),
+        }
     }
 
     /// Number of parameters.
@@ -113,16 +119,24 @@ fn quoted_bytes(text: &[u8], quote: u8, dialect: Dialect) -> usize {
 }
 
 fn line_bytes(text: &[u8]) -> usize {
-    text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |newline| newline + 1)
+    text.iter()
+        .position(|&byte| byte == b'\n')
+        .map_or(text.len(), |newline| newline + 1)
 }
 
 /// Two dashes begin a comment only before white space, a control character or the end.
 fn starts_dash_comment(text: &[u8]) -> bool {
-    text.starts_with(b"--") && text.get(2).is_none_or(|&byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
+    text.starts_with(b"--")
+        && text
+            .get(2)
+            .is_none_or(|&byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
 }
 
 fn comment_bytes(text: &[u8]) -> usize {
-    text.windows(2).skip(2).position(|pair| pair == b"*/").map_or(text.len(), |end| end + 4)
+    text.windows(2)
+        .skip(2)
+        .position(|pair| pair == b"*/")
+        .map_or(text.len(), |end| end + 4)
 }
 
 fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) -> Result<(), NoLiteral> {
@@ -178,13 +192,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PLAIN: Dialect = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Safe };
+    const PLAIN: Dialect = Dialect {
+        no_backslash_escapes: false,
+        multi_byte: MultiByte::Safe,
+    };
 
     fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
         let template = Template::new(sql.as_bytes(), dialect);
         assert_eq!(template.parameters(), values.len(), "{sql}");
         let mut out = Vec::new();
-        template.render(values.iter().copied(), dialect, &mut out).unwrap();
+        template
+            .render(values.iter().copied(), dialect, &mut out)
+            .unwrap();
         String::from_utf8_lossy(&out).into_owned()
     }
 
@@ -196,39 +215,80 @@ mod tests {
             rendered(sql, &numbers, PLAIN),
             "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', 1 -- ?\n, 2 # ?\n, /* ? */ 3, 1--4, /*! 5 */ 2"
         );
-        let no_escapes = Dialect { no_backslash_escapes: true, ..PLAIN };
-        assert_eq!(rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes), "SELECT 'a\\', 1");
+        let no_escapes = Dialect {
+            no_backslash_escapes: true,
+            ..PLAIN
+        };
+        assert_eq!(
+            rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes),
+            "SELECT 'a\\', 1"
+        );
     }
 
     #[test]
     fn unfinished_strings_and_comments_end_with_the_text() {
-        for sql in ["SELECT '?", "SELECT '\\", "/* ?", "/*", "-- ?", "--", "`?", "/*/ ?"] {
-            assert_eq!(Template::new(sql.as_bytes(), PLAIN).parameters(), 0, "{sql}");
+        for sql in [
+            "SELECT '?",
+            "SELECT '\\",
+            "/* ?",
+            "/*",
+            "-- ?",
+            "--",
+            "`?",
+            "/*/ ?",
+        ] {
+            assert_eq!(
+                Template::new(sql.as_bytes(), PLAIN).parameters(),
+                0,
+                "{sql}"
+            );
         }
     }
 
     #[test]
     fn literals_keep_type_and_distance() {
         assert_eq!(rendered("LIMIT?", &[Parameter::Int(-5)], PLAIN), "LIMIT -5");
-        assert_eq!(rendered("x=?and y", &[Parameter::Null], PLAIN), "x=NULL and y");
+        assert_eq!(
+            rendered("x=?and y", &[Parameter::Null], PLAIN),
+            "x=NULL and y"
+        );
         assert_eq!(rendered("?", &[Parameter::Double(1.5)], PLAIN), "1.5e0");
-        assert_eq!(rendered("?", &[Parameter::Int(i64::MIN)], PLAIN), "-9223372036854775808");
-        let infinite = Template::new(b"?", PLAIN).render([Parameter::Double(f64::NAN)].into_iter(), PLAIN, &mut vec![]);
+        assert_eq!(
+            rendered("?", &[Parameter::Int(i64::MIN)], PLAIN),
+            "-9223372036854775808"
+        );
+        let infinite = Template::new(b"?", PLAIN).render(
+            [Parameter::Double(f64::NAN)].into_iter(),
+            PLAIN,
+            &mut vec![],
+        );
         assert_eq!(infinite, Err(NoLiteral));
     }
 
     #[test]
     fn a_backslash_within_a_character_is_no_backslash() {
-        let sjis = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Sjis };
+        let sjis = Dialect {
+            no_backslash_escapes: false,
+            multi_byte: MultiByte::Sjis,
+        };
         let mut out = Vec::new();
         put_escaped(b"\x83\x5c'\\", sjis, &mut out);
         assert_eq!(out, b"\x83\x5c''\\\\");
-        let gbk = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Gbk };
+        let gbk = Dialect {
+            no_backslash_escapes: false,
+            multi_byte: MultiByte::Gbk,
+        };
         out.clear();
         put_escaped(b"\xbf'", gbk, &mut out);
-        assert_eq!(out, b"\\\xbf''", "a lone lead byte cannot swallow the quote");
+        assert_eq!(
+            out, b"\\\xbf''",
+            "a lone lead byte cannot swallow the quote"
+        );
         assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", sjis).parameters(), 1);
-        assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", PLAIN).parameters(), 0);
+        assert_eq!(
+            Template::new(b"SELECT '\x83\x5c', ?", PLAIN).parameters(),
+            0
+        );
     }
 
     /// Reads a literal as the server's lexer does: the inverse of `put_escaped`.
@@ -261,14 +321,31 @@ mod tests {
     }
 
     fn dialects() -> impl Strategy<Value = Dialect> {
-        const SETS: &[MultiByte] =
-            &[MultiByte::Safe, MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030];
-        (any::<bool>(), prop::sample::select(SETS))
-            .prop_map(|(no_backslash_escapes, multi_byte)| Dialect { no_backslash_escapes, multi_byte })
+        const SETS: &[MultiByte] = &[
+            MultiByte::Safe,
+            MultiByte::Sjis,
+            MultiByte::Gbk,
+            MultiByte::Big5,
+            MultiByte::Gb18030,
+        ];
+        (any::<bool>(), prop::sample::select(SETS)).prop_map(
+            |(no_backslash_escapes, multi_byte)| Dialect {
+                no_backslash_escapes,
+                multi_byte,
+            },
+        )
     }
 
     fn nasty_bytes() -> impl Strategy<Value = Vec<u8>> {
-        let byte = prop_oneof![Just(b'\''), Just(b'\\'), Just(0), Just(0x83), Just(0xbf), Just(b'0'), any::<u8>()];
+        let byte = prop_oneof![
+            Just(b'\''),
+            Just(b'\\'),
+            Just(0),
+            Just(0x83),
+            Just(0xbf),
+            Just(b'0'),
+            any::<u8>()
+        ];
         prop::collection::vec(byte, 0..40)
     }
 

@@ -102,8 +102,8 @@ impl Client {
     /// # Errors
     /// As [`Connection::query`].
     pub fn ping(&mut self) -> Result<(), SqlError> {
-        self.cursor.stop();
         command::ping(self.exchange.begin()?);
+        self.cursor.stop();
         self.exchange.run(1).map(drop)
     }
 
@@ -178,9 +178,10 @@ fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
     Ok([text(0), text(1)])
 }
 
-/// COM_STMT_PREPARE.
-fn prepare_on_server(exchange: &mut Exchange, sql: &[u8]) -> Result<Prepared, SqlError> {
+/// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.
+fn prepare_on_server(exchange: &mut Exchange, cursor: &mut RowCursor, sql: &[u8]) -> Result<Prepared, SqlError> {
     let sequence = command::prepare(exchange.begin()?, sql);
+    cursor.stop();
     match exchange.ask(Answering::Prepare, sequence)? {
         Outcome::Prepared(prepared) => Ok(prepared),
         other => Err(errors::lost(format!("a prepare was answered by {other:?}"))),
@@ -190,19 +191,18 @@ fn prepare_on_server(exchange: &mut Exchange, sql: &[u8]) -> Result<Prepared, Sq
 impl Connection for Client {
     #[inline]
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
-        self.cursor.stop();
         let sequence = command::query(self.exchange.begin()?, sql);
+        self.cursor.stop();
         let answer = self.exchange.run(sequence)?;
         Ok(self.keep(&answer, Encoding::Text))
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
-        self.cursor.stop();
         let text = self.address.prepare_mode == PrepareMode::Client || controls_transaction(sql);
         let statement = if text {
             Statement::Text(Template::new(sql, self.dialect()))
         } else {
-            match prepare_on_server(&mut self.exchange, sql) {
+            match prepare_on_server(&mut self.exchange, &mut self.cursor, sql) {
                 Ok(prepared) => Statement::Server(ServerStatement {
                     sql: sql.into(),
                     id: prepared.statement,
@@ -221,7 +221,6 @@ impl Connection for Client {
 
     #[inline]
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
-        self.cursor.stop();
         let dialect = self.dialect();
         match self.statements.get_mut(statement).ok_or_else(errors::no_such_statement)? {
             Statement::Server(statement) => {
@@ -232,11 +231,13 @@ impl Connection for Client {
                     return Err(errors::unsupported_value());
                 }
                 if statement.generation != self.generation {
-                    statement.id = prepare_on_server(&mut self.exchange, &statement.sql)?.statement;
+                    statement.id =
+                        prepare_on_server(&mut self.exchange, &mut self.cursor, &statement.sql)?.statement;
                     statement.generation = self.generation;
                     statement.types.forget();
                 }
                 let outbox = self.exchange.begin()?;
+                self.cursor.stop();
                 let sequence =
                     command::execute(outbox, statement.id, values.iter().map(parameter), &mut statement.types);
                 let answer = self.exchange.run(sequence).inspect_err(|_| statement.types.forget())?;
@@ -250,6 +251,7 @@ impl Connection for Client {
                     template.render(values.iter().map(parameter), dialect, out)
                 })
                 .map_err(|_| errors::unsupported_value())?;
+                self.cursor.stop();
                 let answer = self.exchange.run(sequence)?;
                 Ok(self.keep(&answer, Encoding::Text))
             }

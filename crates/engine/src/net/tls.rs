@@ -9,7 +9,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme,
+};
 
 use super::address::{Endpoint, TlsMode, TlsOptions};
 use super::errors::tls;
@@ -94,7 +96,11 @@ fn explained(error: &io::Error) -> String {
     use rustls::{CertificateError as Certificate, Error};
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match cause {
-        Some(Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_)) => format!(
+        Some(
+            Error::AlertReceived(AlertDescription::ProtocolVersion)
+            | Error::PeerIncompatible(_)
+            | Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion),
+        ) => format!(
             "the server and bakeoff have no TLS version in common ({error}): bakeoff speaks TLS 1.2 and 1.3, MySQL 5.7 of the \
              community builds only 1.0 and 1.1; set tls mode to disabled"
         ),

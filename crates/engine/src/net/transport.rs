@@ -100,7 +100,8 @@ fn attempt(
             Endpoint::Unix(_) => Channel::UnixSocket,
             Endpoint::Tcp { .. } => Channel::Plain,
         },
-        local_files: false,
+        more_capabilities: 0,
+        fewer_capabilities: 0,
     });
     let mut inbox = Inbox::default();
     let mut outbox = Vec::new();
