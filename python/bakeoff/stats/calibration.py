@@ -304,7 +304,7 @@ def all_rates(seed: int, *, scale: float) -> list[Rate]:
     rates += family(rng, runs=count(2000))
     for name, noise in (("quiet", QUIET), ("cloud", CLOUD), ("loaded", LOADED)):
         rates += from_slices(rng, name=name, noise=noise, runs=count(600))
-    for name, noise, effect in (("quiet", QUIET, -0.02), ("cloud", CLOUD, -0.05), ("loaded", LOADED, -0.1)):
+    for name, noise, effect in (("quiet", QUIET, -0.01), ("cloud", CLOUD, -0.02), ("loaded", LOADED, -0.05)):
         rates += from_slices(rng, name=name, noise=noise, runs=count(300), effect=effect)
     for name, drift in DRIFTS.items():
         rates += from_slices(rng, name=name, noise=Noise(drift=drift), runs=count(300))

@@ -210,7 +210,8 @@ def _comparison(
         )
     )
     sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
-    carried, drift = side_tests.carry_over(sample.pairs), side_tests.trend(sample.pairs)
+    carried = side_tests.carry_over(sample.pairs, comparisons=context.family)
+    drift = side_tests.trend(sample.pairs, comparisons=context.family)
     flags = (
         f"NOTHING DONE: {sample.nothing_done}" if sample.nothing_done else None,
         _disagree_flag(mean, trimmed) if apart else None,

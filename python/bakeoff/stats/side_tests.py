@@ -22,24 +22,27 @@ _BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
 _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
 
 
-def carry_over(pairs: Sequence[PairEstimate]) -> Estimate | None:
+def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
     """How much faster an arm is right after itself than after another arm; the arm for which it is larger.
 
-    A t interval over epochs, at 97.5 % for each of the two arms, so 95 % together. None below two epochs.
+    A t interval over epochs, of 95 % over both arms and all `comparisons` of the run together. None below two epochs.
     """
     largest: Estimate | None = None
     arms = sorted({arm for pair in pairs for arm in pair.carry_over})
     for arm in arms:
         values = [pair.carry_over[arm] for pair in pairs if arm in pair.carry_over]
-        estimate = _estimate(values, alpha=ALPHA / len(arms))
+        estimate = _estimate(values, alpha=ALPHA / (len(arms) * comparisons))
         if estimate is not None and (largest is None or abs(estimate.mean) > abs(largest.mean)):
             largest = estimate
     return largest
 
 
-def trend(pairs: Sequence[PairEstimate]) -> Estimate | None:
-    """D of the first half of an epoch minus D of the second; t over epochs. None below two epochs."""
-    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA)
+def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
+    """D of the first half of an epoch minus D of the second; None below two epochs.
+
+    A t interval over epochs, of 95 % over all `comparisons` of the run together.
+    """
+    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA / comparisons)
 
 
 def carry_over_flag(estimate: Estimate | None, precision: float) -> str | None:
