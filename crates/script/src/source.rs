@@ -36,6 +36,19 @@ const BUNDLED: &[(&str, &str)] = bundled![
     "select_random_points",
     "select_random_ranges",
     "bulk_insert",
+    "tpcc",
+    "tpcc_check",
+    "tpcc_host",
+    "tpcc_load",
+    "tpcc_money",
+    "tpcc_multi",
+    "tpcc_options",
+    "tpcc_random",
+    "tpcc_rows",
+    "tpcc_schema",
+    "tpcc_statements",
+    "tpcc_terminal",
+    "tpcc_transactions",
 ];
 
 /// The text of a bundled script or module.
@@ -46,13 +59,13 @@ pub(crate) fn bundled_text(name: &str) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-/// Names of the bundled workloads, without the module that they share.
+/// Names of the bundled workloads, without the modules that they are made of.
 #[must_use]
 pub fn bundled_names() -> Vec<&'static str> {
     BUNDLED
         .iter()
         .map(|(name, _)| *name)
-        .filter(|name| *name != "oltp_common")
+        .filter(|name| *name != "oltp_common" && !name.starts_with("tpcc_"))
         .collect()
 }
 
@@ -193,6 +206,8 @@ mod tests {
     fn bundled_names_are_workloads_that_load() {
         assert!(bundled_names().contains(&"oltp_point_select"));
         assert!(!bundled_names().contains(&"oltp_common"));
+        assert!(bundled_names().contains(&"tpcc"));
+        assert!(!bundled_names().contains(&"tpcc_load"));
         assert_eq!(
             find("oltp_read_only").map(|source| source.chunk_name),
             Ok("@oltp_read_only.lua".to_owned())
