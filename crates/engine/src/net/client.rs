@@ -108,7 +108,10 @@ impl Client {
     }
 
     fn dialect(&self) -> Dialect {
-        Dialect { no_backslash_escapes: self.exchange.no_backslash_escapes(), multi_byte: self.session.multi_byte }
+        Dialect {
+            no_backslash_escapes: self.exchange.no_backslash_escapes(),
+            multi_byte: self.session.multi_byte,
+        }
     }
 
     /// Keeps the place of the rows, if there are any.
@@ -128,10 +131,20 @@ fn open(
     lifeline: Option<&Arc<Lifeline>>,
     traffic: &Rc<Traffic>,
 ) -> Result<(Exchange, SessionFacts), SqlError> {
-    let Connected { transport, session, tls_cipher } = transport::connect(address, lifeline, traffic)?;
+    let Connected {
+        transport,
+        session,
+        tls_cipher,
+    } = transport::connect(address, lifeline, traffic)?;
     let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
-    set_names(&mut exchange, address).map_err(|error| SqlError { fatal: true, ..error })?;
-    let [charset, collation] = names(&mut exchange).map_err(|error| SqlError { fatal: true, ..error })?;
+    set_names(&mut exchange, address).map_err(|error| SqlError {
+        fatal: true,
+        ..error
+    })?;
+    let [charset, collation] = names(&mut exchange).map_err(|error| SqlError {
+        fatal: true,
+        ..error
+    })?;
     let facts = SessionFacts {
         server_version: session.greeting.version().to_owned(),
         tls_cipher,
@@ -159,27 +172,42 @@ fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
         return Ok(name);
     }
     // 1115 is the server's "unknown character set".
-    Err(errors::fatal(1115, format!("{what} '{name}' is no name: letters, digits and _ only")))
+    Err(errors::fatal(
+        1115,
+        format!("{what} '{name}' is no name: letters, digits and _ only"),
+    ))
 }
 
 fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
-    let sequence = command::query(exchange.begin()?, b"SELECT @@character_set_connection, @@collation_connection");
+    let sequence = command::query(
+        exchange.begin()?,
+        b"SELECT @@character_set_connection, @@collation_connection",
+    );
     let answer = exchange.run(sequence)?;
     let mut cursor = RowCursor::default();
     if let Some(result) = answer.result {
         cursor.restart(result, Encoding::Text);
     }
     let mut row = Vec::new();
-    cursor.next(exchange.reply_bytes(), &mut row).map_err(errors::malformed)?;
+    cursor
+        .next(exchange.reply_bytes(), &mut row)
+        .map_err(errors::malformed)?;
     let text = |column: usize| {
-        let bytes = row.get(column).and_then(Option::as_deref).unwrap_or_default();
+        let bytes = row
+            .get(column)
+            .and_then(Option::as_deref)
+            .unwrap_or_default();
         String::from_utf8_lossy(bytes).into_owned()
     };
     Ok([text(0), text(1)])
 }
 
 /// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.
-fn prepare_on_server(exchange: &mut Exchange, cursor: &mut RowCursor, sql: &[u8]) -> Result<Prepared, SqlError> {
+fn prepare_on_server(
+    exchange: &mut Exchange,
+    cursor: &mut RowCursor,
+    sql: &[u8],
+) -> Result<Prepared, SqlError> {
     let sequence = command::prepare(exchange.begin()?, sql);
     cursor.stop();
     match exchange.ask(Answering::Prepare, sequence)? {
@@ -222,25 +250,40 @@ impl Connection for Client {
     #[inline]
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
         let dialect = self.dialect();
-        match self.statements.get_mut(statement).ok_or_else(errors::no_such_statement)? {
+        match self
+            .statements
+            .get_mut(statement)
+            .ok_or_else(errors::no_such_statement)?
+        {
             Statement::Server(statement) => {
                 if values.len() != statement.parameters {
                     return Err(errors::parameters(values.len(), statement.parameters));
                 }
-                if values.iter().any(|value| matches!(value, Value::Double(float) if !float.is_finite())) {
+                if values
+                    .iter()
+                    .any(|value| matches!(value, Value::Double(float) if !float.is_finite()))
+                {
                     return Err(errors::unsupported_value());
                 }
                 if statement.generation != self.generation {
                     statement.id =
-                        prepare_on_server(&mut self.exchange, &mut self.cursor, &statement.sql)?.statement;
+                        prepare_on_server(&mut self.exchange, &mut self.cursor, &statement.sql)?
+                            .statement;
                     statement.generation = self.generation;
                     statement.types.forget();
                 }
                 let outbox = self.exchange.begin()?;
                 self.cursor.stop();
-                let sequence =
-                    command::execute(outbox, statement.id, values.iter().map(parameter), &mut statement.types);
-                let answer = self.exchange.run(sequence).inspect_err(|_| statement.types.forget())?;
+                let sequence = command::execute(
+                    outbox,
+                    statement.id,
+                    values.iter().map(parameter),
+                    &mut statement.types,
+                );
+                let answer = self
+                    .exchange
+                    .run(sequence)
+                    .inspect_err(|_| statement.types.forget())?;
                 Ok(self.keep(&answer, Encoding::Binary))
             }
             Statement::Text(template) => {
@@ -275,7 +318,9 @@ impl Connection for Client {
 
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
         let kept = self.cursor.result().is_none_or(|result| result.rows_kept);
-        self.cursor.next(self.exchange.reply_bytes(), row).map_err(|error| errors::bad_row(error, kept))
+        self.cursor
+            .next(self.exchange.reply_bytes(), row)
+            .map_err(|error| errors::bad_row(error, kept))
     }
 
     fn column_name(&self, index: u32) -> Option<&str> {

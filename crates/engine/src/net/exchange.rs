@@ -148,7 +148,11 @@ impl Exchange {
     fn answer(&mut self, outcome: Outcome) -> Result<Answer, SqlError> {
         let (reply, status, result) = match outcome {
             Outcome::Done(done) => {
-                let class = if done.affected_rows > 0 { QueryClass::Write } else { QueryClass::Other };
+                let class = if done.affected_rows > 0 {
+                    QueryClass::Write
+                } else {
+                    QueryClass::Other
+                };
                 let reply = Reply {
                     class,
                     columns: 0,
@@ -174,13 +178,23 @@ impl Exchange {
         };
         self.status = status;
         self.more_results = status & capability::STATUS_MORE_RESULTS != 0;
-        Ok(Answer { reply: Reply { more_results: self.more_results, ..reply }, result })
+        Ok(Answer {
+            reply: Reply {
+                more_results: self.more_results,
+                ..reply
+            },
+            result,
+        })
     }
 
     #[cold]
     fn failed(&mut self, error: SqlError) -> SqlError {
         self.more_results = false;
-        if error.fatal { self.break_off(error) } else { error }
+        if error.fatal {
+            self.break_off(error)
+        } else {
+            error
+        }
     }
 
     #[cold]
@@ -198,7 +212,10 @@ impl Exchange {
             _ => None,
         };
         let error = match told {
-            Some(told) if told.code < 2000 || told.code >= 3000 => SqlError { fatal: true, ..told },
+            Some(told) if told.code < 2000 || told.code >= 3000 => SqlError {
+                fatal: true,
+                ..told
+            },
             _ => errors::gone(silence(error)),
         };
         self.broken = None;
@@ -221,7 +238,9 @@ impl Exchange {
                 errors::local_infile_refused()
             }
             // A second request, above all: a server that never stops asking ends here.
-            Ok(_) => self.break_off(errors::lost("the server does not take no for an answer to LOCAL INFILE")),
+            Ok(_) => self.break_off(errors::lost(
+                "the server does not take no for an answer to LOCAL INFILE",
+            )),
             Err(error) if error.fatal => error,
             Err(_) => errors::local_infile_refused(),
         }
@@ -230,7 +249,9 @@ impl Exchange {
 
 fn silence(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no answer within the read timeout".to_owned(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            "no answer within the read timeout".to_owned()
+        }
         _ => error.to_string(),
     }
 }

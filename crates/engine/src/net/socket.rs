@@ -66,13 +66,20 @@ impl Socket {
             Endpoint::Unix(_) => CANNOT_CONNECT_UNIX,
             Endpoint::Tcp { .. } => CANNOT_CONNECT_TCP,
         };
-        let failed = |error: io::Error| fatal(code, format!("cannot connect to the server at {endpoint}: {error}"));
+        let failed = |error: io::Error| {
+            fatal(
+                code,
+                format!("cannot connect to the server at {endpoint}: {error}"),
+            )
+        };
         let socket = match endpoint {
             Endpoint::Unix(path) => connect_unix(path, deadline),
             Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline),
         }
         .map_err(failed)?;
-        socket.set_write_timeout(Some(write_timeout)).map_err(failed)?;
+        socket
+            .set_write_timeout(Some(write_timeout))
+            .map_err(failed)?;
         let lifeline = match lifeline {
             Some(lifeline) => {
                 let attachment = lifeline.attach(socket.as_fd()).map_err(failed)?;
@@ -80,7 +87,12 @@ impl Socket {
             }
             None => None,
         };
-        Ok(Self { socket, lifeline, traffic, patience: Patience::Until(deadline) })
+        Ok(Self {
+            socket,
+            lifeline,
+            traffic,
+            patience: Patience::Until(deadline),
+        })
     }
 
     pub(super) fn set_patience(&mut self, patience: Patience) {
@@ -169,10 +181,14 @@ fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2
     let address = SockAddr::unix(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // The kernel applies the send timeout to a connect that waits for a place in the server's queue.
-    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let left = deadline
+        .saturating_duration_since(Instant::now())
+        .max(Duration::from_millis(1));
     socket.set_write_timeout(Some(left))?;
     match socket.connect(&address) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
         other => other.map(|()| socket),
     }
 }

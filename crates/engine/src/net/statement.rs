@@ -57,13 +57,18 @@ pub(super) fn parameter<'a>(value: &Value<'a>) -> Parameter<'a> {
 
 /// BEGIN, COMMIT, ROLLBACK and START TRANSACTION are not prepared: some servers cannot, and the others gain nothing by it.
 pub(super) fn controls_transaction(sql: &[u8]) -> bool {
-    let mut words = sql.split(|byte| byte.is_ascii_whitespace() || *byte == b';').filter(|word| !word.is_empty());
+    let mut words = sql
+        .split(|byte| byte.is_ascii_whitespace() || *byte == b';')
+        .filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default();
     let is = |word: &[u8]| first.eq_ignore_ascii_case(word);
     is(b"BEGIN")
         || is(b"COMMIT")
         || is(b"ROLLBACK")
-        || is(b"START") && words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"))
+        || is(b"START")
+            && words
+                .next()
+                .is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"))
 }
 
 #[cfg(test)]
@@ -72,7 +77,13 @@ mod tests {
 
     #[test]
     fn transaction_control_is_known_by_its_first_words() {
-        for sql in ["BEGIN", " begin;", "COMMIT WORK", "rollback", "START\nTRANSACTION READ ONLY"] {
+        for sql in [
+            "BEGIN",
+            " begin;",
+            "COMMIT WORK",
+            "rollback",
+            "START\nTRANSACTION READ ONLY",
+        ] {
             assert!(controls_transaction(sql.as_bytes()), "{sql}");
         }
         for sql in ["", "SELECT 1", "BEGINNING", "START SLAVE", "COMMITS"] {

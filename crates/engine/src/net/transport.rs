@@ -75,7 +75,9 @@ pub(super) fn connect(
             Err(error) if error.code == errors::TLS => attempt(TlsWish::Never),
             other => other,
         },
-        (TlsMode::Required | TlsMode::VerifyCa | TlsMode::VerifyIdentity, _) => attempt(TlsWish::Must),
+        (TlsMode::Required | TlsMode::VerifyCa | TlsMode::VerifyIdentity, _) => {
+            attempt(TlsWish::Must)
+        }
     }
 }
 
@@ -87,8 +89,13 @@ fn attempt(
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let endpoint = &address.endpoint;
-    let socket =
-        Socket::connect(endpoint, deadline, address.read_timeout, lifeline.cloned(), Rc::clone(traffic))?;
+    let socket = Socket::connect(
+        endpoint,
+        deadline,
+        address.read_timeout,
+        lifeline.cloned(),
+        Rc::clone(traffic),
+    )?;
     let mut transport = Transport::Clear(socket);
     let mut login = Login::new(LoginOptions {
         user: address.user.clone(),
@@ -107,14 +114,20 @@ fn attempt(
     let mut outbox = Vec::new();
     let mut tls_cipher = None;
     loop {
-        let (used, step) = login.receive(inbox.unread(), &mut outbox).map_err(errors::login)?;
+        let (used, step) = login
+            .receive(inbox.unread(), &mut outbox)
+            .map_err(errors::login)?;
         inbox.consume(used);
         match step {
             LoginStep::Receive if used > 0 => {}
             LoginStep::Receive => {
-                let received = transport.receive(inbox.spare()).map_err(|error| silent(endpoint, &error))?;
+                let received = transport
+                    .receive(inbox.spare())
+                    .map_err(|error| silent(endpoint, &error))?;
                 if received == 0 {
-                    return Err(errors::lost(format!("{endpoint} closed it during the login")));
+                    return Err(errors::lost(format!(
+                        "{endpoint} closed it during the login"
+                    )));
                 }
                 inbox.received(received);
             }
@@ -132,14 +145,20 @@ fn attempt(
             }
             LoginStep::Done(session) => {
                 transport.set_patience(Patience::silence(address.read_timeout));
-                return Ok(Connected { transport, session, tls_cipher });
+                return Ok(Connected {
+                    transport,
+                    session,
+                    tls_cipher,
+                });
             }
         }
     }
 }
 
 fn send(transport: &mut Transport, outbox: &mut Vec<u8>) -> Result<(), SqlError> {
-    transport.send(outbox).map_err(|error| errors::lost(format!("during the login: {error}")))?;
+    transport
+        .send(outbox)
+        .map_err(|error| errors::lost(format!("during the login: {error}")))?;
     outbox.clear();
     Ok(())
 }
@@ -152,5 +171,8 @@ fn silent(endpoint: &Endpoint, error: &io::Error) -> SqlError {
         Endpoint::Unix(_) => errors::CANNOT_CONNECT_UNIX,
         Endpoint::Tcp { .. } => errors::CANNOT_CONNECT_TCP,
     };
-    errors::fatal(code, format!("the server at {endpoint} took the connection and did not answer in time"))
+    errors::fatal(
+        code,
+        format!("the server at {endpoint} took the connection and did not answer in time"),
+    )
 }

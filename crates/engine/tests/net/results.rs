@@ -2,7 +2,7 @@
 
 use bakeoff_script::host::Connection as _;
 
-use super::servers::{Flavour, Server, fetch_all, run, rows, servers, value};
+use super::servers::{Flavour, Server, fetch_all, rows, run, servers, value};
 
 const TABLE: &str = "CREATE TABLE bakeoff_test.types (id INT PRIMARY KEY,
     t TINYINT, tu TINYINT UNSIGNED, s SMALLINT, m MEDIUMINT, mu MEDIUMINT UNSIGNED, i INT, iz INT(7) ZEROFILL, b BIGINT, bu BIGINT UNSIGNED,
@@ -44,7 +44,9 @@ fn binary_rows_read_like_text_rows() {
         );
         let sql = "SELECT * FROM bakeoff_test.types ORDER BY id";
         let text = rows(&mut client, sql);
-        let names: Vec<String> = (0..34).map(|column| client.column_name(column).unwrap().to_owned()).collect();
+        let names: Vec<String> = (0..34)
+            .map(|column| client.column_name(column).unwrap().to_owned())
+            .collect();
         let statement = client.prepare(sql.as_bytes()).unwrap();
         client.execute(statement, &[]).unwrap();
         let binary = fetch_all(&mut client);
@@ -70,11 +72,26 @@ fn floats_of_every_size_read_alike() {
                 "CREATE TABLE bakeoff_test.floats (id INT AUTO_INCREMENT PRIMARY KEY, f FLOAT, d DOUBLE)",
             ],
         );
-        let digits = [1.0, 1.5, 9.999_999, 1.234_567_8, 1.234_567_890_123_456_7, 8.765_432_1];
+        let digits = [
+            1.0,
+            1.5,
+            9.999_999,
+            1.234_567_8,
+            1.234_567_890_123_456_7,
+            8.765_432_1,
+        ];
         let values: Vec<String> = (-37..38)
-            .flat_map(|exponent| digits.map(|digits| format!("({0}e{exponent}, -{0}e{exponent})", digits)))
+            .flat_map(|exponent| {
+                digits.map(|digits| format!("({0}e{exponent}, -{0}e{exponent})", digits))
+            })
             .collect();
-        run(&mut client, &[&format!("INSERT INTO bakeoff_test.floats (f, d) VALUES {}", values.join(","))]);
+        run(
+            &mut client,
+            &[&format!(
+                "INSERT INTO bakeoff_test.floats (f, d) VALUES {}",
+                values.join(",")
+            )],
+        );
         let sql = "SELECT f, d, f + 0, d * 3 FROM bakeoff_test.floats ORDER BY id";
         let text = rows(&mut client, sql);
         let statement = client.prepare(sql.as_bytes()).unwrap();
@@ -94,17 +111,27 @@ fn several_results_come_in_order() {
         let first = client.query(b"SELECT 1; SET @a = 2; SELECT @a, 3").unwrap();
         assert!(first.more_results);
         assert_eq!(client.query(b"SELECT 9").unwrap_err().code, 2014);
-        assert_eq!(fetch_all(&mut client).len(), 1, "the rows survive the refused statement");
+        assert_eq!(
+            fetch_all(&mut client).len(),
+            1,
+            "the rows survive the refused statement"
+        );
         let second = client.next_result().unwrap().unwrap();
         assert_eq!((second.columns, second.more_results), (0, true));
         let third = client.next_result().unwrap().unwrap();
         assert_eq!((third.columns, third.more_results), (2, false));
-        assert_eq!(fetch_all(&mut client), [[Some("2".to_owned()), Some("3".to_owned())]]);
+        assert_eq!(
+            fetch_all(&mut client),
+            [[Some("2".to_owned()), Some("3".to_owned())]]
+        );
         assert!(client.next_result().unwrap().is_none());
         let broken = client.query(b"SELECT 1; SELECT no_such_column").unwrap();
         assert!(broken.more_results);
         assert_eq!(client.next_result().unwrap_err().code, 1054);
-        assert!(client.next_result().unwrap().is_none(), "an error ends the results");
+        assert!(
+            client.next_result().unwrap().is_none(),
+            "an error ends the results"
+        );
         assert_eq!(value(&mut client, "SELECT 5"), "5");
     }
 }
@@ -125,8 +152,16 @@ fn a_procedure_answers_text_and_prepared_calls() {
         let call = b"CALL bakeoff_test.two()";
         let statement = client.prepare(call).unwrap();
         for prepared in [false, true] {
-            if prepared { client.execute(statement, &[]) } else { client.query(call) }.unwrap();
-            assert_eq!(fetch_all(&mut client), [[Some("1.5".to_owned()), Some("a".to_owned())]]);
+            if prepared {
+                client.execute(statement, &[])
+            } else {
+                client.query(call)
+            }
+            .unwrap();
+            assert_eq!(
+                fetch_all(&mut client),
+                [[Some("1.5".to_owned()), Some("a".to_owned())]]
+            );
             client.next_result().unwrap().unwrap();
             assert_eq!(fetch_all(&mut client), [[Some("2".to_owned())]]);
             let last = client.next_result().unwrap().unwrap();
@@ -144,12 +179,24 @@ fn long_packets_are_whole() {
         allow_long_packets(&server);
         let mut client = server.root();
         let statement = client.prepare(b"SELECT ?, MD5(?)").unwrap();
-        for length in [16_777_215_usize - 9, 16_777_215 - 4, 16_777_215, 16_777_216, 20_000_000] {
+        for length in [
+            16_777_215_usize - 9,
+            16_777_215 - 4,
+            16_777_215,
+            16_777_216,
+            20_000_000,
+        ] {
             let sent: Vec<u8> = (0..length).map(|index| b'a' + (index % 23) as u8).collect();
             let mut row = Vec::new();
-            client.execute(statement, &[Value::Bytes(&sent), Value::Bytes(&sent)]).unwrap();
+            client
+                .execute(statement, &[Value::Bytes(&sent), Value::Bytes(&sent)])
+                .unwrap();
             assert!(client.fetch_row(&mut row).unwrap());
-            assert!(row[0].as_ref() == Some(&sent), "{:?}, binary, {length} bytes", server.flavour);
+            assert!(
+                row[0].as_ref() == Some(&sent),
+                "{:?}, binary, {length} bytes",
+                server.flavour
+            );
             let sum = row[1].clone();
             let mut sql = b"SELECT '".to_vec();
             sql.extend_from_slice(&sent);
@@ -158,13 +205,20 @@ fn long_packets_are_whole() {
             sql.extend_from_slice(b"')");
             client.query(&sql).unwrap();
             assert!(client.fetch_row(&mut row).unwrap());
-            assert!(row[0].as_ref() == Some(&sent) && row[1] == sum, "{:?}, text, {length} bytes", server.flavour);
+            assert!(
+                row[0].as_ref() == Some(&sent) && row[1] == sum,
+                "{:?}, text, {length} bytes",
+                server.flavour
+            );
         }
     }
 }
 
 fn allow_long_packets(server: &Server) {
-    run(&mut server.root(), &["SET GLOBAL max_allowed_packet = 67108864"]);
+    run(
+        &mut server.root(),
+        &["SET GLOBAL max_allowed_packet = 67108864"],
+    );
 }
 
 #[test]
@@ -173,11 +227,16 @@ fn a_result_too_large_to_keep_is_counted_and_not_kept() {
     for server in servers() {
         let mut client = server.root();
         let bits = "(SELECT 0 x UNION ALL SELECT 1)";
-        let sql = format!("SELECT REPEAT('x', 1000000) FROM {bits} a, {bits} b, {bits} c, {bits} d, {bits} e, {bits} f, {bits} g");
+        let sql = format!(
+            "SELECT REPEAT('x', 1000000) FROM {bits} a, {bits} b, {bits} c, {bits} d, {bits} e, {bits} f, {bits} g"
+        );
         let reply = client.query(sql.as_bytes()).unwrap();
         assert_eq!(reply.rows, 128);
         let error = client.fetch_row(&mut Vec::new()).unwrap_err();
-        assert!(!error.fatal && error.message.contains("too large"), "{error}");
+        assert!(
+            !error.fatal && error.message.contains("too large"),
+            "{error}"
+        );
         assert_eq!(value(&mut client, "SELECT 1"), "1");
     }
 }
@@ -195,13 +254,18 @@ fn a_local_file_is_never_sent() {
                 "CREATE TABLE bakeoff_test.lines (line TEXT)",
             ],
         );
-        let error = client.query(b"LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE bakeoff_test.lines").unwrap_err();
+        let error = client
+            .query(b"LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE bakeoff_test.lines")
+            .unwrap_err();
         assert!(!error.fatal, "{error}");
         let known = match server.flavour {
             Flavour::MySql57 | Flavour::MySql80 => [1148, 3948],
             Flavour::MariaDb => [4166, 1148],
         };
         assert!(known.contains(&error.code), "{error}");
-        assert_eq!(value(&mut client, "SELECT COUNT(*) FROM bakeoff_test.lines"), "0");
+        assert_eq!(
+            value(&mut client, "SELECT COUNT(*) FROM bakeoff_test.lines"),
+            "0"
+        );
     }
 }
