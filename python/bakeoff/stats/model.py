@@ -165,7 +165,8 @@ class Analysis(Frozen):
 
     Attributes:
         family: how many primary comparisons Holm corrects over.
-        trusted: False when the control excludes 1 at 99 %: the whole report is UNTRUSTED. None without a control.
+        trusted: False when the control excludes 1 at 99 %: the whole report is UNTRUSTED. None without a
+            control, or before its fifth epoch.
         voided: epochs not used, with the reason, counted and shown.
         undeclared: settings that differ and that nobody asked for: {arm: {variable: (baseline, contender)}}.
         geometric_mean: over the primary cells of each contender, the epoch as the cluster.
