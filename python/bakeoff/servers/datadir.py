@@ -6,7 +6,6 @@ A template is keyed by what the binary is (its SHA-256) and by the options that 
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -121,7 +120,7 @@ def _make(installation: Installation, init_options: Mapping[str, str], home: Pat
                 hint=_hint(result.errors + result.output),
                 log_tail=tail(log.with_name(f"{log.name}.err")) or tail(log),
             )
-        os.rename(data, home)
+        data.rename(home)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

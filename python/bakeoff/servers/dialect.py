@@ -67,6 +67,10 @@ class OptionFact:
     neutral: tuple[str, ...]
     reason: str
 
+    def ignored_by(self, target: Target) -> bool:
+        """Whether the target starts with it and does nothing."""
+        return target.version in self.ignored[target.family] and target.version not in self.obeyed[target.family]
+
 
 @cache
 def option_facts() -> Mapping[str, OptionFact]:
@@ -87,7 +91,7 @@ def option_facts() -> Mapping[str, OptionFact]:
 def understands(target: Target, name: str) -> bool:
     """Whether the target knows an option and obeys it."""
     fact = option_facts().get(name)
-    if fact and target.version in fact.ignored[target.family]:
+    if fact and fact.ignored_by(target):
         return False
     if target.known:
         return name in target.known
@@ -329,7 +333,7 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     off = name != plain or is_false(value)  # skip_innodb_large_prefix
     if value.lower() in fact.neutral or (off and "off" in fact.neutral):
         done.notes.append(f"{_text(name, value)} was left out: {fact.reason}")
-    elif target.version in fact.ignored[target.family]:
+    elif fact.ignored_by(target):
         done.notes.append(f"{_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
     else:
         raise _refuse(target, _text(name, value), fact.reason or f"{target.name} does not know it")

@@ -157,7 +157,7 @@ def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
     Raises:
         ServerError: it is not the version that the catalogue promises.
     """
-    found = _examine(home, entry.name)
+    found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
         raise ServerError(
             f"server {entry.name}: its source now holds {found.version_text}.",
@@ -211,7 +211,7 @@ def _recorded(home: Path, source: str) -> dict[str, Any] | None:
 
 
 def _from_record(home: Path, record: dict[str, Any]) -> Installation:
-    layout = detect(home)
+    layout = detect(home.resolve())
     return _installation(
         layout, record["flavour"], record["version_text"], record["sha256"], frozenset(record["known_options"])
     )

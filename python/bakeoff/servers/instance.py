@@ -34,6 +34,14 @@ SOCKET_PATH_LIMIT = 107  # bytes of sun_path without the final zero; every serve
 PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
 _PORT_TRIES = 8
 _POLL_S = 0.01
+_COMPLAINTS = (
+    ("io_setup() failed", "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."),
+    ("No space left on device", "The disk is full."),
+    ("Cannot allocate memory", "Memory is too small for innodb_buffer_pool_size."),
+    ("unknown variable", "It does not know one of the options."),
+    ("unknown option", "It does not know one of the options."),
+    ("version `GLIBC_", "LD_PRELOAD names a library built for a newer C library than the one that this server brings."),
+)
 
 
 class Instance(Reading):
@@ -278,7 +286,7 @@ class Instance(Reading):
             if status is not None:
                 raise ServerError(
                     f"server {self.name} ({self.installation.name}) ended with status {status} while starting.",
-                    hint=_why_it_ended(tail(self.error_log, 60) + tail(self.home / "console.log", 20)),
+                    hint=self._why_it_ended(status),
                     log_tail=self.error_log_tail(),
                 )
             try:
@@ -294,6 +302,16 @@ class Instance(Reading):
                         log_tail=self.error_log_tail(),
                     ) from None
             time.sleep(_POLL_S)
+
+    def _why_it_ended(self, status: int) -> str:
+        """What to do, from the usual complaints in its log."""
+        log = tail(self.error_log, 60) + tail(self.home / "console.log", 20)
+        for sign, hint in _COMPLAINTS:
+            if sign in log:
+                return hint
+        if status < 0 and self.environment.get("LD_PRELOAD"):
+            return "It crashed with LD_PRELOAD: this build does not bear that library (some bring an allocator of their own)."
+        return ""
 
     def _connect(self, database: str | None = None) -> pymysql.connections.Connection:
         return pymysql.connect(
@@ -337,20 +355,3 @@ def free_port() -> int:
     raise ServerError(
         f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop}.", hint="Stop what listens there."
     )
-
-
-def _why_it_ended(log: str) -> str:
-    """What to do, from the usual complaints."""
-    for sign, hint in (
-        (
-            "io_setup() failed",
-            "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers.",
-        ),
-        ("No space left on device", "The disk is full."),
-        ("Cannot allocate memory", "Memory is too small for innodb_buffer_pool_size."),
-        ("unknown variable", "It does not know one of the options."),
-        ("unknown option", "It does not know one of the options."),
-    ):
-        if sign in log:
-            return hint
-    return ""

@@ -1,0 +1,137 @@
+"""The catalogue: what names mean, what a user may add, what is said when a name means nothing."""
+
+import pytest
+
+from bakeoff.errors import SpecError
+from bakeoff.servers.catalog import Catalog
+from bakeoff.servers.versions import parse_range, parse_version
+from bakeoff.spec import parse_server
+
+OWN = """
+format = 1
+[[server]]
+name = "percona-8.0.36"
+flavour = "percona"
+version = "8.0.36"
+source = { path = "/opt/percona" }
+packing = "none"
+[[server]]
+name = "mysql-8.0.15"
+flavour = "mysql"
+version = "8.0.15"
+source = { url = "https://example.invalid/mysql.tar.xz" }
+sha256 = "00"
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_user_catalog(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("mysql:8.0.15", "mysql-8.0.15"),
+        ("mysql:8.0", "mysql-8.0.33"),
+        ("mysql:5.7", "mysql-5.7.22"),
+        ("mysql:5", "mysql-5.7.22"),
+        ("mysql", "mysql-9.7.4"),
+        ("mariadb:10.1", "mariadb-10.1.23"),  # and not 10.11
+        ("mariadb:10", "mariadb-10.11.19"),
+        ("mariadb", "mariadb-11.8.9"),
+    ],
+)
+def test_a_prefix_means_the_newest_that_begins_so(typed, found):
+    assert Catalog.load().resolve(parse_server(typed)).name == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [("mysql:8.4", "mysql:8.0.33"), ("mariadb:10.6", "mariadb:10.5.23"), ("mysqll:8.0", "mysql"), ("maria:10.5", "mariadb")],
+)
+def test_an_unknown_name_is_one_line_with_near_ones(typed, told):
+    with pytest.raises(SpecError) as caught:
+        Catalog.load().resolve(parse_server(typed))
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_server_of_the_published_comparisons_is_there():
+    names = {entry.name for entry in Catalog.load().entries}
+    assert len(names) == 19
+    assert {"mysql-5.5.9", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"} <= names
+
+
+def test_downloads_of_fixed_sources_have_a_checksum_and_sizes():
+    for entry in Catalog.load().entries:
+        assert entry.download_bytes > 1_000_000
+        assert entry.moving or len(entry.sha256) == 64, entry.name
+
+
+def test_no_registry_is_named():
+    from importlib.resources import files
+
+    text = files("bakeoff.servers").joinpath("catalog.toml").read_text()
+    assert "://" not in text
+
+
+def test_the_users_file_adds_and_replaces(tmp_path):
+    file = tmp_path / "servers.toml"
+    file.write_text(OWN)
+    catalog = Catalog.load(file)
+    assert len(catalog.entries) == 20
+    assert catalog.resolve(parse_server("percona:8.0")).source.path == "/opt/percona"
+    assert catalog.resolve(parse_server("mysql:8.0.15")).source.kind == "url"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("format = 2", "format is 2"),
+        ("format = 1\n[[server]]\nname = 'x'", "server x"),
+        (OWN.replace('"percona"', '"perkona"'), "flavour must be one of"),
+        (OWN.replace("packing", "pakking"), "pakking"),
+        (OWN.replace("path =", "npm = 'a', path ="), "exactly one of"),
+        ("format = = 1", "not TOML"),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_file_and_entry(tmp_path, text, told):
+    file = tmp_path / "servers.toml"
+    file.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        Catalog.load(file)
+    assert told in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_capabilities_follow_versions():
+    catalog = Catalog.load()
+    assert catalog.has("collations-0900", "mysql", (8, 0, 12))
+    assert not catalog.has("collations-0900", "mysql", (5, 7, 22))
+    assert not catalog.has("collations-0900", "mariadb", (10, 11, 19))
+    assert catalog.has("collations-0900", "mariadb", (11, 4, 5))
+    assert not catalog.has("auth-native", "mysql", (9, 7, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("5.6.4-", [(5, 6, 4), (9, 7)], [(5, 5, 34), (5, 6, 3)]),
+        ("-8.0", [(5, 7, 22)], [(8, 0, 0), (8, 0)]),
+        ("5.5.7-9.0", [(5, 5, 7), (8, 4)], [(5, 5, 6), (9, 0)]),
+        ("*", [(1,), (99,)], []),
+        ("", [], [(1,), (99,)]),
+    ],
+)
+def test_version_ranges(text, inside, outside):
+    found = parse_range(text)
+    assert all(version in found for version in inside)
+    assert not any(version in found for version in outside)
+
+
+def test_versions_are_the_leading_numbers():
+    assert parse_version("10.11.19-MariaDB-0+deb12u1") == (10, 11, 19)
+    with pytest.raises(ValueError, match="does not start"):
+        parse_version("latest")

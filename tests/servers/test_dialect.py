@@ -1,0 +1,229 @@
+"""Options by version, against what real starts of all 19 servers did (facts: options accepted, refused, accepted without effect)."""
+
+import pytest
+
+from bakeoff.errors import SpecError
+from bakeoff.servers.dialect import Target, redo_options, stem, translate
+from bakeoff.servers.readback import differences, same
+
+MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
+MARIADB = ["10.1.23", "10.2.11", "10.5.23", "10.11.5", "10.11.19", "11.4.5", "11.8.6", "11.8.9"]
+ALL = [*MYSQL, *(f"M{version}" for version in MARIADB)]
+M_ALL = [f"M{version}" for version in MARIADB]
+V55, V56, V57 = MYSQL[:2], MYSQL[2:4], MYSQL[4:6]
+V8 = MYSQL[6:10]
+M105_ON = M_ALL[2:]
+M1011_ON = M_ALL[3:]
+
+# option as asked -> (servers that refused to start, servers that started and ignored it)
+SEEN = {
+    "innodb_log_files_in_group=3": ([*V55, "9.7.4"], M105_ON),
+    "innodb_redo_log_capacity=128M": ([*V55, *V56, *V57, "8.0.12", "8.0.15", *M_ALL], []),
+    "innodb_flush_method=O_DIRECT_NO_FSYNC": (V55, []),
+    "tx_isolation=READ-COMMITTED": (ALL, []),
+    "transaction_isolation=READ-COMMITTED": ([], []),
+    "query_cache_size=16777216": ([*V8, "9.7.4"], []),
+    "query_cache_type=1": ([*V8, "9.7.4"], []),
+    "innodb_file_format=Barracuda": ([*V8, "9.7.4"], M105_ON),
+    "innodb_large_prefix=1": (["5.5.9", *V8, "9.7.4"], M105_ON),
+    "innodb_default_row_format=compact": ([*V55, *V56, "M10.1.23"], []),
+    "innodb_thread_concurrency=8": ([], M105_ON),
+    "innodb_io_capacity_max=4000": (V55, []),
+    "innodb_flush_neighbors=0": (V55, []),
+    "innodb_checksum_algorithm=crc32": (V55, []),
+    "innodb_lru_scan_depth=512": (V55, []),
+    "innodb_change_buffering=none": ([], M_ALL[5:]),
+    "innodb_stats_persistent=0": (V55, []),
+    "innodb_compression_level=1": (V55, []),
+    "innodb_dedicated_server=1": ([*V55, *V56, *V57, *M_ALL], []),
+    "innodb_buffer_pool_dump_at_shutdown=0": (V55, []),
+    "innodb_buffer_pool_load_at_startup=0": (V55, []),
+    "innodb_temp_data_file_path=ibtmp1:12M:autoextend": ([*V55, *V56, "M10.1.23"], []),
+    "thread_handling=pool-of-threads": (MYSQL, []),
+    "authentication_policy=mysql_native_password": ([*V55, *V56, *V57, "8.0.12", "8.0.15", "9.7.4", *M_ALL], []),
+    "mysql_native_password=ON": (ALL, []),
+    "skip_ssl": (["5.5.9", "9.7.4"], []),
+    "explicit_defaults_for_timestamp=1": (V55, []),
+    "internal_tmp_mem_storage_engine=MEMORY": ([*V55, *V56, *V57, *M_ALL], []),
+    "optimizer_switch=mrr=off": (V55, []),
+    "log_warnings=1": ([*V8, "9.7.4"], []),
+    "log_error_verbosity=2": ([*V55, *V56, *M_ALL], []),
+    "innodb_log_checksums=0": ([*V55, *V56, "M10.1.23"], M105_ON),
+    "innodb_log_write_ahead_size=512": ([*V55, *V56, "M10.1.23"], M1011_ON),
+    "innodb_extend_and_initialize=0": ([*V55, *V56, *V57, "8.0.12", "8.0.15", *M_ALL], []),
+    "collation_server=utf8mb4_0900_ai_ci": ([*V55, *V56, *V57, *M_ALL[:5]], []),
+    "table_open_cache_instances=8": (V55, ["M10.1.23", *M105_ON]),
+    "default_authentication_plugin=mysql_native_password": ([*V55, "9.7.4"], [*V56, *M_ALL]),
+    "innodb_undo_tablespaces=2": (V55, []),
+    "innodb_page_cleaners=2": ([*V55, *V56, "M10.1.23"], M1011_ON),
+    "innodb_log_file_size=64M": (["9.7.4"], []),
+}
+ALWAYS_UNDERSTOOD = [
+    "character_set_server=utf8mb4", "collation_server=utf8mb4_unicode_ci", "default_storage_engine=MyISAM", "innodb_buffer_pool_size=64M",
+    "innodb_log_buffer_size=16M", "innodb_flush_method=O_DIRECT", "innodb_flush_log_at_trx_commit=2", "sync_binlog=100", "skip_log_bin",
+    "innodb_write_io_threads=8", "innodb_io_capacity=2000", "innodb_doublewrite=0", "innodb_adaptive_hash_index=0", "key_buffer_size=64M",
+    "table_open_cache=2000", "performance_schema=ON", "sql_mode=NO_ENGINE_SUBSTITUTION", "sort_buffer_size=1M", "innodb_spin_wait_delay=6",
+]  # fmt: skip
+
+
+def target(server):
+    family, version = ("mariadb", server[1:]) if server.startswith("M") else ("mysql", server)
+    return Target(f"{family}-{version}", family, tuple(int(part) for part in version.split(".")))
+
+
+def outcome(server, asked):
+    """`passed` as asked, `said` (something else or nothing, with a note), `refused`."""
+    name, _, value = asked.partition("=")
+    try:
+        done = translate(target(server), {name: value})
+    except SpecError as problem:
+        assert "\n" not in str(problem)
+        assert target(server).name in str(problem)
+        return "refused"
+    if done.options.get(name) == value:
+        return "passed"
+    assert done.notes, f"{asked} was changed for {server} and nothing says so"
+    return "said"
+
+
+@pytest.mark.parametrize("asked", SEEN)
+def test_no_option_reaches_a_server_that_refuses_or_ignores_it(asked):
+    refused, ignored = SEEN[asked]
+    wrong = {server: outcome(server, asked) for server in [*refused, *ignored] if outcome(server, asked) == "passed"}
+    needed_when_initialised = {"innodb_log_files_in_group=3": V55}.get(asked, [])
+    assert not {server for server in wrong if server not in needed_when_initialised}
+
+
+@pytest.mark.parametrize("asked", SEEN)
+def test_an_option_that_works_is_passed_on(asked):
+    refused, ignored = SEEN[asked]
+    by_design = {
+        "innodb_log_file_size=64M": ["8.0.31", "8.0.33"],  # became innodb_redo_log_capacity
+        "innodb_log_files_in_group=3": [],
+        "default_authentication_plugin=mysql_native_password": [],
+        "innodb_undo_tablespaces=2": ["8.0.15", "8.0.31", "8.0.33", "9.7.4"],  # ignored since 8.0.14
+    }.get(asked, [])
+    for server in set(ALL) - set(refused) - set(ignored) - set(by_design):
+        assert outcome(server, asked) == "passed", f"{asked} on {server}"
+
+
+@pytest.mark.parametrize("asked", ALWAYS_UNDERSTOOD)
+def test_options_of_every_version(asked):
+    assert {outcome(server, asked) for server in ALL} == {"passed"}
+
+
+def test_redo_is_sized_in_each_versions_way():
+    assert redo_options(target("5.7.22"), 256 << 20) == {"innodb_log_file_size": str(128 << 20), "innodb_log_files_in_group": "2"}
+    assert redo_options(target("8.0.15"), 256 << 20) == {"innodb_log_file_size": str(128 << 20), "innodb_log_files_in_group": "2"}
+    assert redo_options(target("8.0.31"), 256 << 20) == {"innodb_redo_log_capacity": str(256 << 20)}
+    assert redo_options(target("M10.2.11"), 256 << 20)["innodb_log_files_in_group"] == "2"
+    assert redo_options(target("M10.11.19"), 256 << 20) == {"innodb_log_file_size": str(256 << 20)}
+
+
+def test_file_size_and_count_become_capacity_and_back():
+    done = translate(target("8.0.33"), {"innodb_log_file_size": "64M", "innodb_log_files_in_group": "3"})
+    assert done.options == {"innodb_redo_log_capacity": str(192 << 20)}
+    assert "innodb_log_file_size=64M × 3" in done.notes[0]
+    done = translate(target("5.6.24"), {"innodb_redo_log_capacity": "128M"})
+    assert done.options == {"innodb_log_file_size": str(64 << 20), "innodb_log_files_in_group": "2"}
+    assert "has no innodb_redo_log_capacity" in done.notes[0]
+
+
+def test_redo_of_5_5_is_given_when_the_directory_is_made():
+    done = translate(target("5.5.34"), {"innodb_log_file_size": "64M"})
+    assert done.init_options == {"innodb_log_file_size": "64M"}
+    assert translate(target("5.7.22"), {"innodb_log_file_size": "64M"}).init_options == {}
+
+
+@pytest.mark.parametrize("name", ["lower_case_table_names", "innodb_undo_tablespaces", "innodb_data_file_path"])
+def test_what_counts_when_a_directory_is_made_keys_the_template(name):
+    assert translate(target("5.7.22"), {name: "1"}).init_options == {name: "1"}
+
+
+@pytest.mark.parametrize(
+    ("server", "size", "answer"),
+    [
+        ("8.0.15", "8k", "8192"), ("5.6.24", "4k", "4096"), ("5.7.22", "64k", "65536"), ("M10.1.23", "32768", "32768"),
+        ("5.6.24", "32k", None), ("5.5.34", "8k", None), ("8.0.15", "5k", None), ("5.5.34", "16k", ""),
+    ],
+)  # fmt: skip
+def test_page_sizes(server, size, answer):
+    if answer is None:
+        with pytest.raises(SpecError, match="innodb_page_size"):
+            translate(target(server), {"innodb_page_size": size})
+        return
+    done = translate(target(server), {"innodb_page_size": size})
+    assert done.init_options == ({"innodb_page_size": answer} if answer else {})
+    assert bool(done.notes) == (not answer)
+
+
+def test_the_query_cache_switched_off_is_no_contradiction_where_there_is_none():
+    done = translate(target("8.0.15"), {"query_cache_size": "0", "query_cache_type": "OFF"})
+    assert done.options == {}
+    assert len(done.notes) == 2
+    with pytest.raises(SpecError, match="removed in MySQL 8.0"):
+        translate(target("8.0.15"), {"query_cache_size": "64M"})
+
+
+def test_a_log_named_off_is_no_log():
+    done = translate(target("8.0.15"), {"log_bin": "OFF"})
+    assert done.options == {"skip_log_bin": ""}
+
+
+def test_a_binary_log_gets_the_server_id_it_needs():
+    assert translate(target("5.7.22"), {"log_bin": "ON"}).options == {"log_bin": "binlog", "server_id": "1"}
+    done = translate(target("5.6.24"), {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "log_bin": "bl", "server_id": "7"})
+    assert done.options["log_slave_updates"] == "1"
+    with pytest.raises(SpecError, match="of its own"):
+        translate(target("M10.11.19"), {"gtid_mode": "ON"})
+
+
+def test_the_default_plugin_counts_for_root_too():
+    done = translate(target("8.0.33"), {"default_authentication_plugin": "mysql_native_password"})
+    assert done.init_options == {"default_authentication_plugin": "mysql_native_password"}
+    with pytest.raises(SpecError, match="removed the plugin"):
+        translate(target("9.7.4"), {"default_authentication_plugin": "mysql_native_password"})
+
+
+@pytest.mark.parametrize("name", ["datadir", "socket", "port", "skip_networking", "user", "innodb_data_home_dir", "skip_grant_tables"])
+def test_what_is_bakeoffs_own_is_refused(name):
+    with pytest.raises(SpecError, match=name):
+        translate(target("8.0.15"), {name: "x"})
+
+
+def test_an_unknown_option_is_refused_with_near_ones():
+    known = Target("mysql-8.0.15", "mysql", (8, 0, 15), frozenset({"innodb_flush_method", "innodb_buffer_pool_size"}))
+    with pytest.raises(SpecError, match="Did you mean innodb_flush_method"):
+        translate(known, {"innodb_flush_metod": "fsync"})
+    assert translate(known, {"loose_innodb_flush_metod": "fsync"}).options == {"loose_innodb_flush_metod": "fsync"}
+
+
+def test_rocksdb_by_its_short_name():
+    assert translate(target("M10.11.19"), {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb"}
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("skip_log_bin", "log_bin"), ("loose_innodb_x", "innodb_x"), ("skip_name_resolve", "skip_name_resolve"), ("loose_skip_ssl", "ssl")],
+)
+def test_stem(name, variable):
+    assert stem(name) == variable
+
+
+@pytest.mark.parametrize(
+    ("asked", "has", "equal"),
+    [
+        ("64M", "67108864", True), ("1", "ON", True), ("OFF", "0", True), ("fsync", "FSYNC", True), ("4", "1", False),
+        ("READ-COMMITTED", "READ-COMMITTED", True), ("A,B", "b,a", True), ("mrr=off", "index_merge=on,mrr=off", True), ("64M", "33554432", False),
+        ("100", "98", False), ("268435456", "268435968", True),
+    ],
+)  # fmt: skip
+def test_spellings_of_a_value(asked, has, equal):
+    assert same(asked, has) is equal
+
+
+def test_reading_back_tells_what_was_ignored():
+    asked = {"innodb_buffer_pool_instances": "4", "skip_log_bin": "", "loose_nothing": "1", "transaction_isolation": "READ-COMMITTED"}
+    variables = {"innodb_buffer_pool_instances": "1", "log_bin": "OFF", "tx_isolation": "READ-COMMITTED"}
+    found = differences(asked, variables)
+    assert found == ["innodb_buffer_pool_instances=4: the server has 1", "loose_nothing=1: this server has no variable nothing"]

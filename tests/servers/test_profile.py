@@ -1,0 +1,142 @@
+"""What a server is started with: profiles by version, the user's options over them, data that needs options."""
+
+from pathlib import Path
+
+import pytest
+
+from bakeoff.errors import SpecError
+from bakeoff.servers.cnf import read_cnf
+from bakeoff.servers.model import Installation, ServerMemory
+from bakeoff.servers.profile import memory_bytes, settings_for
+from bakeoff.spec import Data, Profile, parse_server
+
+MEMORY = ServerMemory(buffer_pool_bytes=512 << 20, redo_bytes=256 << 20)
+
+
+def installation(flavour, version, *, engines=("innodb", "myisam"), known=frozenset()):
+    numbers = tuple(int(part) for part in version.split("."))
+    here = Path("/nowhere")
+    return Installation(
+        f"{flavour}-{version}", flavour, numbers, version, here, ("/nowhere/mysqld",), (), here, None, "initialize", {}, "0" * 64,
+        known, frozenset(engines),
+    )  # fmt: skip
+
+
+def settings(flavour, version, options="", *, profile=Profile.MATCHED, data=None, engines=("innodb", "myisam"), **more):
+    spec = parse_server(f"{flavour}:{version}{options}")
+    found = installation(flavour, version, engines=engines)
+    return settings_for(found, spec, profile, data or Data(), MEMORY, **({"connections": 16} | more))
+
+
+@pytest.mark.parametrize("version", ["5.5.34", "5.6.24", "5.7.22", "8.0.15", "8.0.33", "9.7.4"])
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_matched_is_durable_and_equally_sized_everywhere(flavour, version):
+    if flavour == "mariadb":
+        version = {"5.5.34": "10.1.23", "5.6.24": "10.2.11", "5.7.22": "10.5.23", "8.0.15": "10.11.19", "8.0.33": "11.4.5", "9.7.4": "11.8.9"}[version]
+    options = settings(flavour, version).options
+    assert options["innodb_buffer_pool_size"] == str(512 << 20)
+    assert options["innodb_flush_log_at_trx_commit"] == "1"
+    assert options["innodb_doublewrite"] == "1"
+    assert options["innodb_flush_method"] == "O_DIRECT"
+    assert options["performance_schema"] == "OFF"
+    assert "skip_log_bin" in options
+    redo = int(options.get("innodb_redo_log_capacity", 0)) or int(options["innodb_log_file_size"]) * int(options.get("innodb_log_files_in_group", 1))
+    assert redo == 256 << 20
+
+
+def test_each_version_has_its_own_words():
+    assert "query_cache_type" in settings("mysql", "5.7.22").options
+    assert "query_cache_type" not in settings("mysql", "8.0.15").options
+    assert "query_cache_type" in settings("mariadb", "11.8.9").options
+    assert "innodb_stats_persistent" not in settings("mysql", "5.5.34").options
+    assert settings("mysql", "8.0.15").options["mysqlx"] == "OFF"
+    assert "mysqlx" not in settings("mysql", "5.7.22").options
+
+
+def test_tls_follows_the_connection():
+    assert settings("mysql", "8.0.15").options["skip_ssl"] == ""
+    assert settings("mysql", "9.7.4").options["tls_version"] == ""
+    assert "skip_ssl" not in settings("mysql", "5.5.9").options
+    assert "skip_ssl" not in settings("mysql", "8.0.15", tls=True).options
+
+
+def test_stock_holds_only_what_is_needed_to_run():
+    options = settings("mysql", "8.0.15", profile=Profile.STOCK).options
+    assert not [name for name in options if name.startswith("innodb") or "log" in name or "schema" in name]
+    assert int(options["max_prepared_stmt_count"]) >= 1_000_000
+
+
+def test_many_connections_are_allowed_for():
+    assert int(settings("mysql", "8.0.15", connections=1000).options["max_connections"]) > 1000
+    assert settings("mysql", "5.5.34", connections=1000).options["back_log"] == "1000"
+    with pytest.raises(SpecError, match="too few for 64"):
+        settings("mysql", "8.0.15", ",max_connections=50", connections=64)
+
+
+def test_the_users_option_replaces_the_profiles():
+    found = settings("mysql", "8.0.15", ",innodb_flush_method=fsync,log_bin=bl")
+    assert found.options["innodb_flush_method"] == "fsync"
+    assert found.options["log_bin"] == "bl"
+    assert "skip_log_bin" not in found.options
+    assert found.declared == {"innodb_flush_method", "log_bin"}
+
+
+def test_a_cnf_file_comes_before_typed_options(tmp_path):
+    cnf = tmp_path / "my.cnf"
+    cnf.write_text("[client]\nuser=x\n[mysqld]\n# tuned\ninnodb-io-capacity = 2000 # fast disk\nsql_mode=''\n[mysqld-8.0]\nskip-name-resolve\n")
+    assert read_cnf(cnf) == {"innodb_io_capacity": "2000", "sql_mode": "", "skip_name_resolve": ""}
+    found = settings("mysql", "8.0.15", f",@{cnf},innodb_io_capacity=300")
+    assert found.options["innodb_io_capacity"] == "300"
+
+
+@pytest.mark.parametrize(("text", "line"), [("key=1", 1), ("[mysqld]\n!include /etc/x", 2), ("[mysqld", 1), ("[mysqld]\n=3", 2)])
+def test_a_bad_cnf_file_is_named_with_its_line(tmp_path, text, line):
+    cnf = tmp_path / "my.cnf"
+    cnf.write_text(text)
+    with pytest.raises(SpecError, match=f"my.cnf:{line}:"):
+        read_cnf(cnf)
+
+
+def test_a_missing_cnf_file_is_a_spec_error(tmp_path):
+    with pytest.raises(SpecError, match="cannot be read"):
+        read_cnf(tmp_path / "none.cnf")
+
+
+def test_compressed_rows_need_barracuda_in_old_versions():
+    data = Data(table_options="ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8")
+    for flavour, version in (("mysql", "5.5.34"), ("mysql", "5.6.24"), ("mariadb", "10.1.23")):
+        options = settings(flavour, version, data=data, profile=Profile.STOCK).options
+        assert options["innodb_file_format"] == "Barracuda"
+        assert options["innodb_file_per_table"] == "1"
+    assert "innodb_file_format" not in settings("mysql", "8.0.15", data=data).options
+    with pytest.raises(SpecError, match="at most 16k"):
+        settings("mysql", "8.0.15", ",innodb_page_size=32k", data=data)
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version", "collation"),
+    [("mysql", "5.7.22", "utf8mb4_0900_ai_ci"), ("mariadb", "10.11.19", "utf8mb4_0900_ai_ci"), ("mysql", "9.7.4", "utf8mb4_uca1400_ai_ci")],
+)
+def test_a_collation_that_a_server_lacks(flavour, version, collation):
+    with pytest.raises(SpecError, match=f"no collation {collation}"):
+        settings(flavour, version, data=Data(charset="utf8mb4", collation=collation))
+
+
+def test_rocksdb_is_loaded_where_it_is():
+    with_it = {"engines": ("innodb", "myisam", "rocksdb")}
+    for options, data in ((",default_storage_engine=RocksDB", Data()), (",plugin=rocksdb", Data()), ("", Data(engine="rocksdb"))):
+        found = settings("mariadb", "10.11.19", options, data=data, **with_it)
+        assert found.options["plugin_load_add"] == "ha_rocksdb"
+        assert found.options["rocksdb_block_cache_size"] == str(512 << 20)
+    with pytest.raises(SpecError, match=r"without MyRocks.*mariadb:10\.11\.19"):
+        settings("mysql", "8.0.15", data=Data(engine="rocksdb"))
+
+
+def test_memory_grows_with_pool_connections_and_instrumentation():
+    found = installation("mysql", "8.0.15")
+    matched = settings("mysql", "8.0.15")
+    few, many = memory_bytes(found, matched, 4), memory_bytes(found, matched, 400)
+    assert 512 << 20 < few < 800 << 20
+    assert many - few == 396 << 20
+    watched = settings("mysql", "8.0.15", ",performance_schema=ON")
+    assert memory_bytes(found, watched, 4) > few + (200 << 20)
