@@ -15,8 +15,7 @@ from bakeoff.cli.output import Format, format_option
 from bakeoff.engine import engine_path
 from bakeoff.errors import EngineError
 from bakeoff.results import list_runs
-from bakeoff.servers.catalog import Catalog
-from bakeoff.servers.install import is_installed
+from bakeoff.servers import Catalog, is_installed
 from bakeoff.units import format_bytes
 
 
@@ -34,7 +33,7 @@ def list_things(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """List servers that can be had by name, workloads with their options, or runs."""
-    rows = {Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads, Kind.RUNS: lambda: _runs(runs)}[kind]()
+    rows = _runs(runs) if kind is Kind.RUNS else _servers() if kind is Kind.SERVERS else _workloads()
     if output is Format.JSON:
         typer.echo(json.dumps(rows, indent=1))
         return

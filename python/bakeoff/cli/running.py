@@ -42,7 +42,7 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
     stop = threading.Event()
     console = Console()
     with live_for(study, quiet=options.quiet, json=options.json) as live, _ending_in_order(stop):
-        run = run_study(
+        run, analysis = run_study(
             study,
             options.runs_root,
             listener=live,
@@ -50,7 +50,6 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
             passwords=options.passwords,
             command_line=options.command_line,
         )
-        analysis = run.analysis()
         live.stage("writing the report")
         view = build_view(run, analysis)
         run.write_text("report.html", render_html(view))

@@ -1,10 +1,123 @@
-"""`bakeoff server`: the servers themselves."""
+"""`bakeoff server`: install, start and remove servers, without comparing anything."""
+
+import json
+import signal
+import threading
+from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
+
+from bakeoff.cli.listing import Kind, list_things
+from bakeoff.cli.output import Format, format_option
+from bakeoff.errors import ExitCode, SpecError
+from bakeoff.servers import Catalog, install, installed, remove, sandbox
+from bakeoff.spec import Origin, Profile, parse_server
+from bakeoff.units import format_bytes
 
 app = typer.Typer(no_args_is_help=True, help="Install, start and remove servers.", rich_markup_mode=None)
 
+Names = Annotated[list[str], typer.Argument(metavar="SERVER...", help="mysql:8.0, mariadb:10.11, path:DIR …")]
+
+
+@app.command("list")
+def list_servers(output: Annotated[Format, format_option] = Format.TEXT) -> None:
+    """Servers that can be had by name, and which of them are here."""
+    list_things(Kind.SERVERS, output=output)
+
 
 @app.command("install")
-def install_servers(names: list[str]) -> None:
-    """Fetch servers into the cache."""
+def install_servers(names: Names) -> None:
+    """Fetch and unpack servers into the cache; what is there is left alone."""
+    specs = [parse_server(name) for name in names]
+    with _Downloads() as downloads:
+        for spec in specs:
+            installation = install(spec, downloads.see)
+            downloads.say(f"{installation.name} ({installation.version_text}) is ready: {installation.basedir}")
+
+
+@app.command("start")
+def start_server(
+    name: Annotated[str, typer.Argument(metavar="SERVER", help="mysql:8.0,option=value …")],
+    profile: Annotated[Profile, typer.Option(help="Settings: stock or matched.")] = Profile.STOCK,
+) -> int:
+    """Start one server to play with, say how to connect, and stop it on Ctrl-C; its data are gone then."""
+    spec = parse_server(name)
+    if spec.origin is Origin.URL:
+        raise SpecError(f"server {name}: it runs already; bakeoff starts only servers of its own.")
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: ended.set())
+    with _Downloads() as downloads, sandbox(spec, profile=profile, progress=downloads.see) as box:
+        for line in box.lines():
+            downloads.say(line)
+        downloads.say("stop     Ctrl-C")
+        while not ended.wait(0.5):
+            if not box.instance.running:
+                downloads.say(f"{box.instance.installation.name} ended by itself. Its log says:")
+                downloads.say(box.instance.error_log_tail())
+                return ExitCode.NOT_READY
+    return ExitCode.DONE
+
+
+@app.command("rm")
+def remove_servers(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[SERVER...]", help="As installed: mysql:8.0.15.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every installed server.")] = False,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> None:
+    """Remove servers and their templates from the cache, and say what that frees."""
+    if bool(names) == everything:
+        raise SpecError("server rm: name servers, or give --all.", hint="See bakeoff server list.")
+    here = installed()
+    chosen = list(here) if everything else [_installed_name(name, here) for name in names or []]
+    freed = {name: remove(name) for name in chosen}
+    if output is Format.JSON:
+        typer.echo(json.dumps(freed))
+        return
+    for name, size in freed.items():
+        typer.echo(f"{name} removed, {format_bytes(size)} freed")
+    if not freed:
+        typer.echo("nothing was installed")
+
+
+def _installed_name(text: str, here: dict[str, int]) -> str:
+    if text in here:
+        return text
+    name = Catalog.load().resolve(parse_server(text)).name
+    if name not in here:
+        raise SpecError(f"server rm: {name} is not installed.", hint=f"Installed: {', '.join(here) or 'none'}.")
+    return name
+
+
+class _Downloads:
+    """A bar for what is being fetched, and lines above it; bars only on a terminal."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), transient=True, redirect_stdout=False
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> "_Downloads":
+        if self._progress.console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def see(self, what: str, done: int, total: int | None) -> None:
+        """Take one progress message of the server room."""
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=total)
+        self._progress.update(self._tasks[what], completed=done, total=total)
+
+    def say(self, line: str) -> None:
+        """Print a line above the bars."""
+        if self._progress.console.is_terminal:
+            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            typer.echo(line)

@@ -8,10 +8,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress
 from bakeoff.errors import HostError
-from bakeoff.servers.install import install
-from bakeoff.servers.model import Installation, ReadableServer, ServerMemory, Settings
-from bakeoff.servers.profile import settings_for
-from bakeoff.servers.remote import RemoteServer
+from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.units import format_bytes
 
@@ -69,7 +66,15 @@ def prepare_arms(
             )
             continue
         installation = install(arm.server, progress=on_progress)
-        settings = settings_for(installation, arm.server, study.profile, arm.data, memory, connections=connections)
+        settings = settings_for(
+            installation,
+            arm.server,
+            study.profile,
+            arm.data,
+            memory,
+            connections=connections,
+            tls=arm.connection.tls != "disabled",
+        )
         setups.append(ArmSetup(arm, installation=installation, settings=settings))
     return tuple(setups)
 
@@ -108,7 +113,7 @@ def cpu_sets(study: Study) -> tuple[frozenset[int] | None, frozenset[int] | None
     return frozenset(usable[:split]), frozenset(usable[split:])
 
 
-def address_of(setup: ArmSetup, server: ReadableServer, database: str, *, pid: int | None) -> ArmAddress:
+def address_of(setup: ArmSetup, server: Reading, database: str, *, pid: int | None) -> ArmAddress:
     """How the engine reaches an arm's server, in the character set of its data unless the study says otherwise."""
     arm = setup.arm
     place = server.address(arm.connection.transport)
@@ -134,7 +139,7 @@ def address_of(setup: ArmSetup, server: ReadableServer, database: str, *, pid: i
     )
 
 
-def _database_charset(server: ReadableServer, database: str) -> str:
+def _database_charset(server: Reading, database: str) -> str:
     connection = server.connect(database)
     try:
         with connection.cursor() as cursor:

@@ -16,10 +16,7 @@ from bakeoff.engine import Engine, Measurement, Message
 from bakeoff.errors import EngineError, ServerError
 from bakeoff.plan import Cell, EpochDraft
 from bakeoff.results import EpochWriter, Outcome
-from bakeoff.servers import gates
-from bakeoff.servers.house import ServerHouse
-from bakeoff.servers.instance import Instance
-from bakeoff.servers.model import Gates, ReadableServer, Snapshot
+from bakeoff.servers import Gates, Instance, Reading, ServerHouse, Snapshot, gates
 from bakeoff.spec import Study, Workload
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.host import HostWatch
@@ -87,7 +84,7 @@ class Epoch:
         self._writer = writer
         self._started_at = datetime.now(UTC)
         self._begin = time.monotonic()
-        self._servers: dict[str, ReadableServer] = {}
+        self._servers: dict[str, Reading] = {}
         self._measured: list[str] = []
         self._exit = contextlib.ExitStack()
         self._engine: Engine
@@ -207,8 +204,9 @@ class Epoch:
             tools.snapshots[(setup.build_key, draft.build)],
             setup.installation,
             setup.settings,
-            env=dict(setup.arm.server.env) | {"BAKEOFF_PADDING": "x" * draft.padding_bytes[setup.arm.name]},
+            env=dict(setup.arm.server.env),
             cpus=tools.server_cpus,
+            padding_bytes=draft.padding_bytes[setup.arm.name],
         )
         self._exit.callback(instance.remove)
         return instance

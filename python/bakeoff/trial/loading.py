@@ -8,9 +8,7 @@ from typing import Any
 from bakeoff.engine import Engine
 from bakeoff.plan.seeds import seed_for
 from bakeoff.results import RunDirectory
-from bakeoff.servers import gates
-from bakeoff.servers.house import ServerHouse
-from bakeoff.servers.model import ReadableServer, Snapshot
+from bakeoff.servers import Reading, ServerHouse, Snapshot, gates
 from bakeoff.spec import Data, Study, Workload
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.listener import Listener
@@ -60,7 +58,7 @@ class Loader:
         arm = setup.arm
         self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
         started = time.monotonic()
-        instance = self.house.create(f"load-{arm.name}", setup.installation, setup.settings)
+        instance = self.house.create(f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env))
         try:
             instance.start()
             for database, workload in families(self.study.workloads):
@@ -68,7 +66,7 @@ class Loader:
                 gates.analyze(instance, database)
             gates.settle(instance, _SETTLE_LIMIT_S)
             data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
-            instance.stop()
+            instance.stop(slow=True)
             snapshot = self.house.snapshot(instance, f"{arm.name}-{build}")
         finally:
             instance.remove()
@@ -85,7 +83,7 @@ class Loader:
         )
         return snapshot
 
-    def _fill(self, setup: ArmSetup, server: ReadableServer, database: str, workload: Workload, *, build: int) -> None:
+    def _fill(self, setup: ArmSetup, server: Reading, database: str, workload: Workload, *, build: int) -> None:
         arm = setup.arm
         _create_database(server, database, arm.data)
         pid = getattr(server, "pid", None)
@@ -129,7 +127,7 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
     return options | dict(workload.options)
 
 
-def _create_database(server: ReadableServer, database: str, data: Data) -> None:
+def _create_database(server: Reading, database: str, data: Data) -> None:
     declared = f" CHARACTER SET {data.charset}" if data.charset else ""
     declared += f" COLLATE {data.collation}" if data.collation else ""
     connection = server.connect()
@@ -140,7 +138,7 @@ def _create_database(server: ReadableServer, database: str, data: Data) -> None:
         connection.close()
 
 
-def _has_tables(server: ReadableServer, database: str) -> bool:
+def _has_tables(server: Reading, database: str) -> bool:
     connection = server.connect()
     try:
         with connection.cursor() as cursor:

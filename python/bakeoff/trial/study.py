@@ -13,7 +13,7 @@ from bakeoff.errors import BakeoffError, TrialInvalid
 from bakeoff.plan import Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.frames import slices_frame
-from bakeoff.servers.house import ServerHouse
+from bakeoff.servers import ServerHouse
 from bakeoff.servers.places import work_root
 from bakeoff.spec import Study
 from bakeoff.stats.analysis import analyse
@@ -41,8 +41,8 @@ def run_study(
     stop: threading.Event,
     passwords: Mapping[str, str],
     command_line: Sequence[str],
-) -> RunDirectory:
-    """Run a study to its end, or until `stop` is set; returns the run directory with its analysis written.
+) -> tuple[RunDirectory, Analysis]:
+    """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
     Whatever happens no server is left behind, and a run without a finished epoch leaves no directory.
 
@@ -71,11 +71,11 @@ def run_study(
                 study, setups, house, snapshots, listener, stop, client_cpus=client_cpus, server_cpus=server_cpus
             )
             engine.close()
-            _Trial(study, run, tools, begin).run()
+            analysis = _Trial(study, run, tools, begin).run()
         except BaseException:
             run.discard_if_empty()
             raise
-    return run
+    return run, analysis
 
 
 @dataclass
