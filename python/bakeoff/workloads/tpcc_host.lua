@@ -39,6 +39,26 @@ host.think = extras.think or function(seconds)
    ffi.C.usleep((seconds % 1) * 1e6)
 end
 
+--- The steps of sysbench's event loop, for a script that runs a loop of its own.
+function host.events(thread)
+   local C = ffi.C
+   if not extras.operation then
+      pcall(ffi.cdef, "bool sb_more_events(int); void sb_event_start(int); void sb_event_stop(int);")
+   end
+   return {
+      more = function() return C.sb_more_events(thread) end,
+      start = function() C.sb_event_start(thread) end,
+      stop = function() C.sb_event_stop(thread) end,
+      -- After an ignored error: false when the run is over, and the event is to be given up.
+      may_restart = function() return not extras.operation or C.bakeoff_event_restart(thread) end,
+      give_up = function()
+         if extras.operation then
+            C.bakeoff_event_abandon(thread)
+         end
+      end
+   }
+end
+
 -- Without barriers of the runtime, threads meet at the server: each holds a user lock named by the step that it has reached, and
 -- thread 0 takes its own when it has seen all others. Before MySQL 5.7 a connection holds one such lock: the next gives it back.
 local function lock_name(step, thread)

@@ -115,13 +115,21 @@ local function load_customer(out, names, w, d, c_load)
    end
 end
 
-local function load_order(out, names, w, d)
+-- O_OL_CNT of each order of a district. A stream of their own makes the number of all rows known beforehand.
+local function line_counts_of(seed, set, w, d)
+   local uniform, counts, total = random.stream(seed, "lines", set, w, d), {}, 0
+   for o = 1, CUSTOMERS do
+      counts[o] = uniform(5, 15)
+      total = total + counts[o]
+   end
+   return counts, total
+end
+
+local function load_order(out, names, w, d, _, line_counts)
    local customers = random.permutation(out.uniform, CUSTOMERS)
-   local line_counts = {}
    out:into("INSERT INTO " .. names.orders ..
       " (o_w_id, o_d_id, o_id, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local) VALUES ")
    for o = 1, CUSTOMERS do
-      line_counts[o] = out.uniform(5, 15)
       out:open()
       out:int(w)
       out:int(d)
@@ -170,14 +178,13 @@ local function load_order(out, names, w, d)
    end
 end
 
--- {name, function, parts a warehouse, rows a part, weight: kilobytes a part; ITEM belongs to no warehouse}
--- Lines of an order are 5 to 15, so 30,000 is the mean.
+-- {name, function, parts a warehouse, rows a part without order lines, weight: kilobytes a part}. ITEM belongs to no warehouse.
 local KINDS = {
    {"item", load_item, 0, ITEMS / PARTS, 900},
    {"warehouse", load_warehouse, 1, 1 + DISTRICTS, 1},
    {"stock", load_stock, PARTS, ITEMS / PARTS, 3200},
    {"customer", load_customer, DISTRICTS, 2 * CUSTOMERS, 2200},
-   {"order", load_order, DISTRICTS, CUSTOMERS * 11 + CUSTOMERS - FIRST_NEW_ORDER + 1, 2800}
+   {"order", load_order, DISTRICTS, 2 * CUSTOMERS - FIRST_NEW_ORDER + 1, 2800}
 }
 
 --- Every part of the load: {kind, set, warehouse, part}.
@@ -198,11 +205,15 @@ function load.parts(settings)
    return parts
 end
 
---- Rows of all parts together; order lines by their mean.
+--- Rows of all parts together.
 function load.row_count(settings)
    local total = 0
    for _, part in ipairs(load.parts(settings)) do
       total = total + part.kind[4]
+      if part.kind[2] == load_order then
+         local _, lines = line_counts_of(settings.seed, part.set, part.warehouse, part.part)
+         total = total + lines
+      end
    end
    return total
 end
@@ -251,8 +262,9 @@ function load.run(con, settings, thread, c_load)
    end)
    for _, part in ipairs(load.parts_of(settings, thread)) do
       local kind, names = part.kind, schema.names(settings, part.set)
+      local line_counts = kind[2] == load_order and line_counts_of(settings.seed, part.set, part.warehouse, part.part)
       out:reseed(settings.seed, kind[1], part.set, part.warehouse, part.part)
-      kind[2](out, names, part.warehouse, part.part, c_load)
+      kind[2](out, names, part.warehouse, part.part, c_load, line_counts)
       out:flush()
    end
    return sent

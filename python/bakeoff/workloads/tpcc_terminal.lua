@@ -1,5 +1,4 @@
 -- A thread as a set of terminals: it chooses a home and a transaction, runs it until it succeeds, and waits where told to.
-local ffi = require("ffi")
 local host = require("tpcc_host")
 local options = require("tpcc_options")
 local random = require("tpcc_random")
@@ -106,24 +105,23 @@ local function is_restart(err)
    return type(err) == "table" and err.errcode == sysbench.error.RESTART_EVENT
 end
 
--- Runs one transaction to its end, outside sysbench's own loop.
-function terminal:finish()
-   while true do
-      local ok, result = pcall(self.run, self)
-      if ok then
-         return result
-      elseif not is_restart(result) then
-         error(result, 0)
-      end
-      self:abandon()
+-- Tries the pending transaction once. False after an error that calls for another try.
+function terminal:try()
+   local ok, result = pcall(self.run, self)
+   if ok then
+      return result
+   elseif not is_restart(result) then
+      error(result, 0)
    end
+   self:abandon()
+   return false
 end
 
 --- Runs transactions that nobody counts, for so many seconds.
 function terminal:warm_up(seconds)
    local until_s = host.now_s() + seconds
    while host.now_s() < until_s do
-      self:finish()
+      self:try()
    end
 end
 
@@ -143,14 +141,20 @@ end
 
 --- The loop of a thread with keying or thinking times, in place of sysbench's.
 function terminal:loop(thread)
-   pcall(ffi.cdef, "bool sb_more_events(int); void sb_event_start(int); void sb_event_stop(int);")
-   local last
-   self:wait(last)
-   while ffi.C.sb_more_events(thread) do
-      ffi.C.sb_event_start(thread)
-      last = self:finish()
-      ffi.C.sb_event_stop(thread)
-      self:wait(last)
+   local events = host.events(thread)
+   self:wait()
+   while events.more() do
+      events.start()
+      local done = self:try()
+      while not done and events.may_restart() do
+         done = self:try()
+      end
+      if not done then
+         events.give_up()
+         return
+      end
+      events.stop()
+      self:wait(done)
    end
 end
 
