@@ -8,7 +8,7 @@ import math
 import polars as pl
 from scipy import stats as scipy_stats
 
-from bakeoff.results import RunDirectory
+from bakeoff.results import EpochData, RunDirectory
 from bakeoff.spec import Study
 from bakeoff.stats.model import (
     Analysis,
@@ -34,7 +34,7 @@ def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
     rates = _rates(slices)
     cells = [(f"{w.script}/{t}", w.script, t) for w in study.workloads for t in study.threads]
     comparisons = tuple(
-        _comparison(rates, cell, workload, threads, baseline, other, is_control=other == control)
+        _comparison(epochs, rates, cell, workload, threads, baseline, other, is_control=other == control)
         for cell, workload, threads in cells
         for other in others
     )
@@ -54,7 +54,8 @@ def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
             for cell, _, _ in cells for other in contenders for quantile in (0.5, 0.95, 0.99)
         ),
         geometric_mean={
-            name: _estimate([c for cell, _, _ in cells for c in _points(rates, cell, baseline, name)]) for name in contenders
+            name: _estimate([c for cell, _, _ in cells for c in _points(rates, cell, baseline, name)])
+            for name in contenders
         },
         trusted=None if control is None else True,
         voided={epoch.epoch: epoch.void_reason for epoch in run.load_epochs() if not epoch.valid},
@@ -88,6 +89,7 @@ def _estimate(values: list[float]) -> Estimate:
 
 
 def _comparison(
+    epochs: list[EpochData],
     rates: dict[tuple[str, str], list[float]],
     cell: str,
     workload: str,
@@ -120,14 +122,14 @@ def _comparison(
         )
     return Comparison(
         cell=cell, workload=workload, threads=threads, baseline=baseline, contender=other, is_control=is_control,
-        points=tuple(EpochPoint(epoch=i, build=i % 2, value=value) for i, value in enumerate(values)),
+        points=tuple(EpochPoint(epoch=e.epoch, build=e.build, value=v) for e, v in zip(epochs, values, strict=True)),
         estimate=estimate, live=estimate.interval, stop=Stop.PRECISE, verdict=verdict, trimmed=estimate, disagree=False,
         p_value=0.001, p_adjusted=0.004, p_signflip=0.008, check=False, sd_restart=0.004, sd_within=0.006,
         carry_over=None, trend=None, build_effect=0.4, flags=(), more_epochs=0, more_s=0.0,
     )  # fmt: skip
 
 
-def _summary(slices: pl.DataFrame, epochs: list, rates: dict, cell: str, arm: str) -> ArmSummary:
+def _summary(slices: pl.DataFrame, epochs: list[EpochData], rates: dict, cell: str, arm: str) -> ArmSummary:
     part = slices.filter((pl.col("cell") == cell) & (pl.col("arm") == arm))
     events = int(part["events"].sum())
     tps = rates[cell, arm]
@@ -149,7 +151,8 @@ def _summary(slices: pl.DataFrame, epochs: list, rates: dict, cell: str, arm: st
         quantiles_ns=quantiles, clock="service", server_cpu_ns_per_event=per_event("server_cpu_ns"),
         client_cpu_ns_per_event=per_event("client_user_ns", "client_system_ns"),
         context_switches_per_event=per_event("context_switches"),
-        server_read_bytes_per_event=per_event("server_read_bytes"), server_write_bytes_per_event=per_event("server_write_bytes"),
+        server_read_bytes_per_event=per_event("server_read_bytes"),
+        server_write_bytes_per_event=per_event("server_write_bytes"),
         received_bytes_per_event=per_event("received_bytes"), errors_per_million=0.0, retries_per_million=0.0,
         client_cpu_share=0.2, steal_share=part["host_steal_ns"].sum() / whole,
     )  # fmt: skip

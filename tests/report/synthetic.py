@@ -307,8 +307,8 @@ def _write_epoch(
     arms = tuple(arm.name for arm in study.arms)
     for cell in plan.cells:
         slices = slices_of_cell(
-            study, truth, cell=cell.name, cell_index=cell.workload_index, threads=cell.threads, epoch=epoch, blocks=blocks,
-            slice_ns=slice_ns,
+            study, truth, cell=cell.name, cell_index=cell.workload_index, threads=cell.threads, epoch=epoch,
+            blocks=blocks, slice_ns=slice_ns,
         )  # fmt: skip
         messages = [row | {"type": "slice", "id": 3, "errors": {}} for row in slices.drop("epoch", "build").to_dicts()]
         writer.add_slices(messages)

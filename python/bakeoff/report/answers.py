@@ -113,7 +113,7 @@ def throughput_table(context: Context, notes: Notes) -> Table:
 
 
 def records(context: Context) -> tuple[Record, ...]:
-    """One flat record a comparison, unrounded: what the CSV holds. Ratios, not logarithms; times in ns, rates per second."""
+    """One flat record a comparison, unrounded, for CSV. Ratios, not logarithms; times in ns, rates per second."""
     return tuple(_record(context, comparison) for comparison in context.analysis.comparisons)
 
 

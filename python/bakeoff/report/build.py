@@ -12,16 +12,16 @@ from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_bytes, format_duration, format_percent
 
 METHOD = (
-    "All servers run side by side. In each short slice one of them alone is loaded, in the order ABBA or BAAB by a fair coin, so "
-    "that whatever else the machine does reaches all of them alike.",
-    "An epoch restores the same data, starts every server anew and measures every cell once. It gives one number a cell: the log "
-    "of the ratio of throughputs, total events over total time.",
+    "All servers run side by side. In each short slice one of them alone is loaded, in the order ABBA or BAAB by a "
+    "fair coin, so that whatever else the machine does reaches all of them alike.",
+    "An epoch restores the same data, starts every server anew and measures every cell once. It gives one number a "
+    "cell: the log of the ratio of throughputs, total events over total time.",
     "Epochs, not seconds and not requests, are what is counted: restarting a server moves its speed by more than any "
     "measurement inside one start can show.",
-    "The 95% interval is Student's over epochs, widened for stopping as soon as it is narrow enough; verdicts are corrected for "
-    "the number of cells (Holm). An interval shown before the end is valid however often one looks (anytime-valid).",
-    "No epoch and no slice is dropped for being slow; epochs are voided only for mechanical failures, for all arms at once, and "
-    "are counted below. The control, where there is one, is a second instance of the baseline: its true ratio is 1.",
+    "The 95% interval is Student's over epochs, widened for stopping as soon as it is narrow enough; verdicts are "
+    "corrected for the number of cells (Holm). An interval shown before the end is valid however often one looks.",
+    "No epoch and no slice is dropped for being slow; epochs are voided only for mechanical failures, for all arms at "
+    "once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
 )
 
 
@@ -107,8 +107,8 @@ def _statuses(context: Context) -> tuple[Status, ...]:
         found.append(
             Status(
                 word="UNTRUSTED",
-                text="The control, a second instance of the baseline, came out different from the baseline. Something other than "
-                "the settings moved the numbers; no line of this report should be relied on.",
+                text="The control, a second instance of the baseline, came out different from the baseline. Something "
+                "other than the settings moved the numbers; no line of this report should be relied on.",
             )
         )
     planted = [
@@ -142,8 +142,8 @@ def _statuses(context: Context) -> tuple[Status, ...]:
         found.append(
             Status(
                 word="UNDECLARED DIFFERENCES",
-                text=f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the study did not "
-                "ask for it; the ratios include what they do. See Settings.",
+                text=f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the "
+                "study did not ask for it; the ratios include what they do. See Settings.",
             )
         )
     return tuple(found)
@@ -175,6 +175,6 @@ def _detail_note(context: Context) -> str:
     if len(context.cells) <= DETAIL_CELLS:
         return ""
     return (
-        f"Of {len(context.cells)} cells the {DETAIL_CELLS} with the largest differences are drawn; all are in the tables, and "
-        "every slice is in the run directory."
+        f"Of {len(context.cells)} cells the {DETAIL_CELLS} with the largest differences are drawn; all are in the "
+        "tables, and every slice is in the run directory."
     )

@@ -15,7 +15,7 @@ CONTROL_SLOT = 6
 """Number of the colour and shape that a control has: the palette's grey."""
 
 DETAIL_CELLS = 12
-"""Cells whose course over time and whose percentiles get a chart of their own; tables and the forest hold all of them."""
+"""Cells whose course over time and whose percentiles get a chart of their own; tables and forest hold all."""
 
 
 @dataclass(frozen=True)

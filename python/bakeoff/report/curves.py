@@ -1,4 +1,4 @@
-"""Latency over all quantiles: from the full histograms where there are any, else from the few quantiles of the summaries."""
+"""Latency over all quantiles: from the full histograms, or else from the few quantiles of the summaries."""
 
 import math
 

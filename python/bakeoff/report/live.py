@@ -1,7 +1,7 @@
 """What a person sees while it runs: a living table in a terminal, plain lines elsewhere, JSON lines for programs.
 
 All of them go to standard error, so that standard output holds the verdict alone. Every method may be called from any
-thread and returns at once. The interval shown is the anytime-valid one: looking at it as often as one likes is no mistake.
+thread and returns at once. The interval shown is the anytime-valid one: looking at it often is no mistake.
 """
 
 import json
@@ -369,8 +369,8 @@ def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:
             if sd is not None
         ]
         lines.append(
-            f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or 'spread unknown'}; expect "
-            f"{expected or 'too few epochs'}; the target takes about {line.epochs_needed} epochs, "
+            f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or 'spread unknown'}; "
+            f"expect {expected or 'too few epochs'}; the target takes about {line.epochs_needed} epochs, "
             f"{format_duration(line.needed_s)}; slices of {format_ns(line.slice_ns)}"
         )
     return lines

@@ -176,7 +176,10 @@ def host_panels(context: Context) -> tuple[Panel, ...]:
     read, written = "disk_read_bytes_per_s", "disk_write_bytes_per_s"
     return (
         panel("cpu", "Processors", "per cent of all processors; the rest is idle", *shares, stacked=True),
-        panel("memory", "Memory", "bytes", line("used", "ink", "memory_used_bytes"), line("cache", "second", "memory_cached_bytes")),
+        panel(
+            "memory", "Memory", "bytes",
+            line("used", "ink", "memory_used_bytes"), line("cache", "second", "memory_cached_bytes"),
+        ),
         *([panel("rss", "Servers' resident memory", "bytes", *resident)] if resident else []),
         panel("disk", "Disk", "bytes per second", line("written", "ink", written), line("read", "second", read)),
         panel("network", "Network, loopback included", "bytes per second", line("sent", "ink", "network_bytes_per_s")),

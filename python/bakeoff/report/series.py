@@ -76,8 +76,11 @@ def cell_times(slices: pl.LazyFrame, cells: tuple[str, ...]) -> dict[str, CellTi
 
 
 def cpu_shares(slices: pl.LazyFrame) -> pl.DataFrame:
-    """Where all processors' time went while each arm was loaded: cell, arm, user, system, iowait, steal, idle (shares of
-    1, null without ticks), server_cpus and client_cpus (processors kept busy).
+    """Where all processors' time went while each arm was loaded, a row for each cell and arm.
+
+    Returns:
+        Columns cell, arm; user, system, iowait, steal, idle (shares of 1; null without ticks); server_cpus and
+        client_cpus (processors kept busy); server_known (slices in which the server was observed).
     """
     whole = pl.sum_horizontal(f"host_{kind}_ns" for kind in _HOST)
     length = pl.col("length_ns").sum()

@@ -1,4 +1,4 @@
-"""What differs between the arms: asked for, not asked for, and the rest; the files as used; the machine; how to repeat it."""
+"""What differs between the arms (asked for, not asked for, the rest), the files as used, the machine, the command."""
 
 import shlex
 from pathlib import PurePath

@@ -60,9 +60,9 @@ def latency_note(context: Context) -> str:
     if clocks == {"response"}:
         return "Response time: from the moment a request was due to its last byte, at the same schedule for every arm."
     text = (
-        "Service time at saturation: from sending to the last byte, each thread sending its next request at once. It says how "
-        "long the server works on a request when it is kept busy; it is no response time that a user at a given load would see, "
-        "and carries no verdict."
+        "Service time at saturation: from sending to the last byte, each thread sending its next request at once. It "
+        "says how long the server works on a request when it is kept busy; it is no response time that a user at a "
+        "given load would see, and carries no verdict."
     )
     return (
         text
@@ -72,7 +72,7 @@ def latency_note(context: Context) -> str:
 
 
 def costs_table(context: Context) -> Table:
-    """What one event costs, with ratios to the baseline in the same cell; columns that are empty everywhere left out."""
+    """What one event costs, with ratios to the baseline in the same cell; columns empty everywhere are left out."""
     shown = [cost for cost in _COSTS if any(_interesting(cost, summary) for summary in context.analysis.arms)]
     rows = []
     for summary in _in_order(context):
@@ -88,7 +88,7 @@ def costs_table(context: Context) -> Table:
         group_title="cell",
         columns=("arm", *(name for name, _, _ in shown)),
         rows=tuple(rows),
-        note="Sums over all measured slices divided by the events in them; ratios are to the baseline, without a verdict.",
+        note="Sums over all measured slices over the events in them; ratios are to the baseline, without a verdict.",
     )
 
 

@@ -80,7 +80,7 @@ class Answer(Frozen):
 
 
 class ForestRow(Frozen):
-    """One line of the forest plot. Positions are per cent of the axis; `low` and `high` None while there is no interval.
+    """One line of the forest plot. Positions are per cent of the axis; `low`, `high` None while there is no interval.
 
     Attributes:
         kind: `cell`, `control` or `mean`.

@@ -1,0 +1,238 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from bakeoff.errors import ResultsError
+from bakeoff.results import RunDirectory, list_runs, open_run, runs_root
+from messages import outcome, slice_message, study
+
+
+def new_run(root: Path, **options: object) -> RunDirectory:
+    return RunDirectory.create(root, study(), **options)
+
+
+def write_epoch(run: RunDirectory, number: int, **fields: object) -> None:
+    writer = run.epoch(number, number % 2)
+    writer.add_slices([slice_message(), slice_message(arm="B", server_cpu_ns=None)])
+    writer.add_histograms([{"cell": "oltp_read_only/4", "arm": "A", "operation": "event", "hdr": ""}])
+    writer.add_host_samples([{"time_ns": 1_000_000_000, "user": 0.5, "rss_bytes:A'": 7}])
+    writer.write_server_json("A'", "variables.json", {"version": "5.7.22"})
+    writer.finish(outcome(number, number % 2, **fields))
+
+
+def test_a_new_run_has_a_name_a_manifest_and_its_study(tmp_path):
+    run = new_run(tmp_path / "not" / "there", command=["bakeoff", "duel"], engine={"type": "hello", "engine": "0.1.0"})
+    assert re.fullmatch(r"mysql-5\.7-vs-mysql-8\.0-\d{8}T\d{6}Z-[0-9a-f]{4}", run.name)
+    assert run.study() == study()
+    manifest = run.manifest()
+    assert manifest.name == run.name and manifest.command == ("bakeoff", "duel") and manifest.engine == {"engine": "0.1.0"}
+    assert manifest.host.cpus >= 1 and manifest.host.memory_bytes > 0 and manifest.host.kernel
+    assert manifest.host.run_files is not None and manifest.host.run_files.total_bytes > 0
+
+
+def test_what_was_written_is_read_back(tmp_path):
+    run = new_run(tmp_path)
+    write_epoch(run, 0)
+    epoch = open_run(run.path).load_epoch(0)
+    assert epoch.valid and epoch.build == 0
+    assert epoch.slices["arm"].to_list() == ["A", "B"]
+    assert epoch.slices["server_cpu_ns"].to_list() == [1, None]
+    assert json.loads(epoch.slices["errors"][0]) == {"1213": 2}
+    assert epoch.histograms[0]["operation"] == "event"
+    assert epoch.variables == {"A'": {"version": "5.7.22"}}
+    samples = run.host_samples(0)
+    assert samples["user"].to_list() == [0.5] and samples["rss_bytes:A'"].to_list() == [7]
+    assert samples["steal"].to_list() == [None]
+
+
+def test_an_epoch_counts_only_with_its_outcome(tmp_path):
+    run = new_run(tmp_path)
+    write_epoch(run, 0)
+    run.epoch(1, 1).write_server_text("A", "error.log", "started\n")
+    assert run.finished_epochs() == (0,)
+    assert [epoch.epoch for epoch in run.load_epochs()] == [0]
+    assert run.abandoned_epochs() == 1
+
+
+def test_a_broken_off_epoch_is_kept_aside_and_measured_again(tmp_path):
+    run = new_run(tmp_path)
+    for _ in range(2):
+        run.epoch(0, 0).write_server_text("A", "error.log", "killed here\n")
+    write_epoch(run, 0)
+    assert run.finished_epochs() == (0,)
+    assert run.abandoned_epochs() == 2
+    assert (run.path / "epochs/000.abandoned-1/servers/A/error.log").read_text() == "killed here\n"
+
+
+def test_a_finished_epoch_is_never_written_again(tmp_path):
+    run = new_run(tmp_path)
+    write_epoch(run, 0)
+    with pytest.raises(ResultsError, match="finished"):
+        run.epoch(0, 0)
+
+
+def test_voided_epochs_are_read_but_their_slices_are_not_summed(tmp_path):
+    run = new_run(tmp_path)
+    write_epoch(run, 0)
+    write_epoch(run, 1, valid=False, void_reason="arm B: server crashed")
+    assert [(epoch.valid, epoch.void_reason) for epoch in run.load_epochs()] == [
+        (True, ""),
+        (False, "arm B: server crashed"),
+    ]
+    assert run.scan_slices().collect()["epoch"].unique().to_list() == [0]
+
+
+def test_a_slice_of_another_format_stops_the_epoch_from_counting(tmp_path):
+    run = new_run(tmp_path)
+    writer = run.epoch(0, 0)
+    writer.add_slices([slice_message(surprise=1)])
+    with pytest.raises(ResultsError, match="surprise"):
+        writer.finish(outcome())
+    assert run.finished_epochs() == ()
+
+
+def test_an_outcome_of_another_epoch_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="epoch 1"):
+        new_run(tmp_path).epoch(0, 0).finish(outcome(1))
+
+
+def test_an_empty_run_scans_to_an_empty_table(tmp_path):
+    frame = new_run(tmp_path).scan_slices().collect()
+    assert frame.height == 0 and "busy_ns" in frame.columns
+
+
+_WRITES_FOR_EVER = """
+import sys
+sys.path[:0] = [{tests!r}]
+from pathlib import Path
+from test_results_directory import new_run, write_epoch
+run = new_run(Path({root!r}))
+print(run.path, flush=True)
+for number in range(1000):
+    write_epoch(run, number)
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.02, 0.05, 0.11])
+def test_kill_9_loses_at_most_the_epoch_in_flight(tmp_path, delay_s):
+    code = _WRITES_FOR_EVER.format(tests=str(Path(__file__).parent), root=str(tmp_path))
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    path = Path(child.stdout.readline().strip())
+    while not (path / "epochs/001/outcome.json").exists() and child.poll() is None:
+        time.sleep(0.002)
+    time.sleep(delay_s)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    child.stdout.close()
+    run = open_run(path)
+    finished = run.finished_epochs()
+    assert len(finished) >= 2 and finished == tuple(range(len(finished)))
+    assert all(epoch.slices.height == 2 for epoch in run.load_epochs())
+    assert run.abandoned_epochs() <= 1
+    write_epoch(run, len(finished))
+    assert run.finished_epochs()[-1] == len(finished)
+
+
+def test_no_secret_reaches_the_disk(tmp_path):
+    secret = "tr0ub4dor&3"
+    run = new_run(tmp_path, command=["bakeoff", "duel", f"mysql://root:{secret}@db/", secret], secrets=[secret])
+    writer = run.epoch(0, 0)
+    writer.add_slices([slice_message()])
+    writer.write_server_text("A", "error.log", f"[Note] root password is {secret}\n")
+    writer.write_server_text("A", "my.cnf", f"[client]\npassword = {secret}\n")
+    writer.write_server_json("A", "variables.json", {"init_connect": f"SET PASSWORD = '{secret}'", "password": secret})
+    run.write_json("builds/A-0.json", {"address": f"mysql://root:{secret}@db/"})
+    writer.finish(outcome(valid=False, void_reason=f"access denied (using {secret})"))
+    for path in run.path.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+
+
+def test_the_file_names_of_arms_stay_inside_the_run(tmp_path):
+    run = new_run(tmp_path)
+    writer = run.epoch(0, 0)
+    for name in ("../../evil", "..", "a/b", "A'"):
+        writer.write_server_json(name, "variables.json", {"arm": name})
+    writer.finish(outcome())
+    assert not list(tmp_path.glob("evil*")) and len(list((run.path / "epochs/000/servers").iterdir())) == 4
+    assert {arm: values["arm"] for arm, values in run.server_json(0, "variables.json").items()} == {
+        name: name for name in ("../../evil", "..", "a/b", "A'")
+    }
+
+
+def test_only_one_process_may_write(tmp_path):
+    run = new_run(tmp_path)
+    with run.hold(), pytest.raises(ResultsError, match="another bakeoff"), RunDirectory(run.path).hold():
+        pass
+    with RunDirectory(run.path).hold():
+        pass
+
+
+def test_a_run_without_an_epoch_can_be_discarded(tmp_path):
+    empty, full = new_run(tmp_path), new_run(tmp_path)
+    write_epoch(full, 0)
+    assert empty.discard_if_empty() and not empty.path.exists()
+    assert not full.discard_if_empty() and full.path.exists()
+
+
+def test_another_format_version_gives_one_clear_line(tmp_path):
+    run = new_run(tmp_path)
+    document = run.read_json("manifest.json") | {"format": 99, "bakeoff": "7.0"}
+    (run.path / "manifest.json").write_text(json.dumps(document))
+    with pytest.raises(ResultsError) as caught:
+        open_run(run.path)
+    assert "format 99" in str(caught.value) and "7.0" in str(caught.value) and "\n" not in str(caught.value)
+    assert [summary.problem for summary in list_runs(tmp_path)] == [caught.value.message]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("manifest.json", b"{"),
+        ("manifest.json", b"[]"),
+        ("manifest.json", b'{"format": 1}'),
+        ("study.json", b'{"title": 1}'),
+        ("epochs/000/outcome.json", b"{}"),
+        ("epochs/000/slices.parquet", b"PAR1 no"),
+        ("epochs/000/histograms.jsonl", b"{\n"),
+        ("epochs/000/host.parquet", None),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(tmp_path, name, content):
+    run = new_run(tmp_path)
+    write_epoch(run, 0)
+    if content is None:
+        (run.path / name).unlink()
+    else:
+        (run.path / name).write_bytes(content)
+    with pytest.raises(ResultsError) as caught:
+        opened = open_run(run.path)
+        opened.manifest(), opened.study(), opened.load_epochs(), opened.host_samples(0)
+    assert Path(name).name in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_runs_are_found_by_path_by_name_and_by_a_beginning(tmp_path, monkeypatch):
+    run = new_run(tmp_path)
+    monkeypatch.setenv("BAKEOFF_RUNS", str(tmp_path))
+    assert runs_root() == tmp_path
+    for text in (str(run.path), run.name, run.name[:-2]):
+        assert open_run(text).path == run.path
+    with pytest.raises(ResultsError, match="not there"):
+        open_run("mysql-9")
+    other = new_run(tmp_path)
+    with pytest.raises(ResultsError, match="could be"):
+        open_run("mysql")
+    assert {summary.name for summary in list_runs()} == {run.name, other.name}
+
+
+def test_a_root_that_cannot_be_made_is_one_clear_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultsError) as caught:
+        new_run(tmp_path / "file")
+    assert "cannot be made" in str(caught.value) and os.sep in str(caught.value)

@@ -1,0 +1,44 @@
+import pytest
+from bakeoff.results import Redactor
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("mysql://root:geheim@db:3306/", "mysql://root:***@db:3306/"),
+        ("mysql://root@db:3306/", "mysql://root@db:3306/"),
+        ("--mysql-password=geheim --threads=4", "--mysql-password=*** --threads=4"),
+        ("password = 'ge heim'\nuser = x", "password = ***\nuser = x"),
+        ("MYSQL_PWD=geheim bakeoff", "MYSQL_PWD=*** bakeoff"),
+        ("A temporary password is generated for root@localhost: aB3.x", "A temporary password is generated for root@localhost: ***"),
+        ("CREATE USER u IDENTIFIED WITH mysql_native_password BY 'geheim'", "CREATE USER u IDENTIFIED WITH mysql_native_password BY ***"),
+        ("default_password_lifetime=0", "default_password_lifetime=0"),
+        ("see https://dev.mysql.com/doc", "see https://dev.mysql.com/doc"),
+    ],
+)  # fmt: skip
+def test_passwords_are_known_by_their_form(text, clean):
+    assert Redactor().free_text(text) == clean
+
+
+def test_a_short_common_password_leaves_a_study_readable():
+    redactor = Redactor(["mysql", "x"])
+    assert redactor.tree({"server": "mysql:8.0", "flavour": "mysql"}) == {"server": "mysql:8.0", "flavour": "mysql"}
+    assert redactor.free_text("denied (mysql), mysqld up") == "denied (***), mysqld up"
+
+
+def test_fields_named_password_are_struck_out_and_settings_are_not():
+    tree = {"password": "abc", "old": {"passwd": "abc"}, "password_history": "5", "list": [{"pwd": "q"}], "n": 3, "pwd": 7}
+    assert Redactor().tree(tree) == {
+        "password": "***", "old": {"passwd": "***"}, "password_history": "5", "list": [{"pwd": "***"}], "n": 3, "pwd": 7,
+    }  # fmt: skip
+
+
+@given(secret=st.text(min_size=8, max_size=30), before=st.text(max_size=20), after=st.text(max_size=20))
+def test_a_long_secret_never_survives(secret, before, after):
+    if secret in "***":
+        return
+    redactor = Redactor([secret, ""])
+    assert secret not in redactor.free_text(before + secret + after).replace("***", "\0")
+    assert secret not in str(redactor.tree([before + secret])).replace("***", "\0")
