@@ -54,6 +54,8 @@ def test_durability_is_a_factor_between_versions_too(variable):
 def test_names_of_an_instance_are_not_settings():
     changed = {name: "other" for name in ("datadir", "port", "socket", "hostname", "server_uuid", "pid_file")}
     assert found(changed | {"general_log_file": "/b.log", "timestamp": "2", "gtid_executed": "x:1"}) == {}
+    assert found({"log_error": "/b/error.log"}, base=BASE | {"log_error": "/a/error.log"}) == {}
+    assert found({"log_error": "stderr"}, base=BASE | {"log_error": "/a/error.log"}) != {}
 
 
 def test_what_only_versions_explain():
@@ -70,6 +72,14 @@ def test_what_was_asked_for():
     latin = {"character_set_server": "latin1", "collation_server": "latin1_swedish_ci"}
     assert found(latin, data=Data(charset="latin1")) == {}
     assert set(found(latin)) == set(latin)
+
+
+def test_a_charset_named_for_the_data_overrules_the_servers_own():
+    same = Data(charset="utf8mb4")
+    study, arm = question(data=same)
+    study = study.model_copy(update={"arms": (study.arms[0].model_copy(update={"data": same}), arm)})
+    changed = BASE | {"character_set_server": "latin1", "collation_server": "latin1_swedish_ci"}
+    assert undeclared(differences(BASE, changed, study, arm)) == {}
 
 
 def test_the_same_switch_written_two_ways():

@@ -74,7 +74,7 @@ def differences(
     found = []
     for name in sorted(baseline.keys() | contender.keys()):
         mine, theirs = baseline.get(name), contender.get(name)
-        if _same(mine, theirs) or _is_identity(name):
+        if _same(mine, theirs) or _is_identity(name) or _are_places(mine, theirs):
             continue
         if name.lower() in declared or (_CHARSET.match(name) and "character_set_server" in declared):
             origin = Origin.DECLARED
@@ -110,10 +110,10 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> str | None:
 def _declared(study: Study, arm: Arm) -> frozenset[str]:
     names = {name.lower() for each in (study.baseline, arm) for name, _ in each.server.options}
     names |= {name.removeprefix("skip_") for name in names} | {name.removeprefix("loose_") for name in names}
-    if study.baseline.data != arm.data or study.baseline.connection != arm.connection:
-        mine, theirs = study.baseline.data, arm.data
-        if (mine.charset, mine.collation) != (theirs.charset, theirs.collation):
-            names |= {"character_set_server", "collation_server"}
+    mine, theirs = study.baseline.data, arm.data
+    # A character set that the data names on both sides overrules the servers' own.
+    if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
+        names |= {"character_set_server", "collation_server"}
     return frozenset(names)
 
 
@@ -127,6 +127,11 @@ def _is_identity(name: str) -> bool:
 
 
 _SWITCH = {"1": "ON", "0": "OFF", "YES": "ON", "NO": "OFF"}
+
+
+def _are_places(mine: str | None, theirs: str | None) -> bool:
+    """Both values are absolute paths: where things lie, not what they are."""
+    return bool(mine and theirs and mine.startswith("/") and theirs.startswith("/"))
 
 
 def _same(mine: str | None, theirs: str | None) -> bool:
