@@ -38,9 +38,9 @@ pub(crate) fn new_state(
     thread: u32,
 ) -> Result<Lua, ScriptError> {
     // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`.
-    // Without `catch_rust_panics` `pcall` stays LuaJIT's own, which traces; ours never wraps a Rust panic.
+    // With `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
     let lua =
-        unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(false)) };
+        unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
     fill(&lua, source, settings, thread).map_err(|error| lua_error(&error))?;
     let runtime: Table = lua
         .named_registry_value(REGISTRY_NAME)

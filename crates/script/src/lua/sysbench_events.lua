@@ -1,4 +1,4 @@
--- The event loop. All of it is Lua, so that LuaJIT compiles loop and event as one.
+-- The event loop. It is Lua, so that LuaJIT compiles loop and event as one.
 
 local runtime = ...
 local C = ffi.C
@@ -23,23 +23,31 @@ local function restart(tid, err)
   return C.bakeoff_event_restart(tid)
 end
 
-function thread_run(tid)
-  while C.sb_more_events(tid) do
-    C.sb_event_start(tid)
-    local ok, result = xpcall(event, on_error, tid)
-    while not ok do
-      if restart(tid, result) then
-        ok, result = xpcall(event, on_error, tid)
-      else
-        ok, result = true, true
-      end
+-- Events until there are no more (nil) or one asks to stop (true). `again`: the event that has begun is to run once more.
+-- No pcall in here: a trace cannot return through one, and most traces of an event's inner loops would end there.
+local function run_events(tid, again)
+  while again or C.sb_more_events(tid) do
+    if not again then
+      C.sb_event_start(tid)
     end
-    if result then
-      C.bakeoff_event_abandon(tid)
-      break
+    again = false
+    if event(tid) then
+      return true
     end
     C.sb_event_stop(tid)
   end
+end
+
+function thread_run(tid)
+  local again = false
+  repeat
+    local ok, result = xpcall(run_events, on_error, tid, again)
+    if ok and not result then
+      return
+    end
+    again = not ok and restart(tid, result)
+  until not again
+  C.bakeoff_event_abandon(tid)
 end
 
 local own_thread_run = thread_run

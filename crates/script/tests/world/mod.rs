@@ -324,3 +324,18 @@ pub fn run(text: &str, world: &Rc<World>) -> Result<(), ScriptError> {
     script.run()?;
     script.thread_done()
 }
+
+/// The workloads that work on `sbtest` tables.
+pub const OLTP: &[&str] = &[
+    "oltp_delete",
+    "oltp_insert",
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_write_only",
+    "select_random_points",
+    "select_random_ranges",
+    "bulk_insert",
+];
