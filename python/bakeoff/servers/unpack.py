@@ -13,6 +13,7 @@ import stat
 import subprocess
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -31,6 +32,8 @@ _NOT_NEEDED = (
     "*.a", "*/debug/*", "*mysqld-debug*", "*libmysqlclient*", "*libmariadbclient*", "*.jar", "*.pdb",
     "share/*.1", "share/man/*", "share/doc/*", "share/aclocal/*", "share/pkgconfig/*", "share/SELinux/*",
 )  # fmt: skip
+
+_DAMAGE = (OSError, KeyError, StopIteration, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error)
 
 
 def is_needed(name: str) -> bool:
@@ -56,16 +59,9 @@ def unpack(packing: str, file: Path, target: Path) -> None:
     """
     try:
         _PACKINGS[packing](file, target)
-    except (
-        OSError,
-        KeyError,
-        StopIteration,
-        EOFError,
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        lzma.LZMAError,
-    ) as problem:
-        raise ServerError(f"{file.name} could not be unpacked as {packing}: {problem or 'no server inside'}.") from None
+    except _DAMAGE as problem:
+        why = str(problem).splitlines()[0] if str(problem) else "no server inside"
+        raise ServerError(f"{file.name} could not be unpacked as {packing}: {why}.") from None
     open_to_all(target)
 
 

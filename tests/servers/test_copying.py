@@ -1,0 +1,76 @@
+"""Copies of data directories: same content, same holes, same allocation; nothing left of a copy that failed."""
+
+import errno
+import os
+
+import pytest
+
+from bakeoff.errors import HostError
+from bakeoff.servers import copying
+from bakeoff.servers.copying import bytes_on_disk, copy_tree, require_space
+
+
+@pytest.fixture
+def original(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "db").mkdir(parents=True)
+    (folder / "db/t.ibd").write_bytes(os.urandom(300_000))
+    (folder / "empty").touch()
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(8 << 20)
+        file.seek(4 << 20)
+        file.write(b"in the middle")
+    with (folder / "reserved").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 4 << 20)
+        file.write(b"at the start")
+    (folder / "link").symlink_to("db/t.ibd")
+    (folder / "db/t.ibd").chmod(0o640)
+    return folder
+
+
+def test_content_modes_links_and_allocation_are_kept(original, tmp_path):
+    copy_tree(original, tmp_path / "copy", "a test")
+    for name in ("db/t.ibd", "empty", "sparse", "reserved"):
+        before, after = original / name, tmp_path / "copy" / name
+        assert after.read_bytes() == before.read_bytes(), name
+        assert after.stat().st_mode == before.stat().st_mode
+        assert abs(after.stat().st_blocks - before.stat().st_blocks) <= 16, name
+    assert (tmp_path / "copy/link").readlink() == (original / "link").readlink()
+    assert (tmp_path / "copy/sparse").stat().st_blocks * 512 < 1 << 20
+    assert (tmp_path / "copy/reserved").stat().st_blocks * 512 >= 4 << 20
+
+
+def test_a_copy_is_independent(original, tmp_path):
+    copy_tree(original, tmp_path / "copy", "a test")
+    with (tmp_path / "copy/db/t.ibd").open("r+b") as file:
+        file.write(b"changed")
+    assert (original / "db/t.ibd").read_bytes()[:7] != b"changed"
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(original, tmp_path, monkeypatch):
+    def no_room(*_arguments, **_more):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(copying, "_copy_data", no_room)
+    with pytest.raises(HostError, match="disk of .* is full"):
+        copy_tree(original, tmp_path / "copy", "a test")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_too_little_room_is_told_before(tmp_path):
+    with pytest.raises(HostError, match="are free"):
+        require_space(tmp_path, 1 << 60, "a petabyte")
+
+
+def test_an_interrupt_leaves_nothing(original, tmp_path, monkeypatch):
+    def interrupted(*_arguments, **_more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(copying, "_sync_folder", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        copy_tree(original, tmp_path / "copy", "a test")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_size_on_disk_counts_blocks(original):
+    assert 4 << 20 < bytes_on_disk(original) < 6 << 20

@@ -1,0 +1,130 @@
+"""Servers in containers, with a stand-in for the engine's client that runs the "container" on this machine."""
+
+import stat
+import sys
+import textwrap
+
+import psutil
+import pytest
+
+from bakeoff.errors import ServerError
+from bakeoff.servers import ServerHouse, ServerMemory, docker, install, settings_for
+from bakeoff.spec import Data, Profile, parse_server
+
+STAND_IN = """
+#!{python}
+# Understands just what bakeoff says to docker; images are folders of unpacked servers.
+import json, os, signal, subprocess, sys
+from pathlib import Path
+state, image_root = Path({state!r}), Path({root!r})
+word, *rest = sys.argv[1:]
+with (state / "calls").open("a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+def command():
+    args, options = list(rest), {{}}
+    while args[0].startswith("--"):
+        name = args.pop(0)
+        if name not in ("--rm", "--interactive"):
+            options.setdefault(name, []).append(args.pop(0))
+    return args, options
+if word == "version":
+    print("24.0.0")
+elif word == "image":
+    if rest[-1] != "test/mysql:5.7": sys.exit("Error: No such image: " + rest[-1])
+    print("sha256:" + "ab" * 32)
+elif word == "pull":
+    sys.exit("Error response from daemon: pull access denied for " + rest[-1])
+elif word == "run":
+    (image, *arguments), options = command()
+    entry = options["--entrypoint"][0]
+    user = options.get("--user", ["65534:65534"])[0].split(":")
+    env = {{"PATH": f"{{image_root}}/bin:/usr/bin:/bin"}} | dict(each.split("=", 1) for each in options.get("--env", []))
+    def become():
+        if os.geteuid() == 0:
+            os.setgroups([]); os.setgid(int(user[1])); os.setuid(int(user[0]))
+    child = subprocess.Popen([entry, *arguments], env=env, preexec_fn=become)
+    name = options.get("--name", [None])[0]
+    if name: (state / name).write_text(str(child.pid))
+    signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    sys.exit(child.wait())
+elif word == "inspect":
+    print((state / rest[-1]).read_text())
+elif word == "rm":
+    file = state / rest[-1]
+    if file.exists():
+        import psutil
+        try:
+            first = psutil.Process(int(file.read_text()))
+            for each in [*first.children(recursive=True), first]: each.kill()
+        except psutil.Error: pass
+"""
+
+
+@pytest.fixture
+def engine(tmp_path, monkeypatch, work):
+    """A `docker` on the PATH whose only image is the catalogue's MySQL 5.7."""
+    installed = install(parse_server("mysql:5.7.22"))
+    state = work / "engine"
+    state.mkdir(mode=0o777)
+    state.chmod(0o777)
+    client = tmp_path / "docker"
+    client.write_text(textwrap.dedent(STAND_IN).lstrip().format(python=sys.executable, state=str(state), root=str(installed.basedir)))
+    client.chmod(client.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return state
+
+
+@pytest.mark.server
+def test_a_container_is_a_server_like_any_other(engine, work):
+    spec = parse_server("docker:test/mysql:5.7,innodb_flush_method=fsync")
+    found = install(spec)
+    assert (found.name, found.container_image) == ("mysql-5.7.22", "test/mysql:5.7")
+    assert "innodb_flush_method" in found.known_options
+    settings = settings_for(found, spec, Profile.MATCHED, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
+    with ServerHouse(work / "house") as house:
+        server = house.create("A", found, settings, cpus=frozenset({0}), padding_bytes=10)
+        server.start()
+        assert server.variables()["innodb_flush_method"] == "fsync"
+        assert psutil.Process(server.pid).name() == "mysqld"
+        server.query("CREATE DATABASE kept")
+        server.stop()
+        kept = house.snapshot(server, "x")
+        again = house.restore("B", kept, found, settings)
+        again.start()
+        assert ("kept",) in again.query("SHOW DATABASES")
+        pid = again.pid
+        again.kill()
+        assert not psutil.pid_exists(pid)
+        again.start()
+    said = (engine / "calls").read_text()
+    assert '"--cpuset-cpus", "0"' in said
+    assert "BAKEOFF_PADDING=xxxxxxxxxx" in said
+
+
+@pytest.mark.server
+def test_a_container_ends_when_its_client_is_killed(engine, work):
+    spec = parse_server("docker:test/mysql:5.7")
+    found = install(spec)
+    settings = settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4)
+    with ServerHouse(work / "house") as house:
+        server = house.create("A", found, settings)
+        server.start()
+        inside = psutil.Process(server.pid)
+        server._child.stdin.close()  # what happens to it when bakeoff dies
+        inside.wait(10)
+
+
+@pytest.mark.server
+def test_an_image_that_is_not_there(engine):
+    with pytest.raises(ServerError, match="docker:no/such could not be pulled: .*access denied"):
+        install(parse_server("docker:no/such"))
+
+
+def test_no_engine_is_one_line(tmp_path, monkeypatch):
+    client = tmp_path / "docker"
+    client.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    with pytest.raises(ServerError, match=r"none answers \(docker says: Cannot connect.*; podman is not installed\)") as caught:
+        docker.find_engine("mysql:8")
+    assert "\n" not in str(caught.value)

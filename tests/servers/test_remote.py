@@ -1,0 +1,60 @@
+"""Servers that run already: how a password is found, what is said when nobody answers, nothing of theirs is changed."""
+
+import pytest
+
+from bakeoff.errors import HostError, ServerError, SpecError
+from bakeoff.servers import RemoteServer, gates
+from bakeoff.spec import parse_server
+
+
+@pytest.fixture(autouse=True)
+def a_home_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    return tmp_path
+
+
+def test_where_the_password_comes_from(monkeypatch, tmp_path):
+    spec = parse_server("mysql://me@db.example:3307/")
+    assert RemoteServer(spec).account().password == ""
+    (tmp_path / ".my.cnf").write_text("[mysqld]\npassword=no\n[client]\npassword = 'from file'\n")
+    assert RemoteServer(spec).account().password == "from file"
+    monkeypatch.setenv("MYSQL_PWD", "from env")
+    assert RemoteServer(spec).account().password == "from env"
+    assert RemoteServer(spec, password="typed").account().password == "typed"
+    assert "typed" not in repr(RemoteServer(spec, password="typed").account())
+
+
+def test_addresses():
+    assert RemoteServer(parse_server("mysql://me@db:3307/")).address() == {"host": "db", "port": 3307}
+    assert RemoteServer(parse_server("mysql://me@localhost/?socket=/run/x.sock")).address("tcp") == {"socket": "/run/x.sock"}
+
+
+def test_options_for_a_server_that_is_not_ours():
+    with pytest.raises(SpecError, match="takes no options"):
+        RemoteServer(parse_server("mysql://me@db/,innodb_flush_method=fsync"))
+
+
+def test_nobody_there():
+    with pytest.raises(HostError, match=r"no server answers at 127\.0\.0\.1:1\."):
+        RemoteServer(parse_server("mysql://me@127.0.0.1:1/")).connect()
+
+
+@pytest.mark.server
+def test_a_running_server_is_read_and_left_as_it_is(make):
+    ours = make("mysql:8.0.15")
+    ours.start()
+    account = ours.account("tcp")
+    remote = RemoteServer(parse_server(f"mysql://{account.user}@127.0.0.1:{ours.port}/"), password=account.password)
+    assert remote.version_string == "8.0.15"
+    ours.query("CREATE DATABASE d")
+    ours.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    before = remote.variables()
+    assert gates.warm(remote, "d").warm
+    gates.settle(remote, 0.5)
+    after = remote.variables()
+    assert {name for name in before if before[name] != after[name] and name.startswith("innodb")} == set()
+    assert remote.data_bytes("d") > 0
+    with pytest.raises(ServerError, match="wrong password") as caught:
+        RemoteServer(parse_server(f"mysql://{account.user}@127.0.0.1:{ours.port}/"), password="secret").connect()
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,299 @@
+"""Real servers: started, read, stopped, killed, kept and restored; alone and side by side."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pymysql
+import pytest
+
+from bakeoff.errors import HostError, ServerError
+from bakeoff.servers import ServerHouse, ServerMemory, gates, install, sandbox
+from bakeoff.servers import instance as instance_module
+from bakeoff.servers.identity import server_identity
+from bakeoff.servers.sweep import OWNER_FILE
+from bakeoff.spec import Data, Profile, parse_server
+
+pytestmark = pytest.mark.server
+
+DEFAULT_SET = ["mysql:5.6.24", "mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11"]
+ROWS = 2000
+
+
+def load(server, engine="InnoDB"):
+    server.query("CREATE DATABASE sbtest")
+    server.query(f"CREATE TABLE sbtest.t (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, KEY k_1 (k)) ENGINE={engine}")
+    values = ",".join(f"({row},{row % 97},REPEAT('x',100))" for row in range(ROWS))
+    server.query(f"INSERT INTO sbtest.t VALUES {values}")
+
+
+def rows(server):
+    return server.query("SELECT COUNT(*), COUNT(DISTINCT k) FROM sbtest.t FORCE INDEX (k_1)")[0]
+
+
+@pytest.mark.parametrize("name", DEFAULT_SET)
+def test_from_nothing_to_a_crash_and_back(make, house, name):
+    server = make(name)
+    server.start()
+    assert server.version_string.startswith(name.split(":")[1])
+    assert server.ignored_settings() == []
+    assert psutil.Process(server.pid).uids().real == server_identity().uid
+    assert server_identity().uid != 0
+    load(server)
+    gates.analyze(server, "sbtest")
+    settled = gates.settle(server, deadline_s=30)
+    assert settled.dirty_pages <= gates.DIRTY_LIMIT
+    server.stop(slow=True)
+    kept = house.snapshot(server, "build-0")
+    server.remove()
+
+    again = house.restore("A", kept, server.installation, server.settings)
+    assert again.start() < 30
+    assert rows(again) == (ROWS, 97)
+    warmth = gates.warm(again, "sbtest")
+    record = gates.settle(again, 30, warmth).as_record()
+    assert record["buffer_pool_warm"] is True
+    assert record["history_list_length"] < gates.HISTORY_LIMIT
+    assert again.data_bytes("sbtest") > ROWS * 100
+
+    pid = again.pid
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not again.running)
+    again.start()
+    assert again.pid != pid
+    assert rows(again) == (ROWS, 97)
+    assert str(house.work) in again.my_cnf
+
+
+@pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11"])
+def test_tcp_with_an_account_of_its_own(make, name):
+    server = make(name)
+    server.start()
+    account = server.account("tcp")
+    assert account.password
+    assert account.password not in repr(account)
+    address = server.address("tcp")
+    connection = pymysql.connect(host=address["host"], port=address["port"], user=account.user, password=account.password, ssl_disabled=True)
+    connection.close()
+    with pytest.raises(pymysql.MySQLError):
+        pymysql.connect(host=address["host"], port=address["port"], user="root", ssl_disabled=True)
+    listening = {each.laddr.ip for each in psutil.Process(server.pid).net_connections("inet") if each.status == psutil.CONN_LISTEN}
+    assert listening == {"127.0.0.1"}
+
+
+def test_arms_are_alike_in_all_lengths(make, house):
+    one, other = make("mysql:5.7.22", "A"), make("mariadb:10.11", "a-much-longer-name")
+    house.start_all([one, other])
+    assert len(str(one.socket_path)) == len(str(other.socket_path)) <= instance_module.SOCKET_PATH_LIMIT
+    assert len(str(one.datadir)) == len(str(other.datadir))
+    assert len(str(one.port)) == len(str(other.port))
+    assert one.port != other.port
+    house.stop_all()
+    assert not one.running
+    assert not other.running
+    assert one.stopped_cleanly
+
+
+def test_nobody_else_may_come_in(make, house):
+    make("mariadb:10.11")
+    assert stat.S_IMODE(house.runtime.stat().st_mode) & 0o007 == 0
+    assert stat.S_IMODE(house.work.stat().st_mode) & 0o007 == 0
+
+
+def test_cpus_environment_and_padding(make):
+    server = make("mariadb:10.11", cpus=frozenset({0}), padding_bytes=1234)
+    server.start()
+    process = psutil.Process(server.pid)
+    assert process.cpu_affinity() == [0]
+    environment = process.environ()
+    assert len(environment["BAKEOFF_PADDING"]) == 1234
+    assert set(environment) <= {"PATH", "LANG", "HOME", "TZ", "BAKEOFF_PADDING"}
+
+
+def some_library():
+    """A harmless shared library that no server loads by itself."""
+    return next(file for file in (Path("/usr/lib/x86_64-linux-gnu") / name for name in ("libexpat.so.1", "libpanelw.so.6", "libgmp.so.10")) if file.exists())
+
+
+def test_preloading_by_name(make):
+    server = make(f"mysql:5.7.22,env.LD_PRELOAD={some_library().name}")
+    server.start()
+    assert some_library().resolve().name in Path(f"/proc/{server.pid}/maps").read_text()
+
+
+def test_a_library_that_is_not_there_names_its_package(make):
+    with pytest.raises(HostError, match="libmimalloc.so.3.*apt-get install libmimalloc3"):
+        make("mysql:5.7.22,env.LD_PRELOAD=libmimalloc.so.3")
+
+
+def test_a_port_that_someone_takes_is_replaced(make, monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        offered = iter([taken.getsockname()[1]])
+        really = instance_module.free_port
+        monkeypatch.setattr(instance_module, "free_port", lambda: next(offered, None) or really())
+        server = make("mysql:5.7.22")
+        server.start()
+        assert server.port != taken.getsockname()[1]
+        assert server.query("SELECT 1") == [(1,)]
+
+
+def test_a_server_that_cannot_start_says_why(make, house):
+    server = make("mysql:5.7.22,loose_innodb_data_file_path=nonsense")
+    server.settings = server.settings.__class__(options={**server.settings.options, "innodb_data_file_path": "nonsense"})
+    with pytest.raises(ServerError, match="ended with status") as caught:
+        server.start()
+    assert caught.value.log_tail
+    assert not server.running
+
+
+def test_what_a_server_changed_is_read_back(make):
+    server = make("mysql:5.7.22,innodb_buffer_pool_instances=4")
+    server.start()
+    assert server.ignored_settings() == ["innodb_buffer_pool_instances=4: the server has 1"]
+
+
+def test_only_a_cleanly_stopped_server_is_kept(make, house):
+    server = make("mariadb:10.11")
+    server.start()
+    with pytest.raises(ServerError, match="not stopped cleanly"):
+        house.snapshot(server, "x")
+    server.kill()
+    with pytest.raises(ServerError, match="not stopped cleanly"):
+        house.snapshot(server, "x")
+    server.start()
+    server.stop()
+    kept = house.snapshot(server, "x")
+    with pytest.raises(ServerError, match="cannot be used by"):
+        house.restore("B", kept, install(parse_server("mysql:5.7.22")), server.settings)
+
+
+def test_a_frozen_server_is_stopped_and_killed_all_the_same(make):
+    server = make("mariadb:10.11")
+    server.start()
+    os.kill(server.pid, signal.SIGSTOP)
+    server.stop()
+    server.start()
+    os.kill(server.pid, signal.SIGSTOP)
+    server.kill()
+    assert not server.running
+
+
+def test_page_size_and_compressed_rows(make):
+    server = make("mysql:8.0.15,innodb_page_size=8k", data=Data(table_options="ROW_FORMAT=COMPRESSED"))
+    server.start()
+    assert server.variables()["innodb_page_size"] == "8192"
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4")
+    assert server.query("SELECT row_format FROM information_schema.tables WHERE table_name='t' AND table_schema='d'") == [("Compressed",)]
+
+
+def test_rocksdb(make):
+    server = make("mariadb:10.11,default_storage_engine=RocksDB", data=Data(engine="rocksdb"))
+    server.start()
+    load(server, "RocksDB")
+    assert server.ignored_settings() == []
+    assert gates.warm(server, "sbtest").warm is None
+    assert gates.settle(server, 20).notes == ()
+    assert rows(server) == (ROWS, 97)
+    assert server.data_bytes("sbtest") > 0
+
+
+def test_leaving_the_house_leaves_nothing(work):
+    with pytest.raises(ZeroDivisionError), ServerHouse(work) as house:
+        spec = parse_server("mariadb:10.11")
+        found = install(spec)
+        from bakeoff.servers import settings_for
+
+        server = house.create("A", found, settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4))
+        server.start()
+        pid = server.pid
+        raise ZeroDivisionError
+    assert not psutil.pid_exists(pid)
+    assert not house.runtime.exists()
+    assert list(work.iterdir()) == []
+
+
+PARENT = """
+import os, signal, sys, time
+from pathlib import Path
+from bakeoff.servers import *
+from bakeoff.spec import Data, Profile, parse_server
+spec = parse_server("mariadb:10.11")
+found = install(spec)
+settings = settings_for(found, spec, Profile.MATCHED, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
+house = ServerHouse(Path(sys.argv[1])).__enter__()
+servers = [house.create(name, found, settings) for name in "AB"]
+house.start_all(servers)
+os.kill(servers[1].pid, signal.SIGSTOP)
+print(house.runtime, *(server.pid for server in servers), flush=True)
+time.sleep(60)
+"""
+
+
+def wait_until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "not within the time"
+        time.sleep(0.02)
+
+
+def start_parent(work):
+    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(PARENT), str(work)], stdout=subprocess.PIPE, text=True)
+    runtime, *pids = parent.stdout.readline().split()
+    return parent, Path(runtime), [int(pid) for pid in pids]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_servers_die_with_bakeoff_even_when_stopped_and_the_next_one_cleans_up(work, number):
+    parent, runtime, pids = start_parent(work)
+    assert all(psutil.pid_exists(pid) for pid in pids)
+    wait_until(lambda: psutil.Process(pids[1]).status() == psutil.STATUS_STOPPED)
+    parent.send_signal(number)
+    parent.wait()
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+    assert (runtime / OWNER_FILE).exists()
+    with ServerHouse(work) as house:
+        assert not runtime.exists()
+        assert [each.name for each in work.iterdir()] == [house.work.name]
+
+
+def test_two_bakeoffs_do_not_disturb_each_other(work, make):
+    parent, runtime, pids = start_parent(work)
+    try:
+        server = make("mariadb:10.11")
+        server.start()
+        with ServerHouse(work):
+            assert runtime.exists()
+        assert all(psutil.pid_exists(pid) for pid in pids)
+        assert server.query("SELECT 1") == [(1,)]
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+def test_servers_outlive_the_thread_that_started_them(make):
+    servers = [make("mariadb:10.11", name) for name in "AB"]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda server: server.start(), servers))
+    time.sleep(0.3)
+    assert all(server.running for server in servers)
+
+
+def test_a_sandbox_tells_how_to_connect(work):
+    with sandbox(parse_server("mysql:5.7.22,tx_isolation=READ-COMMITTED"), root=work) as opened:
+        text = "\n".join(opened.lines())
+        assert str(opened.instance.socket_path) in text
+        assert f"--port={opened.instance.port}" in text
+        assert "tx_isolation" in text
+        pid = opened.instance.pid
+    assert not psutil.pid_exists(pid)

@@ -1,0 +1,194 @@
+"""Children, accounts, sweeping and places, without a database server."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bakeoff.errors import HostError, ServerError
+from bakeoff.servers import identity as identity_module
+from bakeoff.servers.binary import flavour_and_version, options_in_help
+from bakeoff.servers.identity import server_identity
+from bakeoff.servers.places import cache_root, locked, require_reachable
+from bakeoff.servers.supervise import ProcessId, run, spawn, tail
+from bakeoff.servers.sweep import OWNER_FILE, Owner, sweep
+
+
+@pytest.fixture
+def place(tmp_path_factory):
+    """A folder that the servers' account may enter."""
+    import shutil
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="bakeoff-test-", dir="/tmp"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def fresh_identity():
+    server_identity.cache_clear()
+    yield
+    server_identity.cache_clear()
+
+
+def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(place):
+    done = run(["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=place, log=place / "out")
+    lines = done.output.splitlines()
+    assert lines[0] == str(server_identity().uid) != "0"
+    assert lines[1] == str(server_identity().gid) or os.geteuid() != 0
+    assert "ONLY=this" in lines
+    assert not [line for line in lines if line.startswith("HOME=")]
+
+
+def test_errors_do_not_land_in_the_output(place):
+    done = run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], server_identity(), env={}, cwd=place, log=place / "out")
+    assert (done.status, done.output, done.errors) == (3, "out\n", "err\n")
+
+
+def test_a_program_that_is_not_there_ends_with_a_line(place):
+    done = run(["/nonexistent/mysqld"], server_identity(), env={}, cwd=place, log=place / "out")
+    assert done.status == 126
+    assert "No such file" in done.errors
+
+
+def test_a_child_that_takes_too_long_is_killed(place):
+    with pytest.raises(ServerError, match=r"did not end within 0"):
+        run(["/bin/sleep", "60"], server_identity(), env={}, cwd=place, log=place / "out", timeout_s=0.3)
+    assert not [each for each in psutil.Process().children() if each.name() == "sleep"]
+
+
+def test_a_process_is_known_by_its_start_too(place):
+    child = spawn(["/bin/sleep", "60"], server_identity(), env={}, cwd=place)
+    process = ProcessId.of(child.pid)
+    assert process.alive()
+    assert not ProcessId(process.pid, process.start_ticks + 1).alive()
+    child.kill()
+    while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    assert not process.alive()
+    child.wait()
+    assert ProcessId.of(child.pid) is None
+
+
+def test_the_end_of_a_log(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("\n".join(str(number) for number in range(100_000)))
+    assert tail(log, 2) == "99998\n99999"
+    assert tail(tmp_path / "none") == ""
+
+
+def abandoned(root, name, process, servers=(), boot=None):
+    folder = root / name
+    folder.mkdir()
+    owner = Owner(name[-8:], boot or Owner.current("x", ()).boot, process, tuple(servers))
+    (folder / OWNER_FILE).write_text(json.dumps(owner.as_json()))
+    return folder
+
+
+def test_only_folders_of_dead_owners_are_swept(tmp_path):
+    me = ProcessId.of(os.getpid())
+    dead = ProcessId(me.pid, me.start_ticks + 1)
+    gone = abandoned(tmp_path, "bakeoff-00000001", dead)
+    before_boot = abandoned(tmp_path, "house-00000002", me, boot="another boot")
+    mine = abandoned(tmp_path, "bakeoff-00000003", me)
+    other_name = abandoned(tmp_path, "something-00000004", dead)
+    just_made = tmp_path / "house-00000005"
+    just_made.mkdir()
+    old = tmp_path / "house-00000006"
+    old.mkdir()
+    os.utime(old, (time.time() - 7200,) * 2)
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / OWNER_FILE).write_text((gone / OWNER_FILE).read_text())
+    (tmp_path / "house-00000007").symlink_to(target)
+    assert set(sweep(tmp_path)) == {gone, before_boot, old}
+    assert mine.exists()
+    assert other_name.exists()
+    assert just_made.exists()
+    assert target.exists()
+
+
+def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_path):
+    me = ProcessId.of(os.getpid())
+    dead = ProcessId(me.pid, me.start_ticks + 1)
+    children = [subprocess.Popen(["/bin/sleep", "60"]) for _ in range(2)]
+    left, reused = (ProcessId.of(child.pid) for child in children)
+    abandoned(tmp_path, "house-00000001", dead, [left, ProcessId(reused.pid, reused.start_ticks + 5)])
+    sweep(tmp_path)
+    assert children[0].wait(5) == -9
+    assert children[1].poll() is None
+    children[1].kill()
+    children[1].wait()
+
+
+def test_a_lock_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    script = "import sys,time\nfrom bakeoff.servers.places import locked\nwith locked('x'):\n print('held', flush=True); time.sleep(0.5)"
+    holder = subprocess.Popen(["/usr/bin/env", "python3", "-c", script], stdout=subprocess.PIPE, text=True, env=os.environ | {"PATH": f"{Path(os.sys.executable).parent}:/bin"})
+    assert holder.stdout.readline() == "held\n"
+    waited = []
+    with locked("x", on_wait=lambda: waited.append(1)):
+        assert holder.wait(5) == 0
+    assert waited == [1]
+
+
+def test_a_closed_folder_is_told(place):
+    closed = place / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(HostError, match="may not enter .*closed"):
+        require_reachable(closed, 4242, 4242)
+
+
+def test_the_cache_follows_xdg(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_root() == tmp_path / "bakeoff"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    tmp_path.chmod(0o700)
+    expected = Path("/var/cache/bakeoff") if os.geteuid() == 0 else tmp_path / ".cache/bakeoff"
+    assert cache_root() == expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root chooses another account")
+@pytest.mark.parametrize(("name", "told"), [("root", "never run as root"), ("nobody-at-all", "does not exist")])
+def test_an_account_that_cannot_be_used(monkeypatch, fresh_identity, name, told):
+    monkeypatch.setenv("BAKEOFF_SERVER_USER", name)
+    with pytest.raises(HostError, match=told):
+        server_identity()
+
+
+def test_one_who_is_not_root_stays_himself(monkeypatch, fresh_identity):
+    monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
+    monkeypatch.setattr(identity_module.os, "geteuid", lambda: os.getuid() or 65534)
+    found = server_identity()
+    assert not found.switch
+    assert found.uid != 0
+
+
+@pytest.mark.parametrize(
+    ("text", "flavour", "version"),
+    [
+        ("/x/mysqld  Ver 8.0.15 for linux-glibc2.12 on x86_64 (MySQL Community Server - GPL)", "mysql", "8.0.15"),
+        ("mariadbd  Ver 11.8.6-MariaDB-0+deb13u1 from Debian for debian-linux-gnu on x86_64 (Debian)", "mariadb", "11.8.6-MariaDB-0+deb13u1 from Debian"),
+        ("mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision 47601f19)", "percona", "8.0.36-28"),
+    ],
+)
+def test_what_a_binary_says_it_is(text, flavour, version):
+    assert flavour_and_version(text) == (flavour, version)
+
+
+def test_a_debug_build_is_refused():
+    with pytest.raises(ServerError, match="debug build"):
+        flavour_and_version("mysqld  Ver 5.7.22-debug for linux on x86_64 (Source)")
+
+
+def test_options_are_read_from_the_help():
+    text = "  --plugin-load-add=name \n                      Optional\n  -u, --user=name     Run as\n\nVariables (--variable-name=value)\n-------- ----\nbig-tables   FALSE\nsocket   /x\n\nTo see what"
+    assert options_in_help(text) == {"plugin_load_add", "user", "big_tables", "socket"}
+    assert options_in_help("mysqld: error") == frozenset()
