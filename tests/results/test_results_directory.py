@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from messages import outcome, slice_message, study
+
 from bakeoff.errors import ResultsError
 from bakeoff.results import RunDirectory, list_runs, open_run, runs_root
-from messages import outcome, slice_message, study
 
 
 def new_run(root: Path, **options: object) -> RunDirectory:
@@ -31,7 +32,9 @@ def test_a_new_run_has_a_name_a_manifest_and_its_study(tmp_path):
     assert re.fullmatch(r"mysql-5\.7-vs-mysql-8\.0-\d{8}T\d{6}Z-[0-9a-f]{4}", run.name)
     assert run.study() == study()
     manifest = run.manifest()
-    assert manifest.name == run.name and manifest.command == ("bakeoff", "duel") and manifest.engine == {"engine": "0.1.0"}
+    assert (
+        manifest.name == run.name and manifest.command == ("bakeoff", "duel") and manifest.engine == {"engine": "0.1.0"}
+    )
     assert manifest.host.cpus >= 1 and manifest.host.memory_bytes > 0 and manifest.host.kernel
     assert manifest.host.run_files is not None and manifest.host.run_files.total_bytes > 0
 

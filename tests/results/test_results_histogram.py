@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from bakeoff.errors import ResultsError
 from bakeoff.results import decode_histogram
 

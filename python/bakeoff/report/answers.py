@@ -1,6 +1,7 @@
 """Verdicts in words, the forest plot's geometry, footnotes, and the same as records for programs."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from bakeoff.report import numbers
@@ -118,19 +119,36 @@ def records(context: Context) -> tuple[Record, ...]:
 
 
 def summary_sentences(context: Context) -> tuple[str, ...]:
-    """The geometric mean over all cells, for each contender, when there are several cells."""
+    """For each contender, when there are several cells: how many went which way, and the geometric mean over them."""
     if len(context.cells) < 2:
         return ()
-    sentences = []
-    for contender, estimate in context.analysis.geometric_mean.items():
-        interval = numbers.interval(estimate.interval)
-        sentences.append(
-            f"Over all {len(context.cells)} cells {context.labels[contender]} does "
-            f"{numbers.ratio(estimate.mean, estimate.interval.half_width)} the throughput of "
-            f"{context.labels[context.analysis.baseline]} (geometric mean"
-            + (f", 95% interval {interval})." if interval else "; no interval yet).")
-        )
-    return tuple(sentences)
+    return tuple(
+        f"{_tally(context, contender)} {_mean_sentence(context, estimate)}"
+        for contender, estimate in context.analysis.geometric_mean.items()
+    )
+
+
+def _tally(context: Context, contender: str) -> str:
+    """`mysql:8.0 is slower than mysql:5.7 in 5 of 6 cells, undecided in 1.`."""
+    tones = Counter(tone_of(comparison) for comparison in context.primary if comparison.contender == contender)
+    baseline = context.labels[context.analysis.baseline]
+    words = {
+        Tone.FASTER: f"faster than {baseline}",
+        Tone.SLOWER: f"slower than {baseline}",
+        Tone.EQUAL: f"as fast as {baseline}",
+        Tone.OPEN: "undecided",
+    }
+    ranked = [(number, tone) for tone, number in tones.most_common()]
+    parts = [f"{words[tone]} in {number}" for number, tone in ranked]
+    parts[0] += f" of {len(context.cells)} cells"
+    return f"{context.labels[contender]} is {', '.join(parts)}."
+
+
+def _mean_sentence(context: Context, estimate: Estimate) -> str:
+    ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
+    interval = numbers.interval(estimate.interval)
+    spread = f"95% interval {interval}" if interval else "no interval yet"
+    return f"Over all of them its throughput is {ratio} (geometric mean, {spread})."
 
 
 class _Axis:

@@ -1,0 +1,21 @@
+import pytest
+from plain_analysis import plain_analysis
+from synthetic import duel_study, make_run
+
+from bakeoff.report import build_view
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """Two workloads, three concurrencies, a control, one voided epoch."""
+    return make_run(tmp_path_factory.mktemp("runs"), duel_study(), voided={5: "arm B: server crashed (signal 11)"})
+
+
+@pytest.fixture(scope="session")
+def analysis(run):
+    return plain_analysis(run, run.study())
+
+
+@pytest.fixture(scope="session")
+def view(run, analysis):
+    return build_view(run, analysis)

@@ -1,0 +1,110 @@
+"""The page in a real browser: opens from a disk, asks nothing of a network, complains of nothing, fits a phone."""
+
+from pathlib import Path
+
+import pytest
+
+from bakeoff.report import render_html
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def page_file(view, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render_html(view), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser, page_file, request):
+    """The page at the width and colour scheme asked for, with what it said and requested."""
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = context.new_page()
+    said, asked = [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda wanted: asked.append(wanted.url))
+    page.goto(page_file.as_uri(), wait_until="networkidle")
+    yield page, said, asked
+    context.close()
+
+
+DESKTOP, DARK, PHONE = (1100, "light"), (1100, "dark"), (400, "light")
+
+
+@pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
+def test_it_opens_from_a_disk_without_a_request_or_a_complaint(opened, page_file):
+    page, said, asked = opened
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [page_file.as_uri()]
+    assert "mysql:8.0" in page.title()
+
+
+@pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
+def test_every_chart_is_there_and_has_something_drawn(opened, view):
+    page, _, _ = opened
+    groups = (
+        view.threads_panels, view.time_panels, view.epoch_panels, view.percentile_panels, view.arm_panels,
+        view.host_panels,
+    )  # fmt: skip
+    panels = [panel for group in groups for panel in group]
+    assert page.locator("figure").count() == len(panels) + len(view.pilot_panels)
+    for panel in panels:
+        drawn = page.locator(f"#{panel.id} svg path[fill^='var(--'], #{panel.id} svg path[stroke^='var(--']")
+        assert drawn.count() >= len(panel.series), panel.id
+        box = page.locator(f"#{panel.id} svg").bounding_box()
+        assert box["width"] > 250 and box["height"] > 100
+    assert page.locator("#forest .point").count() == len(view.forest.rows)
+    assert page.locator("#cpu-bars .bar").count() == len(view.cpu_bars) > 0
+
+
+@pytest.mark.parametrize("opened", [PHONE, (360, "dark"), (768, "light")], indirect=True)
+def test_it_fits_a_narrow_screen(opened):
+    page, _, _ = opened
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    beyond = page.evaluate(
+        """[...document.querySelectorAll('h1, h2, p, figure, .answer, .forest-row, .status, .bars, pre')]
+           .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert beyond == []
+
+
+@pytest.mark.parametrize(("opened", "dark"), [(DESKTOP, False), (DARK, True)], indirect=["opened"])
+def test_text_stands_out_from_the_paper_in_light_and_dark(opened, dark):
+    page, _, _ = opened
+
+    def luminance(selector, attribute):
+        found = page.evaluate(
+            f"getComputedStyle(document.querySelector({selector!r}))[{attribute!r}].match(/[\\d.]+/g).map(Number)"
+        )
+        linear = [(c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4) for c in found[:3]]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    paper = luminance("body", "backgroundColor")
+    assert (paper < 0.1) == dark
+    for selector, attribute, least in (
+        ("h1", "color", 10), (".dateline", "color", 4.5), ("figure svg text", "fill", 4.5), (".status", "color", 7),
+    ):  # fmt: skip
+        text = luminance(selector, attribute)
+        contrast = (max(text, paper) + 0.05) / (min(text, paper) + 0.05)
+        assert contrast >= least, (selector, contrast)

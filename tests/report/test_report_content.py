@@ -1,0 +1,195 @@
+"""Whether a report says what is so: the truth of these runs is known."""
+
+import math
+import re
+
+import polars as pl
+import pytest
+from plain_analysis import plain_analysis
+from synthetic import Truth, duel_study, make_run
+
+from bakeoff.errors import ResultsError
+from bakeoff.report import build_view, render_csv, render_html, render_markdown
+from bakeoff.report.view import Role
+from bakeoff.spec import Study, parse_server
+from bakeoff.stats.model import Stop
+
+
+def view_of(tmp_path, study: Study, truth: Truth | None = None, *, change=None, **options):
+    run = make_run(tmp_path, study, truth, **options)
+    analysis = plain_analysis(run, study)
+    return build_view(run, analysis.model_copy(update=change or {}))
+
+
+def one_cell(**options) -> Study:
+    return duel_study(workloads=("oltp_read_only",), threads=(4,), **options)
+
+
+def test_a_planted_slowdown_is_told_as_one(view):
+    assert {answer.words for answer in view.answers} == {("SLOWER",)}
+    for answer in view.answers:
+        low, high = (float(text) for text in re.findall(r"\d\.\d+", answer.interval))
+        assert low < 0.89 < high or abs(0.89 - (low + high) / 2) < 0.02
+        bound = float(re.search(r"at least ([\d.]+)%", answer.headline)[1])
+        assert bound / 100 <= 1 - high + 0.005
+
+
+def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analysis):
+    rows = [row for row in view.forest.rows if row.kind != "mean"]
+    assert len(rows) == len(analysis.comparisons)
+    assert sum(row.kind == "control" for row in rows) == 6
+    for row, comparison in zip(rows, analysis.comparisons, strict=True):
+        assert row.low < row.point < row.high
+        assert len(row.epochs) == comparison.estimate.n == 7
+        assert (row.point < view.forest.one) == (comparison.estimate.mean < 0)
+    assert all(0 <= place <= 100 for row in rows for place in (row.low, row.point, row.high, *row.epochs))
+    assert any(text == "1.00" and place == view.forest.one for place, text in view.forest.ticks)
+
+
+def test_an_arm_keeps_its_colour_in_every_chart(view):
+    keys = {}
+    panels = [p for group in (view.threads_panels, view.time_panels, view.epoch_panels, view.arm_panels) for p in group]
+    for panel in panels:
+        for series in panel.series:
+            assert keys.setdefault(series.name, series.key) == series.key
+    assert len(set(keys.values())) == 3
+    assert {arm.label: f"arm-{arm.slot}" for arm in view.arms} == keys
+
+
+def test_time_charts_hold_the_throughput_of_each_arm(view, analysis):
+    means = {(summary.cell, summary.arm): summary.tps for summary in analysis.arms}
+    panel = view.time_panels[0]
+    for series, arm in zip(panel.series, ("A", "B", "A'"), strict=True):
+        assert sum(series.y) / len(series.y) == pytest.approx(means["oltp_point_select/1", arm], rel=0.01)
+        assert all(low <= y <= high for low, y, high in zip(series.low, series.y, series.high, strict=True))
+        assert len(set(series.group)) == 7 and list(series.x) == sorted(series.x)
+    assert len(panel.boundaries) == 6
+
+
+def test_thinning_out_keeps_sums(run):
+    from bakeoff.report.series import cell_times
+
+    slices = run.scan_slices()
+    bins = cell_times(slices, ("oltp_read_only/4",))["oltp_read_only/4"].bins
+    whole = slices.filter(pl.col("cell") == "oltp_read_only/4").collect()
+    assert bins["tps"].mean() == pytest.approx(
+        (whole["events"] * whole["connections"]).sum() / whole["busy_ns"].sum() * 1e9, rel=0.01
+    )
+    assert bins["tps_low"].min() == pytest.approx(
+        (whole["events"] * whole["connections"] / whole["busy_ns"] * 1e9).min()
+    )
+
+
+def test_percentile_curves_rise_and_pass_through_the_table(view, analysis):
+    summary = next(s for s in analysis.arms if (s.cell, s.arm) == ("oltp_point_select/1", "B"))
+    series = next(s for s in view.percentile_panels[0].series if s.name == "mysql:8.0")
+    assert list(series.y) == sorted(series.y)
+    at_95 = next(y for x, y in zip(series.x, series.y, strict=True) if x == pytest.approx(-math.log10(0.05), abs=1e-4))
+    assert at_95 == pytest.approx(summary.quantiles_ns["0.95"] / 1e6, rel=1e-3)
+
+
+def test_voided_epochs_and_reasons_are_shown(view):
+    assert [value.text for value in view.voided.rows[0].values] == ["5", "arm B: server crashed (signal 11)"]
+    assert "7 counted, 1 voided" in view.attempts
+    assert "signal 11" in render_html(view) and "signal 11" in render_markdown(view)
+
+
+def test_an_untrusted_report_says_so_first(tmp_path):
+    view = view_of(tmp_path, one_cell(), epochs=3, change={"trusted": False})
+    assert view.statuses[0].word == "UNTRUSTED"
+    html = render_html(view)
+    assert html.index("UNTRUSTED</b>") < html.index('id="verdict"')
+
+
+@pytest.mark.parametrize(
+    ("stop", "word"), [(Stop.ABORTED, "ENDED BY HAND"), (Stop.RUNNING, "NOT FINISHED"), (Stop.BUDGET, "TIME RAN OUT")]
+)
+def test_how_measuring_ended_is_told(tmp_path, stop, word):
+    view = view_of(tmp_path, one_cell(), epochs=3, change={"stopped": stop})
+    assert word in [status.word for status in view.statuses]
+
+
+def test_a_planted_slowdown_is_never_hidden(tmp_path):
+    study = one_cell()
+    arms = (study.arms[0], study.arms[1].model_copy(update={"shadow_per_100": 10.0}), study.arms[2])
+    view = view_of(tmp_path, study.model_copy(update={"arms": arms}), epochs=2)
+    assert "PLANTED" in [status.word for status in view.statuses]
+
+
+def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
+    asked = {row.values[0].text: [value.text for value in row.values[1:]] for row in view.declared.rows}
+    assert asked["innodb_flush_method"] == ["—", "fsync", "—"]
+    assert asked["data: collation"][0] == "utf8mb4_general_ci"
+    assert [row.values[0].text for row in view.undeclared.rows] == ["character_set_server", "log_bin"]
+    assert "log_bin" not in [row.values[0].text for row in view.other_settings.rows]
+    assert "UNDECLARED DIFFERENCES" in [status.word for status in view.statuses]
+
+
+def test_flags_become_footnotes_told_once(tmp_path):
+    run = make_run(tmp_path, duel_study(), epochs=3)
+    analysis = plain_analysis(run, run.study())
+    flag = "CARRY-OVER: the slice before still weighs on this one."
+    flagged = tuple(c if c.is_control else c.model_copy(update={"flags": (flag,)}) for c in analysis.comparisons)
+    view = build_view(run, analysis.model_copy(update={"comparisons": flagged}))
+    (note,) = view.footnotes
+    assert (note.number, note.word, len(note.where)) == (1, "CARRY-OVER", 6)
+    assert all(answer.notes == (1,) for answer in view.answers)
+    assert 'href="#note-1"' in render_html(view) and 'id="note-1"' in render_html(view)
+
+
+def test_one_epoch_gives_no_interval_and_no_crash(tmp_path):
+    view = view_of(tmp_path, one_cell(control=False), epochs=1)
+    assert view.answers[0].interval == "" and view.answers[0].headline == "undecided so far"
+    assert view.forest.rows[0].low is None
+    assert "no interval yet" in render_html(view)
+    assert render_csv(view).splitlines()[1].startswith(view.run)
+
+
+def test_three_contenders_each_get_their_answer(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(1, 4))
+    more = [
+        study.arms[1].model_copy(
+            update={"name": name, "label": f"mariadb:{name}", "server": parse_server("mariadb:10.11")}
+        )
+        for name in ("C", "D")
+    ]
+    study = study.model_copy(update={"arms": (*study.arms[:2], *more, study.arms[2])})
+    truth = Truth(effect={"B": math.log(0.9), "C": math.log(1.2), "D": 0.0})
+    view = view_of(tmp_path, study, truth, epochs=6)
+    assert len(view.answers) == 6
+    assert view.question == "Which is faster than mysql:5.7: mysql:8.0, mariadb:C or mariadb:D?"
+    tones = {answer.contender: answer.tone.value for answer in view.answers}
+    assert tones["mysql:8.0"] == "slower" and tones["mariadb:C"] == "faster"
+    assert sum(arm.role is Role.CONTROL for arm in view.arms) == 1
+    assert "mariadb:D" in render_html(view)
+
+
+def test_a_remote_server_without_process_facts_is_fine(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=3)
+    for path in run.path.glob("epochs/*/slices.parquet"):
+        hidden = [
+            pl.lit(None, pl.Int64).alias(name) for name in pl.read_parquet_schema(path) if name.startswith("server_")
+        ]
+        pl.read_parquet(path).with_columns(hidden).write_parquet(path)
+    for path in run.path.glob("epochs/*/host.parquet"):
+        pl.read_parquet(path).clear().write_parquet(path)
+    analysis = plain_analysis(run, run.study())
+    bare = {"server_cpu_ns_per_event": None, "server_read_bytes_per_event": None, "server_write_bytes_per_event": None}
+    arms = tuple(summary.model_copy(update=bare) for summary in analysis.arms)
+    view = build_view(run, analysis.model_copy(update={"arms": arms}))
+    assert view.host_panels == ()
+    assert "server CPU" not in view.costs.columns
+    render_html(view)
+
+
+def test_an_analysis_read_back_from_disk_gives_the_same_view(run, analysis, view):
+    run.write_analysis(analysis)
+    assert build_view(run, run.analysis()) == view
+
+
+def test_a_missing_manifest_is_one_clear_line(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=2)
+    analysis = plain_analysis(run, run.study())
+    (run.path / "manifest.json").unlink()
+    with pytest.raises(ResultsError, match=r"manifest\.json is missing"):
+        build_view(run, analysis)

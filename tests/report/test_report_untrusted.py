@@ -1,0 +1,59 @@
+"""Names, logs and settings come from other people's machines: none of them may become markup."""
+
+import html
+import re
+
+import pytest
+from plain_analysis import plain_analysis
+from synthetic import duel_study, make_run
+
+from bakeoff.report import build_view, render_html, render_markdown
+
+EVIL = '</svg></style></title><script>alert("1")</script>{{ 7*7 }}|`x`*<img src=x onerror=y>\''
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), labels=(f"A{EVIL}", f"B{EVIL}"), title=EVIL)
+    run = make_run(
+        tmp_path_factory.mktemp("evil"), study, epochs=3, voided={1: EVIL}, command=("bakeoff", "duel", EVIL)
+    )
+    for path in run.path.glob("epochs/*/servers/*/my.cnf"):
+        path.write_text(EVIL)
+    analysis = plain_analysis(run, study)
+    flagged = tuple(c.model_copy(update={"flags": (f"ODD: {EVIL}",), "workload": EVIL}) for c in analysis.comparisons)
+    undeclared = {"B": {EVIL: (EVIL, EVIL)}}
+    return build_view(run, analysis.model_copy(update={"comparisons": flagged, "undeclared": undeclared}))
+
+
+def test_nothing_becomes_a_tag_in_html(page):
+    text = render_html(page)
+    assert "<script" not in text.lower() and "<img" not in text.lower() and "49" not in _near(text, "alert")
+    assert text.count("</style>") == 1 and text.count("</title>") == text.count("<title>")
+    tags = {tag.lower() for tag in re.findall(r"<\s*([a-zA-Z][\w:-]*)", text)}
+    assert tags <= {
+        "html", "head", "meta", "link", "title", "style", "body", "main", "p", "span", "h1", "h2", "h3", "div", "b",
+        "ul", "li", "svg", "path", "g", "line", "text", "rect", "defs", "clippath", "section", "article", "strong",
+        "sup", "a", "nav", "i", "small", "table", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "details", "summary",
+        "pre", "ol", "code", "footer",
+    }  # fmt: skip
+    assert html.escape("<script>alert") in text
+    assert " onerror=y" not in re.sub(r"&lt;img src=x onerror=y&gt;", "", text)
+
+
+def test_nothing_becomes_a_tag_in_markdown(page):
+    body = render_markdown(page).partition("```sh")[0]
+    assert "<script" not in body and "<img" not in body
+    for line in body.splitlines():
+        if line.startswith("|"):
+            cells = len(re.findall(r"(?<!\\)\|", line))
+            assert cells >= 3
+
+
+def test_the_page_forbids_scripts_and_requests_by_itself(page):
+    assert "Content-Security-Policy" in render_html(page) and "default-src 'none'" in render_html(page)
+
+
+def _near(text, word):
+    at = text.index(word)
+    return text[at : at + 200]
