@@ -12,7 +12,7 @@ setup: ## install what is missing, build into .venv
 	@tools/setup
 
 demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
-	$(BAKEOFF) duel mysql:5.7 mysql:8.0 --workload oltp_point_select,oltp_read_only --threads 4 \
+	$(BAKEOFF) duel mysql:5.7.22 mysql:8.0.15 --workload oltp_point_select,oltp_read_only --threads 4 \
 	    --tables 4 --table-size 100000 --budget 3m
 
 test: ## every test: Rust, Python, real servers, the report in a browser
@@ -38,7 +38,7 @@ fmt: ## format everything
 	.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
 
 bench: setup ## what the client costs, against sysbench and the bare loop
-	.venv/bin/python bench/client-cost/run.py --server mysql:8.0
+	.venv/bin/python bench/client-cost/run.py --server mysql:8.0.15
 
 requirements: ## write requirements.txt anew from pyproject.toml
 	uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.txt

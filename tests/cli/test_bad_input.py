@@ -27,18 +27,18 @@ SMALL = (
 @pytest.mark.parametrize(
     ("arguments", "named", "remedy"),
     [
-        (["duel", "mysql:8.0"], "two servers", "bakeoff duel mysql:5.7 mysql:8.0"),
-        (["duel", "mysql:4.1", "mysql:8.0"], "4.1", "list servers"),
-        (["duel", "mysqll:8.0", "mysql:8.0"], "mysqll", "mysql"),
-        (["duel", "mysql:8.0", "mysql:8.0,inodb_flush_method=fsync"], "inodb_flush_method", "innodb_flush_method"),
-        (["duel", "mysql:8.0", "mysql 5.7"], "mysql 5.7", "FLAVOUR:VERSION"),
-        (["duel", "mysql:8.0", "mysql:8.0", "--threads", "four"], "four", "--threads 4"),
-        (["duel", "mysql:8.0", "mysql:8.0", "--budget", "soon"], "soon", "4m"),
-        (["duel", "mysql:8.0", "mysql:8.0", "--precision", "0"], "precision", "1%"),
-        (["duel", "mysql:8.0", "mysql:8.0", "--wrkload", "x"], "--wrkload", "--help"),
-        (["duel", "mysql:8.0", "mysql:8.0", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
-        (["duel", "mysql:8.0", "mysql:8.0", "-o", "range_sise=10"], "range_sise", "range_size"),
-        (["duel", "mysql:8.0", "path:/nowhere"], "/nowhere", ""),
+        (["duel", "mysql:8.0.15"], "two servers", "bakeoff duel mysql:5.7 mysql:8.0"),
+        (["duel", "mysql:4.1", "mysql:8.0.15"], "4.1", "list servers"),
+        (["duel", "mysqll:8.0", "mysql:8.0.15"], "mysqll", "mysql"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15,inodb_flush_method=fsync"], "inodb_flush_method", "innodb_flush_method"),
+        (["duel", "mysql:8.0.15", "mysql 5.7"], "mysql 5.7", "FLAVOUR:VERSION"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "four"], "four", "--threads 4"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "soon"], "soon", "4m"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--precision", "0"], "precision", "1%"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--wrkload", "x"], "--wrkload", "--help"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_sise=10"], "range_sise", "range_size"),
+        (["duel", "mysql:8.0.15", "path:/nowhere"], "/nowhere", ""),
         (["report", "no-such-run"], "no-such-run", "list runs"),
         (["frobnicate"], "frobnicate", "--help"),
     ],
@@ -56,7 +56,7 @@ def test_nothing_listens_at_a_url(shell):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    ran = shell.run("duel", f"mysql://root@127.0.0.1:{port}/", "mysql:8.0", *SMALL)
+    ran = shell.run("duel", f"mysql://root@127.0.0.1:{port}/", "mysql:8.0.15", *SMALL)
     assert ran.code == 3
     assert str(port) in ran.complaint
     assert shell.runs == []
@@ -64,7 +64,7 @@ def test_nothing_listens_at_a_url(shell):
 
 @pytest.mark.server
 def test_a_refused_password_is_named_and_never_shown(shell, sandbox):
-    ran = shell.run("duel", f"mysql://root:wr0ng-secret@127.0.0.1:{sandbox['port']}/", "mysql:8.0", *SMALL)
+    ran = shell.run("duel", f"mysql://root:wr0ng-secret@127.0.0.1:{sandbox['port']}/", "mysql:8.0.15", *SMALL)
     assert ran.code == 3
     assert "denied" in ran.complaint.lower()
     assert "wr0ng-secret" not in ran.out + ran.err
@@ -75,7 +75,7 @@ def test_a_refused_password_is_named_and_never_shown(shell, sandbox):
 def test_a_script_with_a_lua_error_names_file_and_line(shell):
     script = shell.folder / "broken.lua"
     script.write_text("function prepare() end\nfunction event()\n   local x = nil\n   return x.y\nend\n")
-    ran = shell.run("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--workload", str(script))
+    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--workload", str(script))
     assert ran.code == 4
     assert "broken.lua:4" in ran.complaint
     assert shell.runs == []
@@ -85,7 +85,7 @@ def test_a_script_with_a_lua_error_names_file_and_line(shell):
 def test_a_script_that_does_not_parse_names_file_and_line(shell):
     script = shell.folder / "broken.lua"
     script.write_text("function event(\n")
-    ran = shell.run("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--workload", str(script))
+    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--workload", str(script))
     assert ran.code in (2, 4)
     assert "broken.lua:" in ran.complaint
     assert shell.runs == []
@@ -93,7 +93,7 @@ def test_a_script_that_does_not_parse_names_file_and_line(shell):
 
 @pytest.mark.server
 def test_a_server_killed_again_and_again_ends_the_run(shell):
-    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--budget", "3m")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "3m")
     kills = 0
     while process.poll() is None and kills < 2:
         if kill_one_measured_server(shell):
@@ -126,7 +126,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(shell):
     work.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(work)], check=True)
     try:
-        ran = shell.run("duel", "mysql:8.0", "mysql:8.0", "--table-size", "2m", "--budget", "2m")
+        ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", "--table-size", "2m", "--budget", "2m")
     finally:
         subprocess.run(["umount", str(work)], check=True)
     assert ran.code == 3, ran
@@ -137,7 +137,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(shell):
 @pytest.mark.server
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_with_the_interval_and_a_complete_run(shell, signal_number):
-    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--budget", "10m", "--precision", "0.1%")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "10m", "--precision", "0.1%")
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/001/outcome.json")), limit_s=120)
     process.send_signal(signal_number)
     ran = shell.finish(process, limit_s=60)
@@ -150,7 +150,7 @@ def test_ctrl_c_ends_with_the_interval_and_a_complete_run(shell, signal_number):
 
 @pytest.mark.server
 def test_ctrl_c_before_the_first_epoch_leaves_nothing(shell):
-    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL)
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL)
     wait_for(lambda: shell.runs, limit_s=60)
     process.send_signal(signal.SIGINT)
     ran = shell.finish(process, limit_s=60)
@@ -160,7 +160,7 @@ def test_ctrl_c_before_the_first_epoch_leaves_nothing(shell):
 
 @pytest.mark.server
 def test_kill_minus_nine_leaves_no_server(shell):
-    process = shell.start("duel", "mysql:8.0", "mysql:8.0", *SMALL, "--budget", "10m")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "10m")
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/outcome.json")), limit_s=120)
     process.kill()
     process.communicate()
@@ -173,7 +173,7 @@ def test_kill_minus_nine_leaves_no_server(shell):
     # What was finished is still good, and the next command sweeps what the dead one left on disk.
     ran = shell.run("report", str(shell.runs[0]), "--format", "md")
     assert ran.code == 0, ran
-    assert "mysql:8.0" in ran.out
+    assert "mysql:8.0.15" in ran.out
 
 
 def wait_for(condition, *, limit_s):

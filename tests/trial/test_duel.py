@@ -24,7 +24,7 @@ def duel(shell, *arguments):
 
 def test_equal_servers_are_not_told_apart(shell):
     run, analysis, ran = duel(
-        shell, "mysql:8.0", "mysql:8.0", *DATA, "--budget", "100s", "--precision", "2%", "--seed", "1"
+        shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--budget", "100s", "--precision", "2%", "--seed", "1"
     )
     (comparison,) = analysis.comparisons
     assert not {Word.FASTER, Word.SLOWER} & set(comparison.verdict.words), comparison.verdict.sentence
@@ -40,8 +40,8 @@ def test_equal_servers_are_not_told_apart(shell):
 def test_a_planted_slowdown_is_found_and_its_size_held(shell, percent):
     _, analysis, _ = duel(
         shell,
-        "mysql:8.0",
-        "mysql:8.0",
+        "mysql:8.0.15",
+        "mysql:8.0.15",
         *DATA,
         "--plant",
         str(percent),
@@ -63,8 +63,8 @@ def test_a_planted_slowdown_is_found_and_its_size_held(shell, percent):
 def test_two_versions_two_workloads_and_writes_with_a_control(shell):
     run, analysis, _ = duel(
         shell,
-        "mysql:5.7",
-        "mysql:8.0",
+        "mysql:5.7.22",
+        "mysql:8.0.15",
         *DATA,
         "--workload",
         "oltp_read_write",
@@ -87,7 +87,7 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
 
 
 def test_the_interleaved_time_is_shared_fairly(shell):
-    run, _, _ = duel(shell, "mysql:8.0", "mysql:8.0", *DATA, "--budget", "60s", "--precision", "5%")
+    run, _, _ = duel(shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--budget", "60s", "--precision", "5%")
     slices = run.scan_slices().collect()
     by_arm = {arm: rows.get_column("length_ns").sum() for (arm,), rows in slices.group_by("arm")}
     assert by_arm["A"] / by_arm["B"] == pytest.approx(1.0, abs=0.05)

@@ -40,15 +40,20 @@ def list_things(
     if not rows:
         typer.echo(f"no {kind} yet")
         return
+    console = Console()
+    if not console.is_terminal:
+        console.width = 400  # one row a line: what is piped is for grep and awk
     table = Table(*rows[0], box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    Console().print(table)
+    console.print(table)
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
     if isinstance(value, dict):
-        return " ".join(f"{name}={default}" for name, default in value.items())
+        return " ".join(f"{name}={_cell(default)}" for name, default in value.items())
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return "" if value is None else str(value)
 
 

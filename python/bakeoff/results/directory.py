@@ -138,6 +138,10 @@ class RunDirectory:
         write_atomically(path, text.encode())
         return path
 
+    def set_aside(self, epochs: Iterable[int], reason: str) -> Path:
+        """Take finished epochs out of the evidence, for every arm, for a reason that is shown: `set-aside.json`."""
+        return self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
+
     def write_analysis(self, analysis: BaseModel) -> Path:
         """Write `analysis.json` (a `bakeoff.stats.model.Analysis`)."""
         return self.write_json("analysis.json", analysis)
@@ -209,8 +213,11 @@ class RunDirectory:
         return sum(1 for path in begun if not (path / "outcome.json").exists())
 
     def outcome(self, epoch: int) -> Outcome:
-        """How a finished epoch went."""
-        return self._model(f"epochs/{epoch:03d}/outcome.json", Outcome)
+        """How a finished epoch went; one that was set aside later is not valid."""
+        outcome = self._model(f"epochs/{epoch:03d}/outcome.json", Outcome)
+        aside: dict[str, str] = self.read_json("set-aside.json") or {}
+        reason = aside.get(str(epoch))
+        return outcome if reason is None else outcome.model_copy(update={"valid": False, "void_reason": reason})
 
     def load_epoch(self, epoch: int) -> EpochData:
         """One finished epoch with its measurements.

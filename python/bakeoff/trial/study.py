@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -19,7 +19,7 @@ from bakeoff.spec import Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Stop
-from bakeoff.stats.noise import PILOT_EPOCHS, noise_card
+from bakeoff.stats.noise import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.slice_length import choose_slice_length
 from bakeoff.stats.stopping import decide
 from bakeoff.trial.arms import cpu_sets, prepare_arms
@@ -92,6 +92,7 @@ class _Trial:
         """Epochs until the rule says stop; the analysis is written before returning."""
         finished: frozenset[str] = frozenset()
         history: list[EpochData] = []
+        voided_in_a_row = 0
         stop = Stop.RUNNING
         while stop is Stop.RUNNING:
             data = self._one_epoch(len(history), finished)
@@ -99,7 +100,8 @@ class _Trial:
                 stop = Stop.ABORTED
                 break
             history.append(data)
-            if len(history) >= _VOID_IN_A_ROW and not any(data.valid for data in history[-_VOID_IN_A_ROW:]):
+            voided_in_a_row = 0 if data.valid else voided_in_a_row + 1
+            if voided_in_a_row >= _VOID_IN_A_ROW:
                 raise TrialInvalid(
                     f"epochs {len(history) - 1} and {len(history)} both had to be voided: {data.void_reason}.",
                     hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
@@ -123,10 +125,28 @@ class _Trial:
         if history[-1].valid:
             analysis = analyse(valid, self.study, plan=self.plan, ended=Stop.RUNNING)
             self.tools.listener.epoch_finished(history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
-            if len(valid) == PILOT_EPOCHS:
+            if len(valid) == PILOT_EPOCHS == len(history):
                 slices = pl.concat([data.slices for data in valid])
                 self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
+                if decision.stop is Stop.RUNNING:
+                    seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
+                    if seconds is not None:
+                        self._start_anew(history, seconds)
         return decision.stop, decision.finished
+
+    def _start_anew(self, history: list[EpochData], seconds: float) -> None:
+        """Change the measuring time after the pilot, whose epochs then no longer count: an estimate has one measuring time."""
+        assert self.plan
+        old = self.plan
+        slices = {cell.name: cell.slices for cell in old.cells}
+        self.plan = plan_study(
+            self.study, overhead_s=old.overhead_s, load_s=self._elapsed_s(), seconds_per_cell=seconds
+        ).with_slices(slices)
+        reason = f"pilot: the measuring time was changed from {old.seconds_per_cell:.0f} s to {seconds:.0f} s after it"
+        self.run_directory.set_aside((data.epoch for data in history), reason)
+        self.run_directory.write_json("plan.json", self.plan)
+        history[:] = [replace(data, valid=False, void_reason=reason) for data in history]
+        self.tools.listener.note(reason)
 
     def _one_epoch(self, number: int, finished: frozenset[str]) -> EpochData | None:
         """Run one epoch; a voided one is written and returned as such, None when the user ended it."""
