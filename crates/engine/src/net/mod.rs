@@ -10,6 +10,7 @@ mod exchange;
 mod socket;
 mod statement;
 mod tls;
+mod tls_dhe;
 mod transport;
 
 pub use address::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bakeoff_script::host::SqlError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -17,6 +17,7 @@ use rustls::{
 use super::address::{Endpoint, TlsMode, TlsOptions};
 use super::errors::tls;
 use super::socket::Socket;
+use super::tls_dhe;
 
 /// A TLS session over a socket.
 pub(super) struct TlsStream {
@@ -137,8 +138,20 @@ fn explained(error: &io::Error) -> String {
     }
 }
 
+/// rustls on ring, and behind everything else the key exchange of older MySQL 8.0.
+fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    let make = || {
+        let mut provider = crypto::ring::default_provider();
+        provider.cipher_suites.extend(tls_dhe::cipher_suites());
+        provider.kx_groups.push(tls_dhe::GROUP);
+        Arc::new(provider)
+    };
+    Arc::clone(PROVIDER.get_or_init(make))
+}
+
 fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
-    let provider = Arc::new(crypto::ring::default_provider());
+    let provider = provider();
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(tls)?;
