@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bakeoff.plan import Cell, Plan
-from bakeoff.spec import Study
+from bakeoff.spec import Origin, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats import side_tests
 from bakeoff.stats.estimate import PairEstimate
@@ -189,10 +189,15 @@ def _comparison(
     apart = disagree(sample.values, trimmed_values)
     p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
     check = p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n)
+    restarted = _restarted(study, sample.contender)
     more = _more_epochs(sample, context)
     more_s = None if more is None else more * context.epoch_s
     anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
-    claim = not sample.nothing_done and may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
+    claim = (
+        restarted
+        and not sample.nothing_done
+        and may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
+    )
     said = verdict(
         Case(
             contender=_label(context, sample.contender),
@@ -206,6 +211,7 @@ def _comparison(
             more_epochs=more,
             more_s=more_s,
             nothing_done=sample.nothing_done,
+            restarted=restarted,
             is_control=sample.is_control,
         )
     )
@@ -214,6 +220,7 @@ def _comparison(
     drift = side_tests.trend(sample.pairs, comparisons=context.family)
     flags = (
         f"NOTHING DONE: {sample.nothing_done}" if sample.nothing_done else None,
+        None if restarted else "NO RESTARTS: a server that runs already was measured as it is; there is no verdict.",
         _disagree_flag(mean, trimmed) if apart else None,
         "FAMILY: the interval alone excludes 1; corrected for the number of comparisons it does not."
         if iv.excludes_zero(estimate.interval) and not claim and n >= iv.N_MIN and not sample.nothing_done
@@ -255,6 +262,12 @@ def _comparison(
         more_epochs=more,
         more_s=more_s,
     )
+
+
+def _restarted(study: Study, contender: str) -> bool:
+    """Whether both servers are bakeoff's own, started anew for every epoch."""
+    servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
+    return all(server.origin is not Origin.URL for server in servers)
 
 
 def _trimmed(values: Sequence[float], context: Context, stop: Stop) -> Estimate:

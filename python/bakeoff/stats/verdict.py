@@ -18,6 +18,8 @@ class Case:
         claim: the interval excludes 'equal' also after correction over the family (`may_claim`).
         detectable: minimal detectable effect; infinite when unknown.
         nothing_done: why no ratio exists at all (an arm completed nothing), or empty.
+        restarted: both servers were started anew for every epoch; without that the luck of one start is not averaged
+            out, and there is no verdict.
     """
 
     contender: str
@@ -31,6 +33,7 @@ class Case:
     more_epochs: int | None
     more_s: float | None
     nothing_done: str = ""
+    restarted: bool = True
     is_control: bool = False
 
 
@@ -62,7 +65,7 @@ def verdict(case: Case) -> Verdict:
 
 def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
     low, high = case.estimate.interval.low, case.estimate.interval.high
-    if low is None or high is None or case.nothing_done or not enough(case.estimate.n, case.stop):
+    if low is None or high is None or case.nothing_done or not case.restarted or not enough(case.estimate.n, case.stop):
         return (Word.INCONCLUSIVE,), None
     words: list[Word] = []
     at_least = None
@@ -80,6 +83,11 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     counted = _counted(case.estimate)
     if case.is_control and not case.nothing_done:
         return f"Control: {case.baseline} against itself gives {counted}; the truth is 1."
+    if not case.restarted and not case.nothing_done:
+        return (
+            f"No verdict: {counted.replace('restart', 'repetition')}, and a server that runs already is not restarted, "
+            "so the luck of its one start is part of the ratio."
+        )
     margin = f"±{percent_text(case.equivalence)}"
     if at_least is not None:
         word = "faster" if Word.FASTER in words else "slower"
