@@ -37,6 +37,7 @@ local CHAR, INT = sysbench.sql.type.CHAR, sysbench.sql.type.INT
 
 local function declare_table(con, table_num)
   local opt = sysbench.opt
+  print(string.format("Creating table 'sbtest%d'...", table_num))
   con:query(string.format([[
 CREATE TABLE sbtest%d(
   id INTEGER NOT NULL%s,
@@ -50,6 +51,7 @@ CREATE TABLE sbtest%d(
 end
 
 local function create_index(con, table_num)
+  print(string.format("Creating a secondary index on 'sbtest%d'...", table_num))
   con:query(string.format("CREATE INDEX k_%d ON sbtest%d(k)", table_num, table_num))
 end
 
@@ -64,6 +66,9 @@ local function load_piece(con, table_num, piece)
   local size = sysbench.opt.table_size
   local first = piece * ROWS_PER_PIECE + 1
   local last = math.min(first + ROWS_PER_PIECE - 1, size)
+  if piece == 0 then
+    print(string.format("Inserting %d records into 'sbtest%d'", size, table_num))
+  end
   con:bulk_insert_init(string.format("INSERT INTO sbtest%d(id, k, c, pad) VALUES", table_num))
   ffi.C.bakeoff_bulk_sbtest_rows(con, table_num, piece, first, last, size)
   con:check_error(nil, "INSERT INTO sbtest" .. table_num)
@@ -115,9 +120,13 @@ end
 -- Reads every table once along each index, so that its pages are in memory.
 function cmd_warmup()
   local con = sysbench.sql.driver():connect()
+  -- Room for the derived tables below.
+  con:query("SET tmp_table_size=2*1024*1024*1024")
+  con:query("SET max_heap_table_size=2*1024*1024*1024")
   share(sysbench.opt.tables, function(i)
     local name = "sbtest" .. (i + 1)
     local id_index = sysbench.opt.secondary and "xid" or "PRIMARY"
+    print("Prewarming table " .. name)
     con:query("ANALYZE TABLE " .. name)
     con:query(string.format("SELECT AVG(id) FROM (SELECT * FROM %s FORCE KEY (%s) LIMIT %d) t",
       name, id_index, sysbench.opt.table_size))
@@ -130,6 +139,7 @@ end
 function cleanup()
   local con = sysbench.sql.driver():connect()
   for table_num = 1, sysbench.opt.tables do
+    print(string.format("Dropping table 'sbtest%d'...", table_num))
     con:query("DROP TABLE IF EXISTS sbtest" .. table_num)
   end
   con:disconnect()

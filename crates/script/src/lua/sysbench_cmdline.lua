@@ -123,14 +123,10 @@ function runtime.command(name)
   if is_built_in(name) and type(_G[name]) == "function" then
     return _G[name]
   end
-  if name == "help" then
+  if name == "help" and runtime.declares_options() then
     return function()
-      if runtime.declares_options() then
-        print(string.format("%s options:", cmdline.script_path))
-        cmdline.print_test_options()
-      else
-        print(string.format("%s has no options.", cmdline.script_path))
-      end
+      print(string.format("%s options:", cmdline.script_path))
+      cmdline.print_test_options()
     end
   end
 end
@@ -143,7 +139,7 @@ function runtime.commands()
     end
   end
   for _, name in ipairs(built_in) do
-    if not declaration(name) and (name == "help" or type(_G[name]) == "function") then
+    if not declaration(name) and runtime.command(name) then
       list[#list + 1] = { name = name, parallel = false }
     end
   end

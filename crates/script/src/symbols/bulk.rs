@@ -39,7 +39,6 @@ impl Bulk {
     fn begin(&mut self, head: &[u8]) {
         self.statement.clear();
         self.statement.extend_from_slice(head);
-        self.statement.push(b' ');
         self.head_length = self.statement.len();
     }
 

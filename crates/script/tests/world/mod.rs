@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, HostRef, LogLevel, QueryClass, Reply, SqlError, StatementId,
-    Value,
+    ConnectTarget, Connection, Counter, EventEnd, Host, HostRef, LogLevel, QueryClass, Reply,
+    SqlError, StatementId, Value,
 };
 use bakeoff_script::{OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole};
 
@@ -107,7 +107,9 @@ impl Host for World {
         if let Some(code) = self.refuse_connections.get() {
             return Err(error(code, true));
         }
-        self.journal.open_connections.set(self.journal.open_connections.get() + 1);
+        self.journal
+            .open_connections
+            .set(self.journal.open_connections.get() + 1);
         Ok(Box::new(Line {
             journal: Rc::clone(&self.journal),
             prepared: Vec::new(),
@@ -152,11 +154,19 @@ impl Host for World {
     }
 
     fn count(&self, counter: Counter, amount: u64) {
-        *self.counters.borrow_mut().entry(counter as i32).or_default() += amount;
+        *self
+            .counters
+            .borrow_mut()
+            .entry(counter as i32)
+            .or_default() += amount;
     }
 
     fn counter(&self, counter: Counter) -> u64 {
-        self.counters.borrow().get(&(counter as i32)).copied().unwrap_or(0)
+        self.counters
+            .borrow()
+            .get(&(counter as i32))
+            .copied()
+            .unwrap_or(0)
     }
 
     fn operation(&self, name: &str) {
@@ -196,22 +206,34 @@ struct Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.journal.open_connections.set(self.journal.open_connections.get() - 1);
+        self.journal
+            .open_connections
+            .set(self.journal.open_connections.get() - 1);
     }
 }
 
 fn error(code: u16, fatal: bool) -> SqlError {
-    SqlError { code, sqlstate: "42000".to_owned(), message: format!("error {code} of the fake"), fatal }
+    SqlError {
+        code,
+        sqlstate: "42000".to_owned(),
+        message: format!("error {code} of the fake"),
+        fatal,
+    }
 }
 
 impl Line {
     fn run(&mut self, sql: String) -> Result<Reply, SqlError> {
         let answer = {
             let mut answers = self.journal.answers.borrow_mut();
-            answers.iter_mut().find(|(start, _)| sql.starts_with(start)).and_then(|(_, queue)| queue.pop_front())
+            answers
+                .iter_mut()
+                .find(|(start, _)| sql.starts_with(start))
+                .and_then(|(_, queue)| queue.pop_front())
         };
         let read = sql.starts_with("SELECT") || sql.starts_with("ANALYZE");
-        let write = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| sql.starts_with(word));
+        let write = ["INSERT", "UPDATE", "DELETE"]
+            .iter()
+            .any(|word| sql.starts_with(word));
         self.journal.statements.borrow_mut().push(sql);
         let mut results = match answer {
             Some(Answer::Fails(code, fatal)) => return Err(error(code, fatal)),
@@ -231,12 +253,22 @@ impl Line {
         let columns = rows.first().map_or(1, Vec::len) as u32;
         let count = rows.len() as u64;
         self.rows = rows.into();
-        Reply { more_results: !self.results.is_empty(), ..reply(QueryClass::Read, columns, count, 0) }
+        Reply {
+            more_results: !self.results.is_empty(),
+            ..reply(QueryClass::Read, columns, count, 0)
+        }
     }
 }
 
 fn reply(class: QueryClass, columns: u32, rows: u64, affected_rows: u64) -> Reply {
-    Reply { class, columns, rows, affected_rows, last_insert_id: 0, more_results: false }
+    Reply {
+        class,
+        columns,
+        rows,
+        affected_rows,
+        last_insert_id: 0,
+        more_results: false,
+    }
 }
 
 impl Connection for Line {
@@ -246,13 +278,20 @@ impl Connection for Line {
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
-        self.journal.open_statements.set(self.journal.open_statements.get() + 1);
-        self.prepared.push(String::from_utf8_lossy(sql).into_owned());
+        self.journal
+            .open_statements
+            .set(self.journal.open_statements.get() + 1);
+        self.prepared
+            .push(String::from_utf8_lossy(sql).into_owned());
         Ok(StatementId(self.prepared.len() as u32 - 1))
     }
 
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
-        let mut parts = self.prepared[statement.0 as usize].split('?').map(str::to_owned).collect::<Vec<_>>().into_iter();
+        let mut parts = self.prepared[statement.0 as usize]
+            .split('?')
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .into_iter();
         let mut sql = parts.next().unwrap_or_default();
         assert_eq!(parts.len(), values.len(), "parameters of {sql}");
         for (value, rest) in values.iter().zip(parts) {
@@ -268,7 +307,9 @@ impl Connection for Line {
     }
 
     fn close_statement(&mut self, _statement: StatementId) {
-        self.journal.open_statements.set(self.journal.open_statements.get() - 1);
+        self.journal
+            .open_statements
+            .set(self.journal.open_statements.get() - 1);
     }
 
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
@@ -289,7 +330,9 @@ impl Connection for Line {
     }
 
     fn reconnect(&mut self) -> Result<(), SqlError> {
-        self.journal.reconnects.set(self.journal.reconnects.get() + 1);
+        self.journal
+            .reconnects
+            .set(self.journal.reconnects.get() + 1);
         Ok(())
     }
 
@@ -299,19 +342,34 @@ impl Connection for Line {
 }
 
 pub fn settings(options: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings { seed: 7, ..Settings::default() };
+    let mut settings = Settings {
+        seed: 7,
+        ..Settings::default()
+    };
     for (name, value) in options {
-        settings.options.insert((*name).to_owned(), OptionValue::Text((*value).to_owned()));
+        settings
+            .options
+            .insert((*name).to_owned(), OptionValue::Text((*value).to_owned()));
     }
     settings
 }
 
 pub fn load(text: &str, settings: &Settings, world: &Rc<World>) -> Result<Script, ScriptError> {
     let host: HostRef = world.clone();
-    Script::load(&ScriptSource::inline("test.lua", text), settings, ThreadRole::Worker(0), host)
+    Script::load(
+        &ScriptSource::inline("test.lua", text),
+        settings,
+        ThreadRole::Worker(0),
+        host,
+    )
 }
 
-pub fn load_bundled(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
+pub fn load_bundled(
+    name: &str,
+    settings: &Settings,
+    role: ThreadRole,
+    world: &Rc<World>,
+) -> Script {
     let host: HostRef = world.clone();
     let source = bakeoff_script::find(name).expect("a bundled script");
     Script::load(&source, settings, role, host).unwrap_or_else(|error| panic!("{name}: {error}"))
