@@ -12,6 +12,7 @@ from slices import epoch_of, quads
 
 from bakeoff.plan import plan_study
 from bakeoff.results.epoch import EpochData
+from bakeoff.spec import parse_server
 from bakeoff.stats import interval as iv
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop, Word
@@ -229,3 +230,14 @@ def test_a_hundred_cells_of_ten_thousand_slices_in_seconds():
     analysis = analyse(epochs, study, plan=plan, ended=Stop.BUDGET)
     assert len(analysis.comparisons) == 100
     assert time.perf_counter() - started < 15  # about 1 s on an idle machine
+
+
+def test_a_server_that_is_not_restarted_gets_numbers_and_no_verdict():
+    study = simulated_study()
+    running = study.arms[1].model_copy(update={"server": parse_server("mysql://root@127.0.0.1:3306/")})
+    study = study.model_copy(update={"arms": (study.arms[0], running)})
+    (comparison,) = analyse(simulated({"A": 0.0, "B": -0.2}), study, ended=Stop.BUDGET).comparisons
+    assert comparison.verdict.words == (Word.INCONCLUSIVE,)
+    assert comparison.verdict.sentence.startswith("No verdict")
+    assert any(flag.startswith("NO RESTARTS") for flag in comparison.flags)
+    assert comparison.estimate.interval.high < 0
