@@ -1,7 +1,7 @@
-"""From slices to ratios: each round is one observation, and the interval is t over rounds.
+"""From windows to ratios: each round is one observation, and the interval is t over rounds.
 
-A round runs every client twice, in a random order and then in the reverse (A B C C B A), so a linear drift of the
-machine cancels.
+A round gives every client two windows, in a random order and then in the reverse (A B C C B A), so a linear drift of
+the machine cancels.
 """
 
 import math
@@ -9,10 +9,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cost import Window
 from scipy import stats
-from window import Slice
 
 CONFIDENCE = 0.95
+
+Round = dict[str, list[Window]]
 
 
 def order_of_round(names: Sequence[str], rng: random.Random) -> list[str]:
@@ -21,36 +23,32 @@ def order_of_round(names: Sequence[str], rng: random.Random) -> list[str]:
     return first + first[::-1]
 
 
-def cpu_ns_per_query(slices: Sequence[Slice]) -> float:
+def cpu_ns_per_query(windows: Sequence[Window]) -> float:
     """Client CPU, user and system together: sum over sum."""
-    return sum(s.cpu.cpu_ns for s in slices) / sum(s.queries for s in slices)
+    return sum(w.client.cpu_ns for w in windows) / sum(w.queries for w in windows)
 
 
-def user_ns_per_query(slices: Sequence[Slice]) -> float:
-    """Client CPU outside the kernel."""
-    return sum(s.cpu.cpu_ns * s.cpu.user_share for s in slices) / sum(s.queries for s in slices)
+def user_share(windows: Sequence[Window]) -> float:
+    """Of the client's CPU, spent outside the kernel."""
+    user = sum(w.client.user_ticks for w in windows)
+    return user / max(1, user + sum(w.client.system_ticks for w in windows))
 
 
-def switches_per_query(slices: Sequence[Slice]) -> float:
+def switches_per_query(windows: Sequence[Window]) -> float:
     """Context switches of the client's threads, voluntary and not."""
-    return sum(s.cpu.voluntary_switches + s.cpu.involuntary_switches for s in slices) / sum(s.queries for s in slices)
+    switches = sum(w.client.voluntary_switches + w.client.involuntary_switches for w in windows)
+    return switches / sum(w.queries for w in windows)
 
 
-def queries_per_s(slices: Sequence[Slice]) -> float:
+def queries_per_s(windows: Sequence[Window]) -> float:
     """Throughput as the server counts it."""
-    return sum(s.queries for s in slices) / sum(s.seconds for s in slices)
+    return sum(w.queries for w in windows) / sum(w.seconds for w in windows)
 
 
-def server_cpu_ns_per_query(slices: Sequence[Slice]) -> float | None:
+def server_cpu_ns_per_query(windows: Sequence[Window]) -> float | None:
     """Server CPU; None when it cannot be seen."""
-    known = [s.server_cpu_ns for s in slices if s.server_cpu_ns is not None]
-    return sum(known) / sum(s.queries for s in slices) if len(known) == len(slices) else None
-
-
-def median_ns(slices: Sequence[Slice], field: str) -> float | None:
-    """Of a percentile over slices; None when the client does not tell it."""
-    values = sorted(v for v in (getattr(s, field) for s in slices) if v is not None)
-    return values[len(values) // 2] if values else None
+    known = [w.server_cpu_ns for w in windows if w.server_cpu_ns is not None]
+    return sum(known) / sum(w.queries for w in windows) if len(known) == len(windows) else None
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,10 @@ class Ratio:
     def __str__(self) -> str:
         if self.low is None or self.high is None:
             return f"{self.ratio:.2f}"
-        return f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.ratio:.2f} ({self.low:.2f}–{self.high:.2f})"
 
 
-def ratio(
-    rounds: Sequence[dict[str, list[Slice]]], of: Callable[[Sequence[Slice]], float], over: str, under: str
-) -> Ratio:
+def ratio(rounds: Sequence[Round], of: Callable[[Sequence[Window]], float], over: str, under: str) -> Ratio:
     """Mean over rounds of ln(of(over) / of(under)), as a ratio with its t interval."""
     logs = [math.log(of(each[over]) / of(each[under])) for each in rounds]
     n = len(logs)

@@ -5,122 +5,133 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import estimate
 from case import Case, Server
-from clients import Client
+from clients import Client, Latencies
+from cost import Window
 from rich.console import Console
 from rich.table import Table
-from window import Slice
 
 FORMAT = 1  # of the JSON file; 1: first
 REFERENCES = ("sysbench", "bareloop")
-CPU, THROUGHPUT = "client_cpu_per_query", "queries_per_s"
-_METRICS: dict[str, Callable[[Sequence[Slice]], float]] = {
-    CPU: estimate.cpu_ns_per_query,
-    THROUGHPUT: estimate.queries_per_s,
+_METRICS: dict[str, Callable[[Sequence[Window]], float]] = {
+    "client_cpu_per_query": estimate.cpu_ns_per_query,
+    "queries_per_s": estimate.queries_per_s,
 }
 
-Rounds = list[dict[str, list[Slice]]]
+
+@dataclass
+class Cell:
+    """What was measured of one case.
+
+    Attributes:
+        latencies: of each uninterrupted run of each client.
+    """
+
+    case: Case
+    rounds: list[estimate.Round] = field(default_factory=list)
+    latencies: dict[str, list[Latencies]] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> list[str]:
+        """References first."""
+        names = self.rounds[0] if self.rounds else {}
+        return sorted(names, key=lambda name: (name not in REFERENCES, name))
+
+    def windows(self, client: str) -> list[Window]:
+        """Of all rounds."""
+        return [window for each in self.rounds for window in each[client]]
+
+    def ratio(self, metric: str, client: str, reference: str) -> estimate.Ratio | None:
+        """None when the reference was not measured, or is the client."""
+        if client == reference or reference not in self.clients:
+            return None
+        return estimate.ratio(self.rounds, _METRICS[metric], client, reference)
+
+    def summary(self, client: str) -> dict[str, Any]:
+        """Sums over sums of all windows; latencies are medians over runs."""
+        windows = self.windows(client)
+        cpu_ns, share = estimate.cpu_ns_per_query(windows), estimate.user_share(windows)
+        return {
+            "queries_per_s": estimate.queries_per_s(windows),
+            "client_cpu_ns_per_query": cpu_ns,
+            "client_user_ns_per_query": cpu_ns * share,
+            "client_system_ns_per_query": cpu_ns * (1 - share),
+            "context_switches_per_query": estimate.switches_per_query(windows),
+            "server_cpu_ns_per_query": estimate.server_cpu_ns_per_query(windows),
+            **{name: self._median(client, name) for name in ("p50_ns", "p95_ns", "p99_ns")},
+        }
+
+    def _median(self, client: str, name: str) -> float | None:
+        values = sorted(v for v in (getattr(each, name) for each in self.latencies.get(client, [])) if v is not None)
+        return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2 if values else None
 
 
-def print_cell(console: Console, case: Case, rounds: Rounds) -> None:
+def print_cell(console: Console, cell: Cell) -> None:
     """One table: a line a client."""
-    table = Table(title=str(case), title_justify="left", title_style="bold")
-    columns = (
-        "client",
-        "queries/s",
-        "CPU µs/query",
-        "user",
-        "system",
-        "switches/query",
-        "server µs/query",
-        "p50 µs",
-        "p95 µs",
-        "p99 µs",
-    )
-    ratios = tuple(f"CPU / {name}" for name in REFERENCES) + tuple(f"queries/s / {name}" for name in REFERENCES)
-    for column in columns + ratios:
-        table.add_column(column, justify="left" if column == "client" else "right")
-    for name in _clients_in(rounds):
-        summary = _summary([s for each in rounds for s in each[name]])
+    table = Table(title=str(cell.case), title_justify="left", title_style="bold")
+    columns = ["queries/s", "CPU µs/query", "user", "system", "switches", "server µs", "p50 µs", "p95 µs", "p99 µs"]
+    table.add_column("client")
+    for column in columns + [f"{what} / {name}" for what in ("CPU", "queries/s") for name in REFERENCES]:
+        table.add_column(column, justify="right")
+    for name in cell.clients:
+        summary = cell.summary(name)
+        cpu = ("client_cpu_ns_per_query", "client_user_ns_per_query", "client_system_ns_per_query")
+        ratios = [cell.ratio(metric, name, reference) for metric in _METRICS for reference in REFERENCES]
         table.add_row(
             name,
             f"{summary['queries_per_s']:,.0f}",
-            *(
-                _us(summary[key])
-                for key in ("client_cpu_ns_per_query", "client_user_ns_per_query", "client_system_ns_per_query")
-            ),
+            *(_us(summary[key], 2) for key in cpu),
             f"{summary['context_switches_per_query']:.2f}",
-            _us(summary["server_cpu_ns_per_query"]),
+            _us(summary["server_cpu_ns_per_query"], 2),
             *(_us(summary[key], 0) for key in ("p50_ns", "p95_ns", "p99_ns")),
-            *(
-                str(estimate.ratio(rounds, _METRICS[metric], name, reference))
-                if reference in rounds[0] and reference != name
-                else ""
-                for metric in (CPU, THROUGHPUT)
-                for reference in REFERENCES
-            ),
+            *("" if ratio is None else str(ratio) for ratio in ratios),
         )
     console.print(table)
 
 
-def _clients_in(rounds: Rounds) -> list[str]:
-    return sorted(rounds[0], key=lambda name: (name not in REFERENCES, name)) if rounds else []
-
-
-def _us(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value / 1e3:,.{digits}f}"
-
-
-def _summary(slices: Sequence[Slice]) -> dict[str, Any]:
-    cpu, user = estimate.cpu_ns_per_query(slices), estimate.user_ns_per_query(slices)
-    return {
-        "queries_per_s": estimate.queries_per_s(slices),
-        "client_cpu_ns_per_query": cpu,
-        "client_user_ns_per_query": user,
-        "client_system_ns_per_query": cpu - user,
-        "context_switches_per_query": estimate.switches_per_query(slices),
-        "server_cpu_ns_per_query": estimate.server_cpu_ns_per_query(slices),
-        **{field: estimate.median_ns(slices, field) for field in ("p50_ns", "p95_ns", "p99_ns")},
-    }
+def _us(value_ns: float | None, digits: int) -> str:
+    return "" if value_ns is None else f"{value_ns / 1e3:,.{digits}f}"
 
 
 def record(
-    cells: dict[Case, Rounds], server: Server, clients: Sequence[Client], settings: dict[str, Any], notes: Sequence[str]
+    cells: Sequence[Cell], server: Server, clients: Sequence[Client], settings: dict[str, Any], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """Everything, to be written as JSON: summaries, ratios with intervals, and every slice."""
+    """Everything, to be written as JSON: summaries, ratios with intervals, and every window."""
     return {
         "format": FORMAT,
         "benchmark": "client-cost",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _git("rev-parse", "HEAD"),
-        "uncommitted": _git("status", "--porcelain", "--", "crates", "bench") != "",
-        "machine": machine(),
+        "uncommitted": _git("status", "--porcelain", "--", ":/crates", ":/bench") != "",
+        "machine": _machine(),
         "server": {"version": server.version},
         "clients": {client.name: client.version() for client in clients},
         "settings": settings,
         "notes": list(notes),
-        "cells": [
-            {
-                **case.as_record(),
-                "clients": {name: _summary([s for each in rounds for s in each[name]]) for name in _clients_in(rounds)},
-                "ratios": [
-                    {"metric": metric, "of": name, "to": reference, **vars(estimate.ratio(rounds, of, name, reference))}
-                    for metric, of in _METRICS.items()
-                    for reference in REFERENCES
-                    if reference in rounds[0]
-                    for name in _clients_in(rounds)
-                    if name != reference
-                ],
-                "rounds": [[s.as_record() for slices in each.values() for s in slices] for each in rounds],
-            }
-            for case, rounds in cells.items()
-            if rounds
-        ],
+        "cells": [_cell_record(cell) for cell in cells],
+    }
+
+
+def _cell_record(cell: Cell) -> dict[str, Any]:
+    ratios = [
+        {"metric": metric, "of": name, "to": reference, **asdict(ratio)}
+        for metric in _METRICS
+        for reference in REFERENCES
+        for name in cell.clients
+        if (ratio := cell.ratio(metric, name, reference)) is not None
+    ]
+    return {
+        **cell.case.as_record(),
+        "clients": {name: cell.summary(name) for name in cell.clients},
+        "ratios": ratios,
+        "latencies": {name: [asdict(each) for each in runs] for name, runs in cell.latencies.items()},
+        "rounds": [{name: [w.as_record() for w in windows] for name, windows in each.items()} for each in cell.rounds],
     }
 
 
@@ -135,8 +146,7 @@ def write(run: dict[str, Any], folder: Path) -> Path:
     return path
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+def _machine() -> dict[str, Any]:
     cpuinfo = Path("/proc/cpuinfo").read_text()
     models = [line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
     memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
@@ -145,11 +155,10 @@ def machine() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "kernel": platform.release(),
         "memory_bytes": memory_kib * 1024,
+        "load_average": os.getloadavg(),
     }
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(Path(__file__).parent), *arguments], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip()
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -3,9 +3,9 @@
 
     bench/client-cost/run.py --server mysql:8.0            # starts a server of bakeoff's catalogue
     bench/client-cost/run.py --socket /run/mysqld.sock     # uses one that runs (root without a password)
-    … --quick                                              # two minutes instead of a quarter of an hour
+    … --quick                                              # two minutes instead of eight
 
-All clients run interleaved against one server, in short windows; see the README in bench/.
+All clients stand ready at once and run in turn, in short windows; see the README in bench/.
 """
 
 import argparse
@@ -26,14 +26,16 @@ import place
 import pymysql
 from case import Case, Server
 from clients import Client, ClientFailed
+from cost import Monitor
 from rich.console import Console
-from window import Monitor, Slice, measure
+from stage import Stage, latencies_of
 
 import report
 from bakeoff.errors import BakeoffError
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("bakeoff-bareloop", "bakeoff-engine")
+SETTINGS = ("rounds", "window", "guard", "warm", "latency_run", "seed", "tables", "table_size")
 
 
 def options() -> argparse.Namespace:
@@ -52,25 +54,18 @@ def options() -> argparse.Namespace:
     parser.add_argument("--clients", default=None, metavar="LIST", help="default: all that are installed")
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--table-size", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=None, help="default: 6; with --quick 3")
-    parser.add_argument(
-        "--window",
-        type=float,
-        default=None,
-        metavar="S",
-        help="seconds counted of each run; default: 2; with --quick 1",
-    )
-    parser.add_argument(
-        "--warm", type=float, default=0.5, metavar="S", help="seconds before the window (default: %(default)s)"
-    )
+    parser.add_argument("--rounds", type=int, default=None, help="default: 20; with --quick 8")
+    parser.add_argument("--window", type=float, default=0.3, metavar="S", help="seconds (default: %(default)s)")
+    parser.add_argument("--guard", type=float, default=0.05, metavar="S", help="before a window (default: %(default)s)")
+    parser.add_argument("--warm", type=float, default=1.0, metavar="S", help="of each client (default: %(default)s)")
+    parser.add_argument("--latency-run", type=float, default=2.0, metavar="S", help="seconds (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
-    parser.add_argument("--quick", action="store_true", help="fewer cells, shorter windows, wider intervals")
+    parser.add_argument("--quick", action="store_true", help="fewer cells and rounds, wider intervals")
     parser.add_argument("--binaries", type=Path, help="folder of the Rust programs; default: build them")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder of the JSON files")
     chosen = parser.parse_args()
     chosen.threads = chosen.threads or ("4,16" if chosen.quick else "1,4,16,64")
-    chosen.rounds = chosen.rounds or (3 if chosen.quick else 6)
-    chosen.window = chosen.window or (1.0 if chosen.quick else 2.0)
+    chosen.rounds = chosen.rounds or (8 if chosen.quick else 20)
     return chosen
 
 
@@ -102,22 +97,19 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
             *(text.split(",") for text in (chosen.workloads, chosen.statements, chosen.transport, chosen.threads))
         )
     ]
+    rng = random.Random(chosen.seed)
     with contextlib.ExitStack() as stack:
         if chosen.server:
-            most = max(case.threads for case in cases)
-            server = stack.enter_context(place.started(chosen.server, most, chosen.database))
+            connections = max(case.threads for case in cases) * len(present)
+            server = stack.enter_context(place.started(chosen.server, connections, chosen.database))
         else:
             server = place.running(chosen.socket, chosen.user, chosen.database)
-        console.print(
-            f"server {server.version}; {', '.join(client.name for client in present)}; {chosen.rounds} rounds",
-            highlight=False,
-        )
-        cells = measure_all(cases, present, server, chosen, console)
-    for case, rounds in cells.items():
-        report.print_cell(console, case, rounds)
-    settings = {
-        key: getattr(chosen, key) for key in ("rounds", "window", "warm", "seed", "quick", "tables", "table_size")
-    }
+        console.print(f"server {server.version}; {', '.join(client.name for client in present)}", highlight=False)
+        cells = []
+        for case in cases:
+            cells.append(measure_cell(case, present, server, chosen, rng))
+            report.print_cell(console, cells[-1])
+    settings = {key: getattr(chosen, key) for key in SETTINGS}
     path = report.write(report.record(cells, server, present, settings, notes), chosen.results)
     console.print(f"written: {path}", highlight=False)
     return 0
@@ -153,31 +145,26 @@ def _cargo(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(["cargo", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def measure_all(
-    cases: list[Case], present: list[Client], server: Server, chosen: argparse.Namespace, console: Console
-) -> dict[Case, report.Rounds]:
-    """Rounds outside, cells inside: each cell's rounds are spread over the whole time."""
-    rng = random.Random(chosen.seed)
-    by_name = {client.name: client for client in present}
-    cells: dict[Case, report.Rounds] = {case: [] for case in cases}
+def measure_cell(
+    case: Case, present: list[Client], server: Server, chosen: argparse.Namespace, rng: random.Random
+) -> report.Cell:
+    """Costs in short windows of all clients in turn, then latencies in runs of each alone."""
+    dataset.require_tables(server, case.tables, case.table_size)
+    able = {client.name: client for client in present if not client.unsupported(case)}
+    cell = report.Cell(case, latencies={name: [] for name in able})
     monitor = Monitor(server)
     try:
-        for number in range(chosen.rounds):
-            for case in cases:
-                if dataset.require_tables(server, case.tables, case.table_size) and number == 0:
-                    console.print(f"made {case.tables} tables of {case.table_size} rows", highlight=False)
-                names = [name for name, client in by_name.items() if not client.unsupported(case)]
-                slices: dict[str, list[Slice]] = {name: [] for name in names}
-                for name in estimate.order_of_round(names, rng):
-                    slices[name].append(
-                        measure(by_name[name], case, server, monitor, warm_s=chosen.warm, window_s=chosen.window)
-                    )
-                cells[case].append(slices)
-                costs = ", ".join(f"{name} {estimate.cpu_ns_per_query(slices[name]) / 1e3:.2f}" for name in names)
-                console.print(f"round {number + 1}/{chosen.rounds} {case}: CPU µs/query {costs}", highlight=False)
+        with Stage(list(able.values()), case, server, monitor, chosen.warm) as stage:
+            for _ in range(chosen.rounds):
+                windows: estimate.Round = {name: [] for name in able}
+                for name in estimate.order_of_round(list(able), rng):
+                    windows[name].append(stage.window(name, guard_s=chosen.guard, window_s=chosen.window))
+                cell.rounds.append(windows)
     finally:
         monitor.close()
-    return cells
+    for name in estimate.order_of_round(list(able), rng):
+        cell.latencies[name].append(latencies_of(able[name], case, server, chosen.latency_run))
+    return cell
 
 
 if __name__ == "__main__":

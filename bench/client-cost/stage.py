@@ -1,0 +1,126 @@
+"""All clients at once on one server, connected and warm; one runs at a time, the others are stopped (SIGSTOP).
+
+So windows can be short and follow each other at once, and a slow drift of the machine meets all clients alike. A
+stopped client has no query under way but the one that it was stopped in; its connections rest, which costs the server
+nothing.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from case import Case, Server
+from clients import Client, ClientFailed, Latencies
+from cost import Moment, Monitor, Window
+
+CONNECT_TIMEOUT_S = 60.0
+LIFE_S = 3600.0  # far more than a stage lasts: its clients are killed
+END_TIMEOUT_S = 60.0
+
+
+class Stage:
+    """Use it as a context manager; leaving it kills the clients.
+
+    Args:
+        warm_s: each client runs alone for so long before it is stopped for the first time.
+
+    Raises:
+        ClientFailed: one ended, or did not open its connections.
+    """
+
+    def __init__(self, clients: Sequence[Client], case: Case, server: Server, monitor: Monitor, warm_s: float) -> None:
+        self._clients, self._case, self._server, self._monitor = clients, case, server, monitor
+        self._warm_s = warm_s
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="client-cost-")
+
+    def __enter__(self) -> Self:
+        try:
+            for client in self._clients:
+                out = Path(self._folder.name) / client.name
+                before = self._monitor.counter("Threads_connected")
+                process = client.launch(self._case, self._server, LIFE_S, out)
+                self._processes[client.name] = process
+                self._wait_for_connections(client, before + self._case.threads)
+                time.sleep(self._warm_s)
+                self._require_alive(client.name)
+                os.kill(process.pid, signal.SIGSTOP)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def window(self, name: str, *, guard_s: float, window_s: float) -> Window:
+        """Let one client run for guard and window, and say what the window cost.
+
+        Raises:
+            ClientFailed: it has ended, or changed its threads meanwhile.
+        """
+        process = self._processes[name]
+        os.kill(process.pid, signal.SIGCONT)
+        try:
+            time.sleep(guard_s)
+            first = Moment.now(process.pid, self._server, self._monitor)
+            time.sleep(window_s)
+            second = Moment.now(process.pid, self._server, self._monitor)
+        except (FileNotFoundError, ProcessLookupError):
+            raise ClientFailed(f"{name} has ended: {self._said(name)}") from None
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGSTOP)
+        self._require_alive(name)
+        if first.client.threads != second.client.threads:
+            raise ClientFailed(f"{name} started or ended threads within a window: {self._said(name)}")
+        return second.since(first)
+
+    def _wait_for_connections(self, client: Client, wanted: int) -> None:
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        while self._monitor.counter("Threads_connected") < wanted:
+            self._require_alive(client.name)
+            if time.monotonic() > deadline:
+                raise ClientFailed(f"{client.name} had not opened its connections after {CONNECT_TIMEOUT_S:.0f} s.")
+            time.sleep(0.02)
+
+    def _require_alive(self, name: str) -> None:
+        if self._processes[name].poll() is not None:
+            raise ClientFailed(f"{name} has ended: {self._said(name)}")
+
+    def _said(self, name: str) -> str:
+        out = Path(self._folder.name) / name
+        text = out.with_suffix(".err").read_text(errors="replace") + out.read_text(errors="replace")
+        return " | ".join(text.strip().splitlines()[-3:])[-500:] or "it said nothing."
+
+    def _end(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+        self._folder.cleanup()
+
+
+def latencies_of(client: Client, case: Case, server: Server, seconds: float) -> Latencies:
+    """Run the client alone and unstopped, and read its own latencies.
+
+    Raises:
+        ClientFailed: it ended with an error, or not at all.
+    """
+    with tempfile.TemporaryDirectory(prefix="client-cost-") as folder:
+        out = Path(folder) / client.name
+        process = client.launch(case, server, seconds, out)
+        try:
+            client.finish(process, out, seconds + END_TIMEOUT_S)
+            return client.latencies(out.read_text(errors="replace"))
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
