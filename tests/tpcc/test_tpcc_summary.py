@@ -1,0 +1,112 @@
+"""stats/tpcc.py against epochs whose right answers are known."""
+
+import math
+
+import pytest
+from tpcc_epochs import CELL, epoch_of
+
+from bakeoff.stats.tpcc import Judgement, ServerCounts, cross_check, tpcc_summaries
+
+DECKS = {"new_order": 10_000, "payment": 10_000, "order_status": 1_000, "delivery": 1_000, "stock_level": 1_000}
+MS = 1_000_000
+
+
+def only(epochs, **more):
+    (summary,) = tpcc_summaries(epochs, warehouses=2, **more)
+    return summary
+
+
+def test_rates_are_counts_over_time():
+    summary = only([epoch_of(DECKS | {"new_order.rollback": 100}, seconds=30.0)])
+    assert (summary.cell, summary.arm, summary.epochs) == (CELL, "A", 1)
+    assert summary.tpmc == pytest.approx(20_000)
+    assert summary.tpm_total == pytest.approx(46_000)
+    assert [kind.count for kind in summary.types] == list(DECKS.values())
+    assert summary.of("payment").share == pytest.approx(10 / 23)
+    assert summary.rollback_share == pytest.approx(0.01)
+    assert summary.efficiency is None
+    assert summary.ok
+
+
+def test_several_epochs_give_a_mean_and_an_interval():
+    epochs = [epoch_of(DECKS, seconds=30.0, epoch=0), epoch_of(DECKS, seconds=20.0, epoch=1)]
+    summary = only(epochs)
+    assert summary.tpmc == pytest.approx((20_000 + 30_000) / 2)
+    assert summary.tpmc_low < 20_000
+    assert summary.tpmc_high > 30_000
+    assert summary.of("new_order").count == 20_000
+    assert only([*epochs, epoch_of(DECKS, seconds=1.0, epoch=2, valid=False)]) == summary
+
+
+def test_percentiles_are_of_all_epochs_together():
+    slow = epoch_of(DECKS | {"payment": [MS] * 600 + [9 * MS] * 400}, epoch=0)
+    fast = epoch_of(DECKS | {"payment": [MS] * 3000}, epoch=1)
+    quantiles = only([slow, fast]).of("payment").quantiles_ns
+    assert quantiles["0.5"] == pytest.approx(MS, rel=2e-3)
+    assert quantiles["0.9"] == pytest.approx(MS, rel=2e-3)
+    assert quantiles["0.95"] == pytest.approx(9 * MS, rel=2e-3)
+    assert only([slow]).of("payment").quantiles_ns["0.9"] == pytest.approx(9 * MS, rel=2e-3)
+    assert only([slow, fast]).of("payment").mean_ns == pytest.approx((3600 * 1 + 400 * 9) / 4000 * MS)
+
+
+def test_the_ninetieth_percentile_is_judged_by_the_standards_limits():
+    late = [MS] * 80 + [6_000 * MS] * 20
+    summary = only([epoch_of(DECKS | {"payment": late, "stock_level": late})])
+    assert summary.of("payment").response is Judgement.NOT_OK
+    assert summary.of("stock_level").response is Judgement.OK  # 20 s, not 5
+    assert not summary.ok
+
+
+def test_a_wrong_mix_is_not_ok_and_a_short_run_is_too_few():
+    wrong = only([epoch_of(DECKS | {"delivery": 100})])
+    assert wrong.of("delivery").mix is Judgement.NOT_OK
+    assert not wrong.ok
+    short = only([epoch_of({"new_order": 30, "payment": 29, "order_status": 2, "delivery": 3, "stock_level": 3})])
+    assert short.of("order_status").mix is Judgement.TOO_FEW
+    assert short.ok
+
+
+@pytest.mark.parametrize(
+    ("rollbacks", "expected"),
+    [(100, Judgement.OK), (115, Judgement.TOO_FEW), (200, Judgement.NOT_OK), (20, Judgement.NOT_OK)],
+)
+def test_the_share_of_rollbacks(rollbacks, expected):
+    assert only([epoch_of(DECKS | {"new_order.rollback": rollbacks})]).rollback is expected
+
+
+def test_skipped_deliveries_and_retries_are_told_by_type():
+    summary = only([epoch_of(DECKS | {"delivery.skipped": 500, "new_order.retried": 7, "payment.retried": 3})])
+    assert (summary.skipped_deliveries, summary.skipped) == (500, Judgement.NOT_OK)
+    assert {kind.name: kind.retried for kind in summary.types if kind.retried} == {"new_order": 7, "payment": 3}
+    assert sum(kind.count for kind in summary.types) == sum(DECKS.values())
+
+
+def test_pacing_takes_the_length_of_the_slices_and_tells_efficiency():
+    # 4 terminals at 12 New-Orders in 60 s; their own windows add up to a few seconds only.
+    counts = {"new_order": 12, "payment": 12, "order_status": 1, "delivery": 1, "stock_level": 1}
+    epoch = epoch_of(counts, seconds=60.0, busy_s=3.0)
+    paced = only([epoch], paced=True)
+    assert paced.tpmc == pytest.approx(12)
+    assert paced.efficiency == pytest.approx(12 / (2 * 12.86))
+    assert only([epoch]).tpmc == pytest.approx(240)
+
+
+def test_other_workloads_have_no_such_summary():
+    assert tpcc_summaries([epoch_of({"event": 100})], warehouses=1) == ()
+    assert tpcc_summaries([], warehouses=1) == ()
+    with pytest.raises(ValueError, match="warehouses"):
+        tpcc_summaries([], warehouses=0)
+
+
+def test_the_server_has_at_least_what_was_counted():
+    summary = only([epoch_of(DECKS | {"new_order.rollback": 100})])
+    before = ServerCounts(next_order_ids=60_020, commits=5, rollbacks=0)
+    exact = cross_check(summary, before, ServerCounts(next_order_ids=69_920, commits=22_905, rollbacks=100))
+    assert exact.agrees
+    assert (exact.counted_new_orders, exact.server_new_orders) == (9_900, 9_900)
+    assert exact.uncounted_share == 0
+    with_warm_up = cross_check(summary, before, ServerCounts(next_order_ids=70_920, commits=24_905, rollbacks=120))
+    assert with_warm_up.agrees
+    assert math.isclose(with_warm_up.uncounted_share, 1_000 / 10_900)
+    lost = cross_check(summary, before, ServerCounts(next_order_ids=69_919, commits=22_905, rollbacks=100))
+    assert not lost.agrees
