@@ -172,7 +172,7 @@ class Sysbench(Client):
 class Engine(Client):
     """bakeoff-engine, driven by its contract (docs/engine.md): one arm, alone, in two long slices.
 
-    As few as can be, for their ends are barriers of all threads: what they cost belongs to the method, not to the client.
+    As few as can be: their ends are barriers of all threads, whose cost belongs to the method, not to the client.
     """
 
     name = "engine"
