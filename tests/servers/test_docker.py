@@ -55,7 +55,9 @@ elif word == "rm":
         import psutil
         try:
             first = psutil.Process(int(file.read_text()))
-            for each in [*first.children(recursive=True), first]: each.kill()
+            inside = [*first.children(recursive=True), first]
+            for each in inside: each.kill()
+            psutil.wait_procs(inside, 10)
         except psutil.Error: pass
 """
 

@@ -1,0 +1,92 @@
+"""The tables of docs/servers.md, written from the catalogue: `python -m bakeoff.servers.table --write` brings the page up to date."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from bakeoff.servers.catalog import Catalog, Entry
+from bakeoff.servers.dialect import option_facts
+from bakeoff.servers.versions import VersionRange, version_text
+
+PAGE = Path("docs/servers.md")
+_BASE_ENGINES = "InnoDB, MyISAM"
+_NAMES = {"archive": "ARCHIVE", "blackhole": "BLACKHOLE", "aria": "Aria", "sequence": "SEQUENCE", "rocksdb": "MyRocks"}
+
+
+def servers_table(catalog: Catalog) -> str:
+    """One row a server: name, where from, download, engines, libraries of the host."""
+    rows = [_server_row(entry) for entry in catalog.entries]
+    return _markdown(("server", "source", "download", "engines", "needs"), rows)
+
+
+def capabilities_table(catalog: Catalog) -> str:
+    """One row a capability: which versions of each family have it."""
+    rows = [
+        (each.about, _range_text(each.range_for("mysql")), _range_text(each.range_for("mariadb"))) for each in catalog.capabilities
+    ]
+    return _markdown(("what", "MySQL", "MariaDB"), rows)
+
+
+def options_table() -> str:
+    """One row an option that not every version obeys."""
+    rows = [
+        (f"`{fact.name}`", _range_text(fact.obeyed["mysql"]), _range_text(fact.obeyed["mariadb"]), fact.reason)
+        for fact in option_facts().values()
+        if fact.reason
+    ]
+    return _markdown(("option", "MySQL", "MariaDB", "elsewhere"), rows)
+
+
+def filled(page: str, catalog: Catalog) -> str:
+    """The page with what stands between `<!-- table: NAME -->` and `<!-- end -->` replaced.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    for name, text in (("servers", servers_table(catalog)), ("capabilities", capabilities_table(catalog)), ("options", options_table())):
+        head, start, rest = page.partition(f"<!-- table: {name} -->\n")
+        _, end, tail = rest.partition("<!-- end -->")
+        if not start or not end:
+            raise ValueError(f"no marker for the table {name}")
+        page = f"{head}{start}\n{text}\n{end}{tail}"
+    return page
+
+
+def _server_row(entry: Entry) -> tuple[str, ...]:
+    if entry.source.debian:
+        source = f"Debian {entry.source.debian.suite}: {', '.join(f'`{each}`' for each in _shown_packages(entry))}"
+    else:
+        source = f"{entry.source.kind.replace('maven', 'Maven')} `{getattr(entry.source, entry.source.kind)}`"
+    engines = ", ".join((_BASE_ENGINES, *(_NAMES.get(each, each) for each in entry.engines)))
+    libraries = ", ".join(f"`{each}`" for each in entry.libraries) or "nothing"
+    moving = " (moving)" if entry.moving else ""
+    return (f"`{entry.flavour}:{entry.version}`{moving}", source, f"{entry.download_bytes / 1e6:.0f} MB", engines, libraries)
+
+
+def _shown_packages(entry: Entry) -> Iterable[str]:
+    assert entry.source.debian
+    return (each for each in (*entry.source.debian.packages, *entry.source.debian.extra) if "server" in each or "plugin" in each)
+
+
+def _range_text(versions: VersionRange) -> str:
+    if versions.never:
+        return "–"
+    if versions.since is None and versions.until is None:
+        return "all"
+    since = f"≥ {version_text(versions.since)}" if versions.since else ""
+    until = f"< {version_text(versions.until)}" if versions.until else ""
+    return ", ".join(part for part in (since, until) if part)
+
+
+def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    text = filled(PAGE.read_text("utf-8"), Catalog.load(Path("/nonexistent")))
+    if "--write" in sys.argv:
+        PAGE.write_text(text, "utf-8")
+    else:
+        sys.stdout.write(text)
