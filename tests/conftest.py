@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bakeoff import servers
 from bakeoff.servers.places import cache_root, make_open_folder
+from bakeoff.spec import parse_server
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.main")
 
@@ -103,3 +105,10 @@ def shell():
     folder.chmod(0o755)
     yield Shell(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    """A MySQL 8.0.15 that runs for the whole session, as one that somebody else started."""
+    with servers.sandbox(parse_server("mysql:8.0.15")) as box:
+        yield {"socket": str(box.instance.socket_path), "port": box.instance.port, "pid": box.instance.pid}

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from bakeoff.errors import EngineError, HostError
+from bakeoff.errors import EngineError, HostError, SpecError
 
 CONTRACT = 1
 _HELLO_LIMIT_S = 15.0
@@ -88,6 +88,24 @@ def engine_path() -> Path:
     if not found or not Path(found).exists():
         raise HostError("bakeoff-engine was not found.", hint="Run `make setup`, or set BAKEOFF_ENGINE to its path.")
     return Path(found)
+
+
+def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
+    """What scripts declare: `name`, `options` (`name`, `type`, `default`, `description`), `commands`, `runs`.
+
+    Args:
+        scripts: bundled names or paths; none: every bundled one.
+
+    Raises:
+        SpecError: no such script, or one that does not load; with file and line.
+    """
+    command = [str(engine_path()), "workloads", *scripts]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if asked.returncode:
+        reason = asked.stderr.strip().removeprefix("bakeoff-engine: ")
+        raise SpecError(f"workload: {reason}", hint="See `bakeoff list workloads`.")
+    described: list[Message] = json.loads(asked.stdout)
+    return described
 
 
 class Engine:

@@ -28,7 +28,7 @@ SMALL = (
     ("arguments", "named", "remedy"),
     [
         (["duel", "mysql:8.0.15"], "two servers", "bakeoff duel mysql:5.7 mysql:8.0"),
-        (["duel", "mysql:4.1", "mysql:8.0.15"], "4.1", "list servers"),
+        (["duel", "mysql:4.1", "mysql:8.0.15"], "4.1", "mysql:5.5.9"),
         (["duel", "mysqll:8.0", "mysql:8.0.15"], "mysqll", "mysql"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15,inodb_flush_method=fsync"], "inodb_flush_method", "innodb_flush_method"),
         (["duel", "mysql:8.0.15", "mysql 5.7"], "mysql 5.7", "FLAVOUR:VERSION"),

@@ -24,8 +24,11 @@ enum Mode {
         #[arg(long)]
         die_with_parent: bool,
     },
-    /// Lists the bundled scripts with their options, as JSON.
-    Workloads,
+    /// Describes scripts with their options and commands, as JSON; all bundled ones when none is named.
+    Workloads {
+        /// Bundled names or paths of Lua files.
+        scripts: Vec<String>,
+    },
 }
 
 fn long_version() -> &'static str {
@@ -55,12 +58,12 @@ fn main() -> ExitCode {
                 &Outbox::new(std::io::stdout()),
             )
         }
-        Mode::Workloads => list_workloads(),
+        Mode::Workloads { scripts } => list_workloads(&scripts),
     }
 }
 
-fn list_workloads() -> ExitCode {
-    match workloads::workloads() {
+fn list_workloads(scripts: &[String]) -> ExitCode {
+    match workloads::workloads(scripts) {
         Ok(list) => {
             // A closed pipe is the reader's choice.
             let _ = writeln!(std::io::stdout(), "{list:#}");

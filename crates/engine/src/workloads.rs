@@ -1,4 +1,4 @@
-//! `workloads`: the bundled scripts and their options, as JSON.
+//! `workloads`: scripts and their options, as JSON.
 
 use bakeoff_script::{OptionType, OptionValue, bundled_names, describe, find};
 use serde_json::{Value, json};
@@ -6,16 +6,17 @@ use serde_json::{Value, json};
 use crate::contract::Failure;
 use crate::scripting::failure;
 
-/// Every bundled script with its options and commands.
+/// The named scripts, or every bundled one, with their options and commands.
 ///
 /// # Errors
-/// A bundled script that does not load: a bug.
-pub fn workloads() -> Result<Value, Failure> {
-    bundled_names()
-        .into_iter()
-        .map(workload)
-        .collect::<Result<Vec<_>, _>>()
-        .map(Value::Array)
+/// A name that is no script, a script that does not load.
+pub fn workloads(names: &[String]) -> Result<Value, Failure> {
+    let described: Result<Vec<_>, _> = if names.is_empty() {
+        bundled_names().into_iter().map(workload).collect()
+    } else {
+        names.iter().map(|name| workload(name)).collect()
+    };
+    described.map(Value::Array)
 }
 
 fn workload(name: &str) -> Result<Value, Failure> {

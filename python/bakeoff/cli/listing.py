@@ -1,7 +1,6 @@
 """`bakeoff list`: servers, workloads, runs."""
 
 import json
-import subprocess
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bakeoff.cli.output import Format, format_option
-from bakeoff.engine import engine_path
-from bakeoff.errors import EngineError
+from bakeoff.engine import describe_workloads
 from bakeoff.results import list_runs
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.units import format_bytes
@@ -70,15 +68,12 @@ def _servers() -> list[dict[str, Any]]:
 
 
 def _workloads() -> list[dict[str, Any]]:
-    asked = subprocess.run([engine_path(), "workloads"], capture_output=True, text=True, timeout=30, check=False)
-    if asked.returncode:
-        raise EngineError(f"the engine could not list its workloads: {asked.stderr.strip()}")
     return [
         {
             "name": workload["name"],
             "options": {option["name"]: option["default"] for option in workload["options"]},
         }
-        for workload in json.loads(asked.stdout)
+        for workload in describe_workloads()
     ]
 
 

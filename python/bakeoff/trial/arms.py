@@ -1,15 +1,16 @@
 """Arms made ready: binaries installed, settings worked out, memory shared out. Nothing is started here."""
 
+import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import psutil
 
-from bakeoff.engine import ArmAddress
-from bakeoff.errors import HostError
+from bakeoff.engine import ArmAddress, describe_workloads
+from bakeoff.errors import HostError, SpecError
 from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
-from bakeoff.spec import Arm, Origin, Study
+from bakeoff.spec import Arm, Origin, Study, Workload
 from bakeoff.units import format_bytes
 
 # InnoDB needs 200 to 260 bytes for a row of sbtest (119 + 59 characters, two indexes, pages 15/16 full); the rest is
@@ -21,6 +22,30 @@ _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
 # Administration, gates and statistics connect besides the load.
 _SPARE_CONNECTIONS = 32
+
+
+# Options of the engine itself, which every script may be given.
+_GENERAL_OPTIONS = ("rand_", "mysql_", "db_")
+
+
+def check_workloads(workloads: Iterable[Workload]) -> None:
+    """See that every script is there, loads, can run, and knows the options it is given, before any time is spent.
+
+    Raises:
+        SpecError: it is not so; with the nearest name.
+    """
+    wanted = list(workloads)
+    for workload, described in zip(wanted, describe_workloads(w.script for w in wanted), strict=True):
+        if not described["runs"]:
+            raise SpecError(f"workload {workload.script}: it has no event() function, so it cannot be run.")
+        known = [option["name"] for option in described["options"]]
+        for name, _ in workload.options:
+            if name not in known and not name.startswith(_GENERAL_OPTIONS):
+                near = difflib.get_close_matches(name, known, n=1)
+                raise SpecError(
+                    f"workload {workload.script}: it has no option {name}.",
+                    hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}.",
+                )
 
 
 @dataclass(frozen=True)

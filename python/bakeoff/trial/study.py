@@ -22,7 +22,7 @@ from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.noise import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.slice_length import choose_slice_length
 from bakeoff.stats.stopping import decide
-from bakeoff.trial.arms import cpu_sets, prepare_arms
+from bakeoff.trial.arms import check_workloads, cpu_sets, prepare_arms
 from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, is_voiding
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import Loader
@@ -49,6 +49,7 @@ def run_study(
     Raises:
         BakeoffError: it could not be started, or what came out cannot be used.
     """
+    check_workloads(study.workloads)
     setups = prepare_arms(study, passwords=passwords, on_progress=listener.progress)
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
         run = RunDirectory.create(
@@ -135,7 +136,7 @@ class _Trial:
         return decision.stop, decision.finished
 
     def _start_anew(self, history: list[EpochData], seconds: float) -> None:
-        """Change the measuring time after the pilot, whose epochs then no longer count: an estimate has one measuring time."""
+        """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""
         assert self.plan
         old = self.plan
         slices = {cell.name: cell.slices for cell in old.cells}
