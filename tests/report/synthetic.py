@@ -291,7 +291,13 @@ def make_run(
         for build in range(study.builds):
             run.write_json(
                 f"builds/{arm.name}-{build}.json",
-                {"arm": arm.name, "build": build, "rows": 400_000, "seconds": 9.5 + build, "data_bytes": 96_000_000},
+                {
+                    "arm": arm.name,
+                    "build": build,
+                    "rows": 400_000,
+                    "seconds": 9.5 + build,
+                    "data_bytes": {"sbtest": 96_000_000},
+                },
             )
     for epoch in range(epochs):
         _write_epoch(run, study, truth, plan, epoch, blocks, slice_ns, (voided or {}).get(epoch, ""))

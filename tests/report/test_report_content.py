@@ -139,7 +139,7 @@ def test_flags_become_footnotes_told_once(tmp_path):
 
 def test_one_epoch_gives_no_interval_and_no_crash(tmp_path):
     view = view_of(tmp_path, one_cell(control=False), epochs=1)
-    assert view.answers[0].interval == "" and view.answers[0].headline == "undecided so far"
+    assert view.answers[0].interval == "" and view.answers[0].headline == "has no verdict yet"
     assert view.forest.rows[0].low is None
     assert "no interval yet" in render_html(view)
     assert render_csv(view).splitlines()[1].startswith(view.run)

@@ -23,6 +23,7 @@ Notes = dict[tuple[str, str], tuple[int, ...]]
 Record = dict[str, str | int | float | bool | None]
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+_TALLY_ABOVE = 3  # cells; fewer are seen at a glance
 _EDGE = 4.0  # per cent of the axis kept free on both sides
 
 
@@ -122,10 +123,15 @@ def summary_sentences(context: Context) -> tuple[str, ...]:
     """For each contender, when there are several cells: how many went which way, and the geometric mean over them."""
     if len(context.cells) < 2:
         return ()
-    return tuple(
-        f"{_tally(context, contender)} {_mean_sentence(context, estimate)}"
-        for contender, estimate in context.analysis.geometric_mean.items()
-    )
+    sentences = []
+    for contender, estimate in context.analysis.geometric_mean.items():
+        tally = _tally(context, contender) if len(context.cells) > _TALLY_ABOVE else ""
+        sentences.append(f"{tally} {_mean_sentence(context, contender, estimate)}".strip())
+    return tuple(sentences)
+
+
+def _all_cells(context: Context) -> str:
+    return "both cells" if len(context.cells) == 2 else f"all {len(context.cells)} cells"
 
 
 def _tally(context: Context, contender: str) -> str:
@@ -138,17 +144,17 @@ def _tally(context: Context, contender: str) -> str:
         Tone.EQUAL: f"as fast as {baseline}",
         Tone.OPEN: "undecided",
     }
-    ranked = [(number, tone) for tone, number in tones.most_common()]
-    parts = [f"{words[tone]} in {number}" for number, tone in ranked]
+    parts = [f"{text} in {tones[tone]}" for tone, text in words.items() if tones[tone]]
     parts[0] += f" of {len(context.cells)} cells"
     return f"{context.labels[contender]} is {', '.join(parts)}."
 
 
-def _mean_sentence(context: Context, estimate: Estimate) -> str:
+def _mean_sentence(context: Context, contender: str, estimate: Estimate) -> str:
     ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
     interval = numbers.interval(estimate.interval)
     spread = f"95% interval {interval}" if interval else "no interval yet"
-    return f"Over all of them its throughput is {ratio} (geometric mean, {spread})."
+    baseline, name = context.labels[context.analysis.baseline], context.labels[contender]
+    return f"Over {_all_cells(context)} {name} has {ratio} the throughput of {baseline} (geometric mean, {spread})."
 
 
 class _Axis:
@@ -207,15 +213,26 @@ def _flags_of(comparison: Comparison) -> list[str]:
 
 
 def _headline(context: Context, comparison: Comparison) -> str:
-    bound, half = comparison.verdict.at_least, comparison.estimate.interval.half_width
+    """What the contender is or may be, as the end of a sentence that starts with its name."""
+    interval, bound = comparison.estimate.interval, comparison.verdict.at_least
     negligible = f"within ±{percent_text(context.study.equivalence)}"
     if bound is not None:
         word = "faster" if bound > 0 else "slower"
-        text = f"at least {at_least_text(bound, half or 0.0)} {word}"
+        text = f"is at least {at_least_text(bound, interval.half_width or 0.0)} {word}"
         return f"{text}, yet {negligible}" if Word.EQUIVALENT in comparison.verdict.words else text
     if Word.EQUIVALENT in comparison.verdict.words:
-        return f"as fast, {negligible}"
-    return "undecided so far"
+        return f"is as fast, {negligible}"
+    if interval.low is None or interval.high is None:
+        return "has no verdict yet"
+    low, high = _side(interval.low, interval.half_width), _side(interval.high, interval.half_width)
+    return f"may be anything from {low} to {high}"
+
+
+def _side(log_ratio: float, half_width: float | None) -> str:
+    """`27% slower`, `14% faster`."""
+    digits = max(0, numbers.ratio_digits(half_width) - 2)
+    percent = math.expm1(log_ratio) * 100
+    return f"{abs(percent):.{digits}f}% {'slower' if percent < 0 else 'faster'}"
 
 
 def _control_word(comparison: Comparison) -> str:
@@ -230,7 +247,7 @@ def _answer(context: Context, comparison: Comparison, notes: Notes) -> Answer:
     estimate = comparison.estimate
     half = estimate.interval.half_width
     basis = [numbers.epochs(estimate.n), STOPS[comparison.stop]]
-    if comparison.more_s:
+    if comparison.more_s and "would take" not in comparison.verdict.sentence:
         basis.append(f"about {format_duration(comparison.more_s)} more to the target")
     return Answer(
         cell=comparison.cell,
@@ -278,8 +295,8 @@ def _mean_row(context: Context, contender: str, estimate: Estimate, axis: _Axis)
     low, high = estimate.interval.low, estimate.interval.high
     return ForestRow(
         kind="mean",
-        label=f"all {len(context.cells)} cells (geometric mean)",
-        short=f"all {len(context.cells)} (mean)",
+        label=f"{_all_cells(context)} (geometric mean)",
+        short=_all_cells(context),
         contender=context.labels[contender],
         slot=context.slots[contender],
         tone=Tone.OPEN,

@@ -2,14 +2,19 @@
 
 from typing import Any
 
+import polars as pl
+
 from bakeoff.report import answers as answering
-from bakeoff.report import panels, settings, tables
+from bakeoff.report import numbers, panels, settings, tables
 from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.curves import latency_curves
 from bakeoff.report.view import ArmView, ReportView, Role, Status
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_bytes, format_duration, format_percent
+
+BUSY_SHARE = 0.10
+"""Share of all processors used by others from which the report says so at its head."""
 
 METHOD = (
     "All servers run side by side. In each short slice one of them alone is loaded, in the order ABBA or BAAB by a "
@@ -49,6 +54,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         arms=_arms(context),
         answers=answering.answers(context, marks),
         summary=answering.summary_sentences(context),
+        conditions=_conditions(context),
         forest=answering.forest(context, marks),
         throughput=answering.throughput_table(context, marks),
         threads_panels=panels.threads_panels(context),
@@ -100,6 +106,33 @@ def _dateline(context: Context) -> str:
     )
 
 
+def _others(context: Context) -> float | None:
+    """Share of all processors that neither the servers nor the client used while measuring; None when unknown."""
+    known = context.processors.drop_nulls("others_cpus")
+    if known.is_empty():
+        return None
+    weighted = known.select((pl.col("others_cpus") * pl.col("seconds")).sum() / pl.col("seconds").sum()).item()
+    return float(weighted) / context.manifest.host.cpus
+
+
+def _conditions(context: Context) -> str:
+    """How busy the machine was while measuring, and with what: a ratio found in contention is one of contention."""
+    known = context.processors.drop_nulls("user")
+    if known.is_empty():
+        return ""
+    weight = pl.col("seconds") / pl.col("seconds").sum()
+    busy, steal = known.select(
+        ((pl.col("user") + pl.col("system")) * weight).sum().alias("busy"),
+        (pl.col("steal") * weight).sum().alias("steal"),
+    ).row(0)
+    others = _others(context)
+    by_others = "" if others is None else f", {numbers.share(others)} with work that was not part of the measurement"
+    return (
+        f"While measuring the processors were {numbers.share(busy)} busy{by_others}; the hypervisor took "
+        f"{numbers.share(steal)} (steal)."
+    )
+
+
 def _statuses(context: Context) -> tuple[Status, ...]:
     analysis = context.analysis
     found = []
@@ -135,6 +168,15 @@ def _statuses(context: Context) -> tuple[Status, ...]:
             Status(
                 word="TIME RAN OUT",
                 text=f"The budget ended before every cell reached its target precision of ±{precision}.",
+            )
+        )
+    others = _others(context)
+    if others is not None and others > BUSY_SHARE:
+        found.append(
+            Status(
+                word="BUSY MACHINE",
+                text=f"Other work took {numbers.share(others)} of the processors while measuring. The intervals allow "
+                "for it, and the ratios are those of a busy machine.",
             )
         )
     if context.analysis.undeclared:

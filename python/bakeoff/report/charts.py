@@ -108,9 +108,8 @@ def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
     if panel.mark == "stack":
         stacked, order = y.stack("zero"), alt.Order("o:Q")
         ranked = base.transform_calculate(o=f"indexof({json.dumps(keys)}, datum.k)")
-        return [
-            ranked.mark_area(aria=False, opacity=0.9).encode(x=x, y=stacked, color=colour, detail="g:N", order=order)
-        ]
+        # No break at a restart: Vega-Lite would fill a stack's gaps with zeros.
+        return [ranked.mark_area(aria=False, opacity=0.9).encode(x=x, y=stacked, color=colour, order=order)]
     layers: list[Any] = []
     if any(series.low for series in panel.series):
         layers.append(

@@ -7,6 +7,7 @@ from itertools import count
 import polars as pl
 
 from bakeoff.plan import Plan
+from bakeoff.report.series import cpu_shares
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison
@@ -103,6 +104,11 @@ class Context:
     def slices(self) -> pl.LazyFrame:
         """Slices of the epochs that count."""
         return self.run.scan_slices()
+
+    @cached_property
+    def processors(self) -> pl.DataFrame:
+        """Where processor time went in each cell while each arm was loaded (`bakeoff.report.series.cpu_shares`)."""
+        return cpu_shares(self.slices)
 
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:

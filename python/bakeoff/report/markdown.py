@@ -13,7 +13,7 @@ def render_markdown(view: ReportView) -> str:
     parts += [f"> **{_plain(status.word)}**: {_plain(status.text)}" for status in view.statuses]
     parts.append("\n".join(_arm_line(view, index) for index in range(len(view.arms))))
     parts.append("\n".join(_answer_lines(view)))
-    parts += [_plain(sentence) for sentence in view.summary]
+    parts += [_plain(sentence) for sentence in (*view.summary, view.conditions)]
     parts += ["## Throughput", _table(view.throughput)]
     parts += ["## Latency", _plain(view.latency_note), _table(view.latency)]
     parts += ["## What one event costs", _table(view.costs), _plain(view.costs.note)]

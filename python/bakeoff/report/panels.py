@@ -135,7 +135,8 @@ def time_panels(context: Context) -> tuple[tuple[Panel, ...], tuple[Panel, ...]]
             ("disk_bytes_per_s", "server reads and writes", "bytes per second"),
             ("rss_bytes", "server memory", "bytes"),
         ):
-            if times[cell].bins[column].null_count() < times[cell].bins.height:
+            values = times[cell].bins[column].drop_nulls()
+            if values.len() and values.ne(0).any():
                 panel_title = f"{title} · {_cell_title(context, cell)}"
                 doings.append(_time_panel(context, times[cell], f"arm-{len(doings)}", panel_title, unit, column))
     return throughput, tuple(doings)

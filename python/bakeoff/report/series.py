@@ -79,21 +79,26 @@ def cpu_shares(slices: pl.LazyFrame) -> pl.DataFrame:
     """Where all processors' time went while each arm was loaded, a row for each cell and arm.
 
     Returns:
-        Columns cell, arm; user, system, iowait, steal, idle (shares of 1; null without ticks); server_cpus and
-        client_cpus (processors kept busy); server_known (slices in which the server was observed).
+        Columns cell, arm; user, system, iowait, steal, idle (shares of 1; null without ticks); server_cpus, client_cpus
+        and others_cpus (processors kept busy; others_cpus null when the server was not observed); seconds.
     """
-    whole = pl.sum_horizontal(f"host_{kind}_ns" for kind in _HOST)
+    ticks = {kind: pl.col(f"host_{kind}_ns").sum() for kind in _HOST}
+    whole = pl.sum_horizontal(f"host_{kind}_ns" for kind in _HOST).sum()
     length = pl.col("length_ns").sum()
+    client = pl.col("client_user_ns").sum() + pl.col("client_system_ns").sum()
+    server = pl.col("server_cpu_ns").sum()
+    others = ((ticks["user"] + ticks["system"] - server - client) / length).clip(lower_bound=0.0)
     return (
         slices.group_by("cell", "arm")
         .agg(
-            *(
-                pl.when(whole.sum() > 0).then(pl.col(f"host_{kind}_ns").sum() / whole.sum()).otherwise(None).alias(kind)
-                for kind in _HOST
-            ),
-            (pl.col("server_cpu_ns").sum() / length).alias("server_cpus"),
-            pl.col("server_cpu_ns").count().alias("server_known"),
-            ((pl.col("client_user_ns").sum() + pl.col("client_system_ns").sum()) / length).alias("client_cpus"),
+            *(pl.when(whole > 0).then(sums / whole).otherwise(None).alias(kind) for kind, sums in ticks.items()),
+            (server / length).alias("server_cpus"),
+            (client / length).alias("client_cpus"),
+            pl.when((pl.col("server_cpu_ns").count() > 0) & (whole > 0))
+            .then(others)
+            .otherwise(None)
+            .alias("others_cpus"),
+            (length / 1e9).alias("seconds"),
         )
         .collect(engine="streaming")
     )

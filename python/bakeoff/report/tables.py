@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from bakeoff.report import numbers
 from bakeoff.report.answers import threads_text
 from bakeoff.report.context import Context
-from bakeoff.report.series import cpu_shares
 from bakeoff.report.view import Bar, Panel, Row, Series, Table, Value
 from bakeoff.stats.model import ArmSummary
 from bakeoff.stats.slice_length import SliceChoice
@@ -94,22 +93,23 @@ def costs_table(context: Context) -> Table:
 
 def cpu_bars(context: Context) -> tuple[Bar, ...]:
     """Shares of all processors' time while each arm alone was loaded."""
-    shares = {(row["cell"], row["arm"]): row for row in cpu_shares(context.slices).iter_rows(named=True)}
+    shares = {(row["cell"], row["arm"]): row for row in context.processors.iter_rows(named=True)}
     bars = []
     for cell in context.detail_cells:
         for arm, slot in context.slots.items():
             row = shares.get((cell, arm))
             if row is None or row["user"] is None:
                 continue
-            busy = [f"server {row['server_cpus']:.2f}"] if row["server_known"] else []
-            busy.append(f"client {row['client_cpus']:.2f} of {context.manifest.host.cpus} processors")
+            busy = [f"client {row['client_cpus']:.2f}"]
+            if row["others_cpus"] is not None:
+                busy = [f"server {row['server_cpus']:.2f}", *busy, f"others {row['others_cpus']:.2f}"]
             bars.append(
                 Bar(
                     group=_cell(context, cell),
                     label=context.labels[arm],
                     slot=slot,
                     parts=tuple((kind, round(row[kind], 4)) for kind in CPU_KINDS),
-                    text=", ".join(busy),
+                    text=f"{', '.join(busy)} of {context.manifest.host.cpus}",
                 )
             )
     return tuple(bars)
@@ -121,7 +121,7 @@ def data_table(context: Context) -> Table:
     keys = list(
         dict.fromkeys(key for build in found.values() for key in build if key not in ("arm", "build", "format"))
     )
-    plain = [key for key in keys if not any(isinstance(build.get(key), dict | list) for build in found.values())]
+    plain = [key for key in keys if not any(isinstance(build.get(key), list) for build in found.values())]
     rows = []
     for name, build in found.items():
         arm, _, number = name.rpartition("-")
@@ -225,6 +225,9 @@ def _cell(context: Context, cell: str) -> str:
 
 
 def _fact(key: str, value: object) -> str:
+    if isinstance(value, dict):
+        named = len(value) > 1
+        return ", ".join(f"{name} {_fact(key, part)}" if named else _fact(key, part) for name, part in value.items())
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "n/a" if value is None else str(value)
     if "bytes" in key:

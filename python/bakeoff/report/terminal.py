@@ -37,6 +37,8 @@ def render_terminal(view: ReportView, console: Console) -> None:
             console.print(Text.assemble((where, "dim"), (answer.sentence, _STYLES[answer.tone]), notes))
     for sentence in view.summary:
         console.print(Text(sentence))
+    if view.conditions:
+        console.print(Text(view.conditions, style="dim"))
     if view.footnotes:
         console.print()
         for note in view.footnotes:

@@ -54,7 +54,7 @@ class Answer(Frozen):
     """The verdict of one cell and contender.
 
     Attributes:
-        headline: a few words, without the arm's name (`at least 10.3% slower`).
+        headline: what follows the contender's name (`is at least 10.3% slower`).
         sentence: the whole answer in words.
         remark: what the sentence adds to headline and figures; mostly empty.
         ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; interval empty while there is none.
@@ -248,6 +248,7 @@ class ReportView(Frozen):
     arms: tuple[ArmView, ...]
     answers: tuple[Answer, ...]
     summary: tuple[str, ...]
+    conditions: str
     forest: Forest
     throughput: Table
     threads_panels: tuple[Panel, ...]
