@@ -40,6 +40,11 @@ fmt: ## format everything
 bench: setup ## what the client costs, against sysbench and the bare loop
 	.venv/bin/python bench/client-cost/run.py --server mysql:8.0.15
 
+fuzz: ## what a hostile server may send, half a minute each (nightly Rust and cargo-fuzz; fuzz/README.md)
+	fuzz/seed
+	for target in greeting login replies template; do \
+	    cargo +nightly fuzz run $$target -- -max_total_time=30 || exit 1; done
+
 requirements: ## write requirements.txt anew from pyproject.toml
 	uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.txt
 

@@ -1,5 +1,7 @@
 //! The client against servers that break: every failure has its number, and none of them hangs.
 
+#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

@@ -5,6 +5,8 @@
 //! `…_CA`; then `cargo test -p bakeoff-engine --test net_servers -- --ignored`. With none of them set every test fails: a run in which
 //! nothing was tested must not look like a success.
 
+#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
+
 mod net {
     pub(crate) mod accounts;
     pub(crate) mod failures;

@@ -165,7 +165,7 @@ mod tests {
             let mut joined = Vec::new();
             join(&bytes[6..], &mut joined);
             assert!(joined == payload, "{length} bytes come back as they went");
-            assert_eq!(payload_at(&bytes[6..bytes.len() - 1]).is_err(), true);
+            assert!(payload_at(&bytes[6..bytes.len() - 1]).is_err());
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Replies under any chunking, cut and mutated.
 
+#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
+
 #[path = "support/server.rs"]
 mod server;
 

@@ -7,10 +7,14 @@
 //! benchmark rows: good enough for measuring what TLS costs, and no pattern for anything that must stay secret.
 
 use num_bigint::BigUint;
-use rustls::crypto::{ActiveKeyExchange, CipherSuiteCommon, KeyExchangeAlgorithm, SharedSecret, SupportedKxGroup, ring};
+use rustls::crypto::{
+    ActiveKeyExchange, CipherSuiteCommon, KeyExchangeAlgorithm, SharedSecret, SupportedKxGroup,
+    ring,
+};
 use rustls::ffdhe_groups::FfdheGroup;
 use rustls::{
-    CipherSuite, Error, NamedGroup, PeerMisbehaved, ProtocolVersion, SupportedCipherSuite, Tls12CipherSuite,
+    CipherSuite, Error, NamedGroup, PeerMisbehaved, ProtocolVersion, SupportedCipherSuite,
+    Tls12CipherSuite,
 };
 
 /// Prime of MySQL's built-in group: 2048 bits, (p − 1) / 2 is prime too. Read off the wire of 8.0.15, where `openssl s_client -msg` shows
@@ -46,14 +50,25 @@ const EXPONENT_BYTES: usize = 32;
 /// DHE with RSA certificates and AES-GCM, made of the parts of the ECDHE suites, which differ in the key exchange alone.
 pub(super) fn cipher_suites() -> Vec<SupportedCipherSuite> {
     [
-        (ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, CipherSuite::TLS_DHE_RSA_WITH_AES_256_GCM_SHA384),
-        (ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, CipherSuite::TLS_DHE_RSA_WITH_AES_128_GCM_SHA256),
+        (
+            ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+            CipherSuite::TLS_DHE_RSA_WITH_AES_256_GCM_SHA384,
+        ),
+        (
+            ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+            CipherSuite::TLS_DHE_RSA_WITH_AES_128_GCM_SHA256,
+        ),
     ]
     .into_iter()
     .filter_map(|(elliptic, suite)| {
-        let SupportedCipherSuite::Tls12(elliptic) = elliptic else { return None };
+        let SupportedCipherSuite::Tls12(elliptic) = elliptic else {
+            return None;
+        };
         let finite = Tls12CipherSuite {
-            common: CipherSuiteCommon { suite, ..copied(&elliptic.common) },
+            common: CipherSuiteCommon {
+                suite,
+                ..copied(&elliptic.common)
+            },
             kx: KeyExchangeAlgorithm::DHE,
             prf_provider: elliptic.prf_provider,
             sign: elliptic.sign,
@@ -86,11 +101,18 @@ impl SupportedKxGroup for MysqlGroup {
         let exponent = BigUint::from_bytes_be(&exponent);
         let prime = BigUint::from_bytes_be(&PRIME);
         let public = padded(&BigUint::from_bytes_be(&GENERATOR).modpow(&exponent, &prime));
-        Ok(Box::new(Exchange { exponent, prime, public }))
+        Ok(Box::new(Exchange {
+            exponent,
+            prime,
+            public,
+        }))
     }
 
     fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
-        Some(FfdheGroup { p: &PRIME, g: &GENERATOR })
+        Some(FfdheGroup {
+            p: &PRIME,
+            g: &GENERATOR,
+        })
     }
 
     fn name(&self) -> NamedGroup {
@@ -145,7 +167,10 @@ mod tests {
         let (here, there) = (GROUP.start().unwrap(), GROUP.start().unwrap());
         let (ours, theirs) = (here.pub_key().to_vec(), there.pub_key().to_vec());
         assert_ne!(ours, theirs);
-        let (one, other) = (here.complete(&theirs).unwrap(), there.complete(&ours).unwrap());
+        let (one, other) = (
+            here.complete(&theirs).unwrap(),
+            there.complete(&ours).unwrap(),
+        );
         assert_eq!(one.secret_bytes(), other.secret_bytes());
     }
 
@@ -159,7 +184,16 @@ mod tests {
 
     #[test]
     fn the_suites_are_the_elliptic_ones_but_for_the_exchange() {
-        let names: Vec<_> = cipher_suites().iter().map(|suite| suite.suite().as_str()).collect();
-        assert_eq!(names, [Some("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"), Some("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256")]);
+        let names: Vec<_> = cipher_suites()
+            .iter()
+            .map(|suite| suite.suite().as_str())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                Some("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"),
+                Some("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256")
+            ]
+        );
     }
 }

@@ -248,14 +248,24 @@ fn tls_modes() {
             continue;
         };
         logs_in(&with(TlsMode::VerifyCa, Some(ca)));
-        for stranger in servers().iter().filter_map(|other| other.ca.as_deref()).filter(|other| *other != ca) {
+        for stranger in servers()
+            .iter()
+            .filter_map(|other| other.ca.as_deref())
+            .filter(|other| *other != ca)
+        {
             let error = refused(with(TlsMode::VerifyCa, Some(stranger)));
-            assert!(error.code == 2026 && error.message.contains("not signed by"), "{error}");
+            assert!(
+                error.code == 2026 && error.message.contains("not signed by"),
+                "{error}"
+            );
         }
         // Certificates that MySQL makes for itself name no host; others may.
         match connect(with(TlsMode::VerifyIdentity, Some(ca))) {
             Ok(_) => assert_ne!(server.flavour, Flavour::MySql80),
-            Err(error) => assert!(error.code == 2026 && error.message.contains("verify_ca does without"), "{error}"),
+            Err(error) => assert!(
+                error.code == 2026 && error.message.contains("verify_ca does without"),
+                "{error}"
+            ),
         }
     }
 }
