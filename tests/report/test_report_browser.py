@@ -89,9 +89,14 @@ def test_it_fits_a_narrow_screen(opened):
     assert beyond == []
 
 
-@pytest.mark.parametrize(("opened", "dark"), [(DESKTOP, False), (DARK, True)], indirect=["opened"])
-def test_text_stands_out_from_the_paper_in_light_and_dark(opened, dark):
+@pytest.mark.parametrize(
+    ("opened", "medium", "dark"),
+    [(DESKTOP, "screen", False), (DARK, "screen", True), (DARK, "print", False)],
+    indirect=["opened"],
+)
+def test_text_stands_out_from_the_paper_in_light_in_dark_and_on_paper(opened, medium, dark):
     page, _, _ = opened
+    page.emulate_media(media=medium)
 
     def luminance(selector, attribute):
         found = page.evaluate(
@@ -106,5 +111,6 @@ def test_text_stands_out_from_the_paper_in_light_and_dark(opened, dark):
         ("h1", "color", 10), (".dateline", "color", 4.5), ("figure svg text", "fill", 4.5), (".status", "color", 7),
     ):  # fmt: skip
         text = luminance(selector, attribute)
-        contrast = (max(text, paper) + 0.05) / (min(text, paper) + 0.05)
+        ground = luminance(selector, "backgroundColor") if selector == ".status" else paper
+        contrast = (max(text, ground) + 0.05) / (min(text, ground) + 0.05)
         assert contrast >= least, (selector, contrast)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -29,11 +29,17 @@ _AXIS = 31  # characters of the living interval
 _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
 
 
-class LiveView(Protocol):
-    """What the trial tells; see `bakeoff.trial.listener`. Use as a context manager, or call `close`."""
+class LiveView:
+    """What the trial tells (`bakeoff.trial.listener`), and a view that shows none of it: the others override.
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
+    Use as a context manager, or call `close`.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def stage(self, text: str) -> None:
         """What happens now."""
@@ -45,7 +51,7 @@ class LiveView(Protocol):
         """Events per second of an arm in its latest slices."""
 
     def noise_card(self, card: NoiseCard) -> None:
-        """What this machine can resolve."""
+        """What this machine can resolve, after the first epochs."""
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
@@ -59,57 +65,11 @@ class LiveView(Protocol):
         """Nothing more will come; give the terminal back."""
 
 
-def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> LiveView:
-    """The view that fits where standard error goes."""
-    stream = stream or sys.stderr
-    if json:
-        return JsonLinesLive(stream)
-    if quiet:
-        return QuietLive()
-    console = Console(file=stream)
-    return (
-        RichLive(study, console) if console.is_terminal and not console.is_dumb_terminal else PlainLive(study, stream)
-    )
-
-
-class _Base:
-    """Context manager and methods that say nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def stage(self, text: str) -> None:
-        """What happens now."""
-
-    def progress(self, label: str, done: int, total: int | None) -> None:
-        """`done` of `total` units of `label`."""
-
-    def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Events per second of an arm in its latest slices."""
-
-    def noise_card(self, card: NoiseCard) -> None:
-        """What this machine can resolve."""
-
-    def epoch_finished(
-        self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
-    ) -> None:
-        """An epoch was added to the evidence."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
-
-    def close(self) -> None:
-        """Nothing more will come."""
-
-
-class QuietLive(_Base):
+class QuietLive(LiveView):
     """Says nothing."""
 
 
-class JsonLinesLive(_Base):
+class JsonLinesLive(LiveView):
     """One JSON object a line, each with a `type`."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -155,7 +115,7 @@ class JsonLinesLive(_Base):
             print(line, file=self._stream, flush=True)
 
 
-class PlainLive(_Base):
+class PlainLive(LiveView):
     """A line for everything that changes: for logs, pipes and dumb terminals."""
 
     def __init__(self, study: Study, stream: TextIO) -> None:
@@ -202,7 +162,7 @@ class PlainLive(_Base):
             print(f"[{_clock(time.monotonic() - self._begin)}] {text}", file=self._stream, flush=True)
 
 
-class RichLive(_Base):
+class RichLive(LiveView):
     """A table that keeps its place: ratios narrowing, throughput, what happens now, time gone and left."""
 
     def __init__(self, study: Study, console: Console) -> None:
@@ -290,6 +250,19 @@ class RichLive(_Base):
                 Text(" / ".join(format_rate(rate) for rate in rates if rate is not None)),
             )
         return table
+
+
+def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> LiveView:
+    """The view that fits where standard error goes."""
+    stream = stream or sys.stderr
+    if json:
+        return JsonLinesLive(stream)
+    if quiet:
+        return QuietLive()
+    console = Console(file=stream)
+    return (
+        RichLive(study, console) if console.is_terminal and not console.is_dumb_terminal else PlainLive(study, stream)
+    )
 
 
 def axis_reach(comparisons: Sequence[Comparison]) -> float:
