@@ -76,14 +76,19 @@ local function load_piece(con, table_num, piece)
   bakeoff.progress("rows", last - first + 1, sysbench.opt.tables * size)
 end
 
--- Calls work(i) for those of 0 .. count-1 that are this thread's: every thread takes the next, in turn.
+-- Calls work(i) for this thread's share of 0 .. count-1, a run of neighbours in order.
 local function share(count, work)
-  for i = sysbench.tid, count - 1, math.max(sysbench.opt.threads, 1) do
+  local threads = math.max(sysbench.opt.threads, 1)
+  local first = math.floor(count * sysbench.tid / threads)
+  local last = math.floor(count * (sysbench.tid + 1) / threads) - 1
+  for i = first, last do
     work(i)
   end
 end
 
--- All threads load every table together, piece by piece in the order of the primary key; indexes come after the rows.
+-- The threads share tables and rows evenly, also within one table. Each loads ranges of its own in the order of the primary key:
+-- with pieces dealt in turn, neighbouring ranges split each other's pages, and the tables came out a seventh larger (8.0.15).
+-- Indexes come after the rows.
 function cmd_prepare()
   local opt = sysbench.opt
   local con = sysbench.sql.driver():connect()
