@@ -146,8 +146,10 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
         tree.rename(home)  # layouts hold absolute paths, so examined in place; without a record it does not count
         try:
             _write_record(entry, home, hashes)
-        except BakeoffError:
+        except BakeoffError as problem:
             shutil.rmtree(home, ignore_errors=True)
+            if isinstance(problem, SpecError):  # about folders of ours that are gone again
+                raise SpecError(f"server {entry.source}: no complete MySQL or MariaDB server inside.") from None
             raise
 
 

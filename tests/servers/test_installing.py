@@ -1,0 +1,135 @@
+"""From a spec to binaries: tarballs, paths, what a broken binary gives, what the cache keeps and forgets."""
+
+import json
+import tarfile
+
+import pytest
+
+from bakeoff.errors import HostError, ServerError, SpecError
+from bakeoff.servers import ServerHouse, ServerMemory, install, installed, remove, settings_for
+from bakeoff.servers.install import RECORD
+from bakeoff.servers.places import cache_root, make_open_folder
+from bakeoff.spec import Data, Profile, parse_server
+
+
+@pytest.fixture
+def cache(work, monkeypatch):
+    """An empty cache that servers may enter."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(work / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(work / "config"))
+    return make_open_folder(work / "cache/bakeoff")
+
+
+def fake_server(root, script):
+    for name in ("bin", "share/english", "share/charsets"):
+        make_open_folder(root / name)
+    (root / "share/english/errmsg.sys").touch()
+    daemon = root / "bin/mysqld"
+    daemon.write_text(f"#!/bin/sh\n{script}\n")
+    daemon.chmod(0o755)
+    return root
+
+
+VERSION = "echo 'mysqld  Ver 5.7.99 for Linux on x86_64 (MySQL Community Server (GPL))'"
+
+
+@pytest.mark.parametrize(("library", "package"), [("libaio.so.1", "libaio1"), ("libnuma.so.1", "libnuma1")])
+def test_a_missing_library_names_its_package(work, library, package):
+    message = f"mysqld: error while loading shared libraries: {library}: cannot open shared object file: No such file or directory"
+    root = fake_server(work / "m", f"echo '{message}' >&2; exit 127")
+    with pytest.raises(HostError, match=f"needs {library}.*apt-get install {package}"):
+        install(parse_server(f"path:{root}"))
+
+
+def test_a_binary_that_crashes_is_one_line(work):
+    root = fake_server(work / "m", "echo 'Illegal instruction' >&2; exit 132")
+    with pytest.raises(ServerError, match="does not run .*Illegal instruction") as caught:
+        install(parse_server(f"path:{root}"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_server(work):
+    with pytest.raises(SpecError, match="holds no mysqld"):
+        install(parse_server(f"path:{work}"))
+
+
+def test_a_running_server_is_not_installed():
+    with pytest.raises(SpecError, match="not installed"):
+        install(parse_server("mysql://root@localhost/"))
+
+
+def tar(root, file):
+    with tarfile.open(file, "w:gz") as archive:
+        archive.add(root, "mysql-5.7.99-linux-glibc2.12-x86_64")
+    return file
+
+
+def test_a_tarball_is_unpacked_once_and_keyed_by_its_content(cache, work):
+    file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
+    first = install(parse_server(f"tarball:{file}"))
+    assert (first.name, first.flavour, first.init) == ("mysql-5.7.99", "mysql", "initialize")
+    record = json.loads((first.basedir / RECORD).read_text())
+    assert record["files"].keys() == {"m.tar.gz"}
+    assert install(parse_server(f"tarball:{file}")).basedir == first.basedir
+    changed = tar(fake_server(work / "n", f"{VERSION} # another"), work / "m.tar.gz")
+    assert install(parse_server(f"tarball:{changed}")).basedir != first.basedir
+    name = first.basedir.name
+    assert name in installed()
+    assert remove(name) > 0
+    assert name not in installed()
+    with pytest.raises(SpecError, match="not in the cache"):
+        remove(name)
+
+
+def test_a_tarball_without_a_server_leaves_nothing(cache, work):
+    (work / "x").mkdir()
+    (work / "x/README").write_text("nothing")
+    file = tar(work / "x", work / "x.tar.gz")
+    with pytest.raises(SpecError, match="no complete MySQL"):
+        install(parse_server(f"tarball:{file}"))
+    assert list((cache / "servers").iterdir()) == []
+
+
+def test_the_users_entry_with_a_wrong_checksum_leaves_nothing(cache, work):
+    file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
+    catalog = work / "config/bakeoff/servers.toml"
+    catalog.parent.mkdir(parents=True)
+    entry = f'format = 1\n[[server]]\nname = "mysql-5.7.99"\nflavour = "mysql"\nversion = "5.7.99"\nsource = {{ url = "{file.as_uri()}" }}\n'
+    catalog.write_text(f'{entry}sha256 = "{"0" * 64}"\n')
+    with pytest.raises(ServerError, match="SHA-256"):
+        install(parse_server("mysql:5.7.99"))
+    assert list((cache / "servers").iterdir()) == []
+    catalog.write_text(entry)
+    assert install(parse_server("mysql:5.7.99")).name == "mysql-5.7.99"
+
+
+def test_a_source_that_holds_another_version_is_told(cache, work):
+    file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
+    catalog = work / "config/bakeoff/servers.toml"
+    catalog.parent.mkdir(parents=True)
+    catalog.write_text(f'format = 1\n[[server]]\nname = "mysql-5.7.50"\nflavour = "mysql"\nversion = "5.7.50"\nsource = {{ tarball = "{file}" }}\n')
+    with pytest.raises(ServerError, match=r"now holds 5\.7\.99"):
+        install(parse_server("mysql:5.7.50"))
+
+
+@pytest.mark.server
+def test_a_real_server_out_of_a_tarball_and_by_path(work, request):
+    catalogued = install(parse_server("mysql:5.7.22"))
+    with tarfile.open(work / "m.tar.xz", "w:xz", preset=0) as archive:
+        archive.add(catalogued.basedir, "mysql-5.7.22-linux-glibc2.12-x86_64")
+    found = install(parse_server(f"tarball:{work / 'm.tar.xz'}"))
+    request.addfinalizer(lambda: remove(found.basedir.name))
+    assert found.sha256 == catalogued.sha256
+    by_path = install(parse_server(f"path:{found.basedir / 'bin/mysqld'}"))
+    assert by_path.base_options == found.base_options
+    spec = parse_server(f"tarball:{work / 'm.tar.xz'},innodb_io_capacity=500")
+    with ServerHouse(work / "house") as house:
+        settings = settings_for(found, spec, Profile.MATCHED, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
+        server = house.create("A", found, settings)
+        server.start()
+        assert server.variables()["innodb_io_capacity"] == "500"
+
+
+def test_nothing_in_the_cache_names_a_registry():
+    for record in (cache_root() / "servers").glob(f"*/{RECORD}"):
+        assert "://" not in record.read_text(), record
