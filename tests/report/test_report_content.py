@@ -116,6 +116,30 @@ def test_a_planted_slowdown_is_never_hidden(tmp_path):
     assert "PLANTED" in [status.word for status in view.statuses]
 
 
+def test_a_busy_machine_is_told_beside_the_verdict(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=2)
+    quiet = build_view(run, plain_analysis(run, run.study()))
+    for path in run.path.glob("epochs/*/slices.parquet"):
+        # Two of four processors busy with other people's work, taken from idle time.
+        stolen = pl.col("length_ns") * 2
+        pl.read_parquet(path).with_columns(
+            pl.col("host_user_ns") + stolen, host_idle_ns=pl.col("host_idle_ns") - stolen
+        ).write_parquet(path)
+    busy = build_view(run, plain_analysis(run, run.study()))
+    assert "BUSY MACHINE" not in [status.word for status in quiet.statuses]
+    (status,) = [status for status in busy.statuses if status.word == "BUSY MACHINE"]
+    assert "50% of the processors" in status.text and "50% with work" in busy.conditions
+
+
+def test_an_open_question_says_how_wide_it_is(tmp_path):
+    view = view_of(tmp_path, one_cell(), Truth(effect={"B": 0.0}, sd_restart=0.06), epochs=4)
+    assert re.fullmatch(r"may be anything from \d+% slower to \d+% faster", view.answers[0].headline)
+
+
+def test_the_command_to_run_again_brings_its_seed(view):
+    assert view.command == "bakeoff duel mysql:5.7 mysql:8.0,innodb_flush_method=fsync --control --seed 7"
+
+
 def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
     asked = {row.values[0].text: [value.text for value in row.values[1:]] for row in view.declared.rows}
     assert asked["innodb_flush_method"] == ["—", "fsync", "—"]

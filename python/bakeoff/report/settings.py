@@ -117,10 +117,12 @@ def environment_table(context: Context) -> Table:
 
 
 def command(context: Context) -> str:
-    """The command line that made this run, ready to be pasted."""
+    """The command line that made this run, ready to be pasted, with its seed: every random choice is then the same."""
     words = list(context.manifest.command)
     if not words:
         return ""
+    if words[1:2] == ["duel"] and not any(word.startswith("--seed") for word in words):
+        words += ["--seed", str(context.manifest.seed)]
     return shlex.join([PurePath(words[0]).name, *words[1:]])
 
 
