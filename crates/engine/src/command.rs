@@ -82,7 +82,7 @@ struct Work {
     outbox: Outbox,
 }
 
-/// Runs the command and sends `progress` and `done`.
+/// Runs the command and sends its `progress`; returns its `done`.
 ///
 /// # Errors
 /// What the first thread that failed failed with; all threads are joined by then.
@@ -92,7 +92,7 @@ pub fn command(
     arm: &OpenArm,
     outbox: &Outbox,
     control: &Control,
-) -> Result<(), Failure> {
+) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let source = find(&request.script).map_err(failure)?;
     let settings = settings(
@@ -118,14 +118,13 @@ pub fn command(
     });
     run(&work, threads, parallel, control)?;
     work.progress.finish();
-    outbox.send(&Answer::Done {
+    Ok(Answer::Done {
         id,
         seconds: begun.elapsed().as_secs_f64(),
         blocks: None,
         cancelled: control.is_cancelled(),
         workers_stopped: None,
-    });
-    Ok(())
+    })
 }
 
 /// Is the command declared to be run by all workers at once?

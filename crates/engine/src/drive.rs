@@ -69,54 +69,50 @@ pub fn drive(input: impl BufRead + Send + 'static, outbox: &Outbox) -> ExitCode 
             Ok(Request { id, body }) => (Some(id), serve(id, body, &mut arms, outbox, &control)),
             Err((id, failure)) => (id, Err(failure)),
         };
+        // Before the answer: whoever has read it may send the next request and a cancel, which must not be taken for this one's.
         queue.done();
-        if let Err(failure) = outcome {
-            let fatal = failure.fatal;
-            outbox.send(&Answer::error(id, failure));
-            if fatal {
-                return ExitCode::FAILURE;
-            }
+        let fatal = outcome.as_ref().is_err_and(|failure| failure.fatal);
+        outbox.send(&outcome.unwrap_or_else(|failure| Answer::error(id, failure)));
+        if fatal {
+            return ExitCode::FAILURE;
         }
     }
     ExitCode::SUCCESS
 }
 
-/// Carries one request out; a panic is a failure of this request, not of the engine.
+/// Carries one request out and returns its last answer; a panic is a failure of this request, not of the engine.
 fn serve(
     id: u64,
     body: Body,
     arms: &mut Vec<OpenArm>,
     outbox: &Outbox,
     control: &Control,
-) -> Result<(), Failure> {
+) -> Result<Answer, Failure> {
     crate::team::guarded(|| match body {
         Body::Open(wanted) => {
             arms.clear();
             let (opened, found) = open(wanted)?;
             *arms = opened;
-            outbox.send(&Answer::Opened { id, arms: found });
-            Ok(())
+            Ok(Answer::Opened { id, arms: found })
         }
         Body::Command(request) => {
             command(id, &request, find_arm(arms, &request.arm)?, outbox, control)
         }
         Body::Measure(request) => measure_scripts(id, &request, arms, outbox, control),
-        Body::Ping => {
-            outbox.send(&Answer::Pong { id });
-            Ok(())
-        }
-        // Obeyed by the reader when it came in.
-        Body::Cancel => Ok(()),
+        // A cancel was obeyed by the reader when it came in; none is queued.
+        Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
     })
 }
 
 fn find_arm<'a>(arms: &'a [OpenArm], name: &str) -> Result<&'a OpenArm, Failure> {
     arms.iter().find(|arm| arm.name == name).ok_or_else(|| {
         let known: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-        Failure::bad_request(format!(
-            "no arm {name:?} is open; open are: {}",
+        let known = if known.is_empty() {
+            "none, send `open` first".to_owned()
+        } else {
             known.join(", ")
-        ))
+        };
+        Failure::bad_request(format!("no arm {name:?} is open; open: {known}"))
     })
 }
 
@@ -127,7 +123,7 @@ fn measure_scripts(
     arms: &[OpenArm],
     outbox: &Outbox,
     control: &Control,
-) -> Result<(), Failure> {
+) -> Result<Answer, Failure> {
     let source = Arc::new(bakeoff_script::find(&request.script).map_err(failure)?);
     let contenders: Vec<Contender<'_>> = request
         .arms

@@ -148,7 +148,7 @@ pub fn thaw_when_ended() {
         libc::SIGFPE,
         libc::SIGABRT,
     ] {
-        // The default action is restored first: returning repeats the fault, and that ends the program as usual.
+        // The default action is restored first, so that the signal, raised again, ends the program as usual.
         handle(number, thaw_by_signal, libc::SA_RESETHAND);
     }
 }
@@ -169,8 +169,11 @@ extern "C" fn end_by_signal(number: i32) {
     unsafe { libc::_exit(128 + number) }
 }
 
-extern "C" fn thaw_by_signal(_number: i32) {
+extern "C" fn thaw_by_signal(number: i32) {
     thaw_for_good();
+    // Blocked until this handler returns, then it meets the default action: also when another process sent it.
+    // SAFETY: `raise` is async-signal-safe.
+    unsafe { libc::raise(number) };
 }
 
 fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {

@@ -66,7 +66,7 @@ struct TurnTaker {
     live: usize,
 }
 
-/// Measures a cell and sends `started`, every `slice`, every `histogram` and `done`.
+/// Measures a cell and sends `started`, every `slice` and every `histogram`; returns `done`.
 ///
 /// # Errors
 /// Whatever ended it early; all threads are joined and all servers thawed by then.
@@ -77,7 +77,7 @@ pub fn measure(
     reseed: Reseed,
     outbox: &Outbox,
     control: &Control,
-) -> Result<(), Failure> {
+) -> Result<Answer, Failure> {
     if request.freeze
         && let Some(unknown) = contenders
             .iter()
@@ -310,8 +310,8 @@ impl Cell<'_> {
         })
     }
 
-    /// Ends all teams and sends what is told once.
-    fn finish(self, blocks: u64) -> Result<(), Failure> {
+    /// Ends all teams, sends the histograms and returns `done`.
+    fn finish(self, blocks: u64) -> Result<Answer, Failure> {
         let seconds = if self.started_ns == 0 {
             0.0
         } else {
@@ -332,14 +332,13 @@ impl Cell<'_> {
         for (name, latencies) in names.iter().zip(&latencies) {
             send_histograms(self.id, self.request, name, latencies, self.outbox)?;
         }
-        self.outbox.send(&Answer::Done {
+        Ok(Answer::Done {
             id: self.id,
             seconds,
             blocks: Some(blocks),
             cancelled: self.control.is_cancelled(),
             workers_stopped: Some(workers_stopped as u64),
-        });
-        Ok(())
+        })
     }
 }
 

@@ -373,7 +373,7 @@ impl Seat {
 }
 
 /// Turns a panic into a failure: a bug in one worker must not take the request's answer with it.
-pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let words = panic
             .downcast_ref::<String>()

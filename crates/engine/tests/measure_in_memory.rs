@@ -134,7 +134,7 @@ fn run(
         &outbox,
         &Control::default(),
     );
-    (outcome, said)
+    (outcome.map(|done| outbox.send(&done)), said)
 }
 
 fn reply(class: QueryClass) -> Reply {
@@ -485,15 +485,8 @@ fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
         length: Length::Seconds(600.0),
         ..cell(&["A"], 1)
     };
-    measure(
-        9,
-        &request,
-        contenders,
-        no_streams,
-        &Outbox::new(said.clone()),
-        &control,
-    )
-    .unwrap();
+    let outbox = Outbox::new(said.clone());
+    outbox.send(&measure(9, &request, contenders, no_streams, &outbox, &control).unwrap());
     canceller.join().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5));
     assert_eq!(said.of_type("done")[0]["cancelled"], true);

@@ -107,6 +107,8 @@ fn statement_code(error: &SqlError) -> Code {
         | 2059 | 2061 | 3159 => connect_code(error),
         // 1053 shutting down, 1927 connection killed, 2006 gone, 2013 lost, 2055 lost in the middle.
         1053 | 1927 | 2006 | 2013 | 2055 => Code::ServerLost,
+        // 2000: the script's runtime caught a panic of the client.
+        2000 => Code::Internal,
         _ if error.fatal => Code::ServerLost,
         _ => Code::SqlError,
     }

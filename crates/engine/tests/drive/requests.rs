@@ -1,0 +1,108 @@
+//! Hello, open, ping, commands, and lines that are not requests.
+
+use serde_json::json;
+
+use crate::harness::{Engine, FakeServer};
+
+#[test]
+fn says_hello_and_what_it_is() {
+    let engine = Engine::start();
+    let hello = engine.line();
+    assert_eq!(
+        (&hello["type"], &hello["contract"]),
+        (&json!("hello"), &json!(1))
+    );
+    for field in ["profile", "commit", "rustc", "target"] {
+        assert!(
+            !hello["build"][field].as_str().unwrap().is_empty(),
+            "{hello}"
+        );
+    }
+    assert!(
+        hello["build"]["rustc"]
+            .as_str()
+            .unwrap()
+            .starts_with("rustc ")
+    );
+    assert!(hello["pid"].as_u64().unwrap() > 1);
+}
+
+#[test]
+fn answers_in_order_and_survives_lines_that_are_no_requests() {
+    let mut engine = Engine::start();
+    engine.line();
+    engine.write(r#"{"type":"ping","id":1}"#);
+    engine.write("once upon a time");
+    engine.write("");
+    engine.write("\u{fffd}\u{0}");
+    engine.write(r#"{"type":"ping","id":2,"volume":11}"#);
+    engine.write(r#"{"type":"measure","id":3}"#);
+    engine.write(r#"{"type":"ping","id":4}"#);
+    assert_eq!(engine.line(), json!({"type": "pong", "id": 1}));
+    for id in [json!(null), json!(null), json!(2), json!(3)] {
+        let error = engine.line();
+        assert_eq!(
+            (&error["type"], &error["code"], &error["id"]),
+            (&json!("error"), &json!("bad_request"), &id)
+        );
+        assert_eq!(error["fatal"], false);
+    }
+    assert_eq!(engine.line(), json!({"type": "pong", "id": 4}));
+    assert!(engine.end().success());
+}
+
+#[test]
+fn open_tells_what_each_server_says_of_itself() {
+    let servers = [
+        FakeServer::start(&["--server-version", "5.7.22"]),
+        FakeServer::start(&["--server-version", "8.0.15"]),
+    ];
+    let mut engine = Engine::start();
+    engine.line();
+    let opened = engine.open(&[servers[0].arm("A"), servers[1].arm("B")]);
+    assert_eq!(opened["type"], "opened", "{opened}");
+    let versions: Vec<_> = opened["arms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|arm| arm["server_version"].clone())
+        .collect();
+    assert_eq!(versions, ["5.7.22", "8.0.15"]);
+    assert_eq!(
+        (&opened["arms"][1]["name"], &opened["arms"][1]["tls_cipher"]),
+        (&json!("B"), &json!(null))
+    );
+}
+
+#[test]
+fn prepare_runs_in_parallel_and_tells_how_far_it_is() {
+    let server = FakeServer::start(&[]);
+    let mut engine = Engine::start();
+    engine.line();
+    engine.open(&[server.arm("A")]);
+    let answers = engine.ask(json!({
+        "type": "command", "arm": "A", "script": "oltp_read_write", "command": "prepare",
+        "options": {"tables": 3, "table_size": 2000}, "threads": 3, "seed": 7,
+    }));
+    let (done, progress) = answers.split_last().unwrap();
+    assert_eq!(done["type"], "done", "{done}");
+    assert!(done["seconds"].as_f64().unwrap() > 0.0);
+    let last_of = |label: &str| {
+        progress
+            .iter()
+            .rfind(|line| line["label"] == label)
+            .unwrap()
+    };
+    assert_eq!(
+        (&last_of("rows")["done"], &last_of("rows")["total"]),
+        (&json!(6000), &json!(6000))
+    );
+    for label in ["rows", "indexes"] {
+        let done: Vec<_> = progress
+            .iter()
+            .filter(|line| line["label"] == label)
+            .map(|l| l["done"].as_u64())
+            .collect();
+        assert!(done.is_sorted() && done.len() <= 40, "{done:?}");
+    }
+}
