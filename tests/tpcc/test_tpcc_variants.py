@@ -1,0 +1,115 @@
+"""Options that change what is created or how it is asked for, on a real server."""
+
+import pytest
+
+from bakeoff.errors import EngineError
+
+pytestmark = pytest.mark.server
+
+SERVER = "mysql:8.0"
+
+
+@pytest.fixture
+def shop(open_shop):
+    opened = open_shop(SERVER)
+    variant = type(opened)(opened.engine, opened.instance, "variants")
+    variant.open()
+    yield variant
+    variant.sql("DROP DATABASE variants")
+
+
+def tables(shop):
+    return {row[0] for row in shop.sql("SHOW TABLES")}
+
+
+def checksums(shop):
+    names = ", ".join(sorted(tables(shop)))
+    return {row[0].rsplit(".", 1)[1]: row[1] for row in shop.sql(f"CHECKSUM TABLE {names}")}
+
+
+def indexes(shop):
+    listed = "SELECT table_name, index_name, column_name, seq_in_index FROM information_schema.statistics"
+    return sorted(shop.sql(f"{listed} WHERE table_schema = 'variants'"))
+
+
+def test_equal_rows_and_indexes_from_any_number_of_threads_and_either_order(shop):
+    shop.command("prepare", threads=4)
+    first, indexed = checksums(shop), indexes(shop)
+    assert len(first) == 9
+    shop.command("cleanup")
+    assert tables(shop) == set()
+    shop.command("prepare", threads=1, load_index="before")
+    assert (checksums(shop), indexes(shop)) == (first, indexed)
+    shop.command("cleanup")
+    shop.command("prepare", threads=4, seed=8)
+    other = checksums(shop)
+    assert not set(other.items()) & set(first.items()) - {("new_orders", first["new_orders"])}
+
+
+@pytest.mark.parametrize("prepare_mode", ["server", "client"])
+@pytest.mark.parametrize("statements", ["single", "multi"])
+def test_every_way_of_asking_leaves_the_conditions_intact(shop, prepare_mode, statements):
+    shop.command("prepare")
+    shop.open(prepare_mode=prepare_mode)
+    for more in ({"prepared": "auto"}, {"prepared": "off", "trx_level": "RC"}):
+        shop.run(seconds=1.0, statements=statements, **more)
+    assert shop.failed_conditions() == set()
+
+
+def test_sets_names_and_no_foreign_keys(shop):
+    options = {"tables": 2, "new_order_table": "new_order", "use_fk": False, "force_pk": True}
+    shop.command("prepare", **options)
+    assert {"warehouse1", "new_order2", "order_line2"} <= tables(shop)
+    assert len(tables(shop)) == 18
+    keys = "SELECT COUNT(*) FROM information_schema.key_column_usage WHERE table_schema = 'variants'"
+    assert shop.number(f"{keys} AND referenced_table_name IS NOT NULL") == 0
+    shop.run(threads=2, **options)
+    assert shop.failed_conditions(**options) == set()
+    grown = [shop.number(f"SELECT SUM(d_next_o_id) - 30010 FROM district{n}") for n in (1, 2)]
+    assert all(orders > 0 for orders in grown), grown
+
+
+def test_terminals_stay_at_home_unless_told_otherwise(shop):
+    shop.command("prepare", scale=3)
+    grown = "SELECT COUNT(*) FROM (SELECT d_w_id FROM district GROUP BY d_w_id HAVING SUM(d_next_o_id) > 30010) homes"
+    shop.run(threads=2, scale=3, seconds=1.0, mix="1,0,0,0,0")
+    assert shop.number(grown) == 3  # two threads share three warehouses
+    shop.sql("UPDATE district SET d_next_o_id = 3001", "DELETE FROM order_line WHERE ol_o_id > 3000")
+    shop.sql("DELETE FROM new_orders WHERE no_o_id > 3000", "DELETE FROM orders WHERE o_id > 3000")
+    shop.run(threads=1, scale=1, seconds=1.0, mix="1,0,0,0,0")
+    assert shop.number(grown) == 1
+    # One Order-Line in a hundred is supplied from elsewhere, and the stock there says so.
+    shop.run(threads=3, scale=3, seconds=2.0, mix="1,0,0,0,0")
+    remote, ordered = shop.sql("SELECT SUM(s_remote_cnt), SUM(s_order_cnt) FROM stock")[0]
+    assert 0.002 < remote / ordered < 0.03
+
+
+def test_a_lock_wait_is_retried_and_told_by_type(shop):
+    shop.command("prepare")
+    blocker = shop.instance.connect()
+    try:
+        shop.sql("SET GLOBAL innodb_lock_wait_timeout = 1")
+        with blocker.cursor() as cursor:
+            cursor.execute("USE variants")
+            cursor.execute("SET innodb_lock_wait_timeout = 50")
+            cursor.execute("BEGIN")
+            cursor.execute("UPDATE district SET d_tax = d_tax WHERE d_id = 1")
+            # Payments and New-Orders of district 1 wait until the row is given back, by the sleeping connection's end.
+            cursor.execute("SELECT CONNECTION_ID()")
+            (number,) = cursor.fetchone()
+            shop.sql("DROP EVENT IF EXISTS release_it", "SET GLOBAL event_scheduler = ON")
+            shop.sql(f"CREATE EVENT release_it ON SCHEDULE AT NOW() + INTERVAL 3 SECOND DO KILL {number}")
+            measured = shop.run(seconds=5.0, mix="1,1,0,0,0")
+    finally:
+        blocker.close()
+        shop.sql("SET GLOBAL innodb_lock_wait_timeout = 50", "SET GLOBAL event_scheduler = OFF")
+    counts = {each["operation"]: each["count"] for each in measured.histograms}
+    errors = sum(sum(each["errors"].values()) for each in measured.slices)
+    retried = counts.get("new_order.retried", 0) + counts.get("payment.retried", 0)
+    assert 1 <= retried <= errors
+    assert shop.failed_conditions() == set()
+
+
+def test_a_run_on_no_tables_is_one_clear_line(shop):
+    with pytest.raises(EngineError, match=r"warehouse' doesn't exist|no such table"):
+        shop.run()
