@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import statistics
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -31,11 +32,13 @@ class Cell:
 
     Attributes:
         latencies: of each uninterrupted run of each client.
+        user_instructions: per query, of each window in which they were counted.
     """
 
     case: Case
     rounds: list[estimate.Round] = field(default_factory=list)
     latencies: dict[str, list[Latencies]] = field(default_factory=dict)
+    user_instructions: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def clients(self) -> list[str]:
@@ -62,31 +65,49 @@ class Cell:
             "client_cpu_ns_per_query": cpu_ns,
             "client_user_ns_per_query": cpu_ns * share,
             "client_system_ns_per_query": cpu_ns * (1 - share),
+            "client_user_instructions_per_query": _median(self.user_instructions.get(client, [])),
             "context_switches_per_query": estimate.switches_per_query(windows),
             "server_cpu_ns_per_query": estimate.server_cpu_ns_per_query(windows),
-            **{name: self._median(client, name) for name in ("p50_ns", "p95_ns", "p99_ns")},
+            **{
+                name: _median([getattr(each, name) for each in self.latencies.get(client, [])])
+                for name in ("p50_ns", "p95_ns", "p99_ns")
+            },
         }
 
-    def _median(self, client: str, name: str) -> float | None:
-        values = sorted(v for v in (getattr(each, name) for each in self.latencies.get(client, [])) if v is not None)
-        return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2 if values else None
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def print_cell(console: Console, cell: Cell) -> None:
     """One table: a line a client."""
     table = Table(title=str(cell.case), title_justify="left", title_style="bold")
-    columns = ["queries/s", "CPU µs/query", "user", "system", "switches", "server µs", "p50 µs", "p95 µs", "p99 µs"]
+    columns = [
+        "queries/s",
+        "CPU µs/query",
+        "user",
+        "system",
+        "user instr.",
+        "switches",
+        "server µs",
+        "p50 µs",
+        "p95 µs",
+        "p99 µs",
+    ]
     table.add_column("client")
     for column in columns + [f"{what} / {name}" for what in ("CPU", "queries/s") for name in REFERENCES]:
         table.add_column(column, justify="right")
     for name in cell.clients:
         summary = cell.summary(name)
+        instructions = summary["client_user_instructions_per_query"]
         cpu = ("client_cpu_ns_per_query", "client_user_ns_per_query", "client_system_ns_per_query")
         ratios = [cell.ratio(metric, name, reference) for metric in _METRICS for reference in REFERENCES]
         table.add_row(
             name,
             f"{summary['queries_per_s']:,.0f}",
             *(_us(summary[key], 2) for key in cpu),
+            "" if instructions is None else f"{instructions:,.0f}",
             f"{summary['context_switches_per_query']:.2f}",
             _us(summary["server_cpu_ns_per_query"], 2),
             *(_us(summary[key], 0) for key in ("p50_ns", "p95_ns", "p99_ns")),
@@ -130,6 +151,7 @@ def _cell_record(cell: Cell) -> dict[str, Any]:
         **cell.case.as_record(),
         "clients": {name: cell.summary(name) for name in cell.clients},
         "ratios": ratios,
+        "user_instructions": cell.user_instructions,
         "latencies": {name: [asdict(each) for each in runs] for name, runs in cell.latencies.items()},
         "rounds": [{name: [w.as_record() for w in windows] for name, windows in each.items()} for each in cell.rounds],
     }

@@ -160,6 +160,9 @@ def measure_cell(
                 for name in estimate.order_of_round(list(able), rng):
                     windows[name].append(stage.window(name, guard_s=chosen.guard, window_s=chosen.window))
                 cell.rounds.append(windows)
+            for name in able:
+                counted = stage.user_instructions_per_query(name, guard_s=chosen.guard, window_s=chosen.window)
+                cell.user_instructions[name] = [] if counted is None else [counted]
     finally:
         monitor.close()
     for name in estimate.order_of_round(list(able), rng):

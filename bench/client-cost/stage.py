@@ -18,6 +18,7 @@ from typing import Self
 from case import Case, Server
 from clients import Client, ClientFailed, Latencies
 from cost import Moment, Monitor, Window
+from counters import UserInstructions
 
 CONNECT_TIMEOUT_S = 60.0
 LIFE_S = 3600.0  # far more than a stage lasts: its clients are killed
@@ -83,6 +84,23 @@ class Stage:
         if first.client.threads != second.client.threads:
             raise ClientFailed(f"{name} started or ended threads within a window: {self._said(name)}")
         return second.since(first)
+
+    def user_instructions_per_query(self, name: str, *, guard_s: float, window_s: float) -> float | None:
+        """Counted in a window of its own; None where the CPU's counters cannot be had."""
+        pid = self._processes[name].pid
+        try:
+            with UserInstructions(pid) as instructions:
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(guard_s)
+                questions, first = self._monitor.counter("Questions"), instructions.total()
+                time.sleep(window_s)
+                answered, second = self._monitor.counter("Questions") - questions - 1, instructions.total()
+                return (second - first) / max(1, answered)
+        except OSError:
+            return None
+        finally:
+            if self._processes[name].poll() is None:
+                os.kill(pid, signal.SIGSTOP)
 
     def _wait_for_connections(self, client: Client, wanted: int) -> None:
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
