@@ -48,7 +48,12 @@ def test_a_prefix_means_the_newest_that_begins_so(typed, found):
 
 @pytest.mark.parametrize(
     ("typed", "told"),
-    [("mysql:8.4", "mysql:8.0.33"), ("mariadb:10.6", "mariadb:10.5.23"), ("mysqll:8.0", "mysql"), ("maria:10.5", "mariadb")],
+    [
+        ("mysql:8.4", "mysql:8.0.33"),
+        ("mariadb:10.6", "mariadb:10.5.23"),
+        ("mysqll:8.0", "mysql"),
+        ("maria:10.5", "mariadb"),
+    ],
 )
 def test_an_unknown_name_is_one_line_with_near_ones(typed, told):
     with pytest.raises(SpecError) as caught:
@@ -60,7 +65,15 @@ def test_an_unknown_name_is_one_line_with_near_ones(typed, told):
 def test_every_server_of_the_published_comparisons_is_there():
     names = {entry.name for entry in Catalog.load().entries}
     assert len(names) == 19
-    assert {"mysql-5.5.9", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"} <= names
+    assert {
+        "mysql-5.5.9",
+        "mysql-5.6.24",
+        "mysql-5.7.22",
+        "mysql-8.0.33",
+        "mysql-9.7.4",
+        "mariadb-10.1.23",
+        "mariadb-11.8.9",
+    } <= names
 
 
 def test_downloads_of_fixed_sources_have_a_checksum_and_sizes():

@@ -52,7 +52,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(original, tmp_path, monkeypa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(copying, "_copy_data", no_room)
-    with pytest.raises(HostError, match="disk of .* is full"):
+    with pytest.raises(HostError, match=r"disk of .* is full"):
         copy_tree(original, tmp_path / "copy", "a test")
     assert not (tmp_path / "copy").exists()
 

@@ -38,7 +38,8 @@ elif word == "run":
     (image, *arguments), options = command()
     entry = options["--entrypoint"][0]
     user = options.get("--user", ["65534:65534"])[0].split(":")
-    env = {{"PATH": f"{{image_root}}/bin:/usr/bin:/bin"}} | dict(each.split("=", 1) for each in options.get("--env", []))
+    env = {{"PATH": f"{{image_root}}/bin:/usr/bin:/bin"}}
+    env |= dict(each.split("=", 1) for each in options.get("--env", []))
     def become():
         if os.geteuid() == 0:
             os.setgroups([]); os.setgid(int(user[1])); os.setuid(int(user[0]))
@@ -70,7 +71,9 @@ def engine(tmp_path, monkeypatch, work):
     state.mkdir(mode=0o777)
     state.chmod(0o777)
     client = tmp_path / "docker"
-    client.write_text(textwrap.dedent(STAND_IN).lstrip().format(python=sys.executable, state=str(state), root=str(installed.basedir)))
+    client.write_text(
+        textwrap.dedent(STAND_IN).lstrip().format(python=sys.executable, state=str(state), root=str(installed.basedir))
+    )
     client.chmod(client.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return state
@@ -118,7 +121,7 @@ def test_a_container_ends_when_its_client_is_killed(engine, work):
 
 @pytest.mark.server
 def test_an_image_that_is_not_there(engine):
-    with pytest.raises(ServerError, match="docker:no/such could not be pulled: .*access denied"):
+    with pytest.raises(ServerError, match=r"docker:no/such could not be pulled: .*access denied"):
         install(parse_server("docker:no/such"))
 
 
@@ -127,6 +130,8 @@ def test_no_engine_is_one_line(tmp_path, monkeypatch):
     client.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
     client.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    with pytest.raises(ServerError, match=r"none answers \(docker says: Cannot connect.*; podman is not installed\)") as caught:
+    with pytest.raises(
+        ServerError, match=r"none answers \(docker says: Cannot connect.*; podman is not installed\)"
+    ) as caught:
         docker.find_engine("mysql:8")
     assert "\n" not in str(caught.value)

@@ -1,7 +1,7 @@
 """Every server of the catalogue: started, crashed, started again, and able to do what the catalogue says it can.
 
-    pytest -m slow tests/servers            downloads about 2 GB the first time
-    pytest -m slow tests/servers -k 5.5     one family
+pytest -m slow tests/servers            downloads about 2 GB the first time
+pytest -m slow tests/servers -k 5.5     one family
 """
 
 import os
@@ -55,11 +55,17 @@ def test_it_serves_crashes_and_comes_back(entry, make):
     assert server.ignored_settings() == []
     server.query("CREATE DATABASE t")
 
-    assert succeeds(server, "CREATE TABLE utf (s VARCHAR(50)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4") == has(server, "utf8mb4")
+    assert succeeds(server, "CREATE TABLE utf (s VARCHAR(50)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4") == has(
+        server, "utf8mb4"
+    )
     server.query("INSERT INTO t.utf VALUES (%s)", ("\N{GRINNING FACE} é",))
     assert server.query("SELECT s FROM t.utf") == [("\N{GRINNING FACE} é",)]
-    assert succeeds(server, "CREATE TABLE c9 (s INT, t TEXT) COLLATE=utf8mb4_0900_ai_ci") == has(server, "collations-0900")
-    assert succeeds(server, "CREATE TABLE c14 (s INT, t TEXT) COLLATE=utf8mb4_uca1400_ai_ci") == has(server, "collations-uca1400")
+    assert succeeds(server, "CREATE TABLE c9 (s INT, t TEXT) COLLATE=utf8mb4_0900_ai_ci") == has(
+        server, "collations-0900"
+    )
+    assert succeeds(server, "CREATE TABLE c14 (s INT, t TEXT) COLLATE=utf8mb4_uca1400_ai_ci") == has(
+        server, "collations-uca1400"
+    )
     assert succeeds(server, "CREATE TABLE l (s VARCHAR(50)) ENGINE=MyISAM DEFAULT CHARSET=ucs2")
 
     engines = {str(row[0]).lower() for row in server.query("SHOW ENGINES") if row[1] in ("YES", "DEFAULT")}
@@ -137,13 +143,17 @@ def test_accounts(entry, make):
     server.start()
     account = server.account("tcp")
     address = server.address("tcp")
-    connection = pymysql.connect(host=address["host"], port=address["port"], user=account.user, password=account.password, ssl_disabled=True)
+    connection = pymysql.connect(
+        host=address["host"], port=address["port"], user=account.user, password=account.password, ssl_disabled=True
+    )
     with connection.cursor() as cursor:
         cursor.execute("SELECT CURRENT_USER()")
         assert cursor.fetchone()[0].startswith("bakeoff@")
     connection.close()
     native = "VIA" if entry.flavour == "mariadb" else "WITH"
-    assert succeeds_anywhere(server, f"CREATE USER n@localhost IDENTIFIED {native} mysql_native_password") == has(server, "auth-native")
+    assert succeeds_anywhere(server, f"CREATE USER n@localhost IDENTIFIED {native} mysql_native_password") == has(
+        server, "auth-native"
+    )
     sha2 = succeeds_anywhere(server, "CREATE USER s@localhost IDENTIFIED WITH caching_sha2_password BY 'x'")
     assert sha2 == has(server, "auth-caching-sha2")
     assert [row[0] for row in server.query("SELECT Host FROM mysql.user WHERE User='root'")] == ["localhost"]
@@ -163,7 +173,8 @@ def test_the_table_of_options_agrees_with_the_binary(entry):
     wrong = {
         name
         for name, fact in option_facts().items()
-        if (version in fact.obeyed[entry.family]) != (name in found.known_options) and version not in fact.ignored[entry.family]
+        if (version in fact.obeyed[entry.family]) != (name in found.known_options)
+        and version not in fact.ignored[entry.family]
     }
     assert wrong <= {"innodb_numa_interleave"}  # depends on how a build was configured
 
@@ -183,5 +194,9 @@ def test_matched_settings_are_in_effect(entry, make):
     assert variables.get("performance_schema") == "OFF"
     assert int(variables["max_connections"]) >= 200
     files = int(variables.get("innodb_log_files_in_group", 1))
-    redo = int(variables["innodb_redo_log_capacity"]) if "innodb_redo_log_capacity" in variables else int(variables["innodb_log_file_size"]) * files
+    redo = (
+        int(variables["innodb_redo_log_capacity"])
+        if "innodb_redo_log_capacity" in variables
+        else int(variables["innodb_log_file_size"]) * files
+    )
     assert redo == 64 << 20

@@ -92,19 +92,33 @@ def test_a_tarball_that_is_not_there(tmp_path):
 
 
 def test_what_apt_would_install_less_what_a_daemon_never_needs():
-    text = "'http://x/libaio1_0.3_amd64.deb' libaio1_0.3_amd64.deb 1 SHA256:0\n'http://x/z' zlib1g_1%3a1.2_amd64.deb 1\n'http://x/p' perl-base_5_amd64.deb 1\nnoise\n"
+    text = (
+        "'http://x/libaio1_0.3_amd64.deb' libaio1_0.3_amd64.deb 1 SHA256:0\n"
+        "'http://x/z' zlib1g_1%3a1.2_amd64.deb 1\n'http://x/p' perl-base_5_amd64.deb 1\nnoise\n"
+    )
     assert _names_and_versions(text) == ["libaio1=0.3", "zlib1g=1:1.2"]
 
 
 @pytest.mark.parametrize(
     ("name", "needed"),
     [
-        ("bin/mysqld", True), ("bin/mysqld-debug", False), ("bin/mysql_embedded", False), ("lib/plugin/semisync.so", True),
-        ("lib/plugin/debug/semisync.so", False), ("lib/libmysqld.a", False), ("lib/private/libssl.so.1.1", True), ("share/english/errmsg.sys", True),
-        ("share/german/errmsg.sys", False), ("share/mysql_system_tables.sql", True), ("share/mysql/mysql_system_tables.sql", True),
-        ("mysql-test/t/x.test", False), ("man/man1/mysqld.8", False), ("lib/libmysqlclient.so.21", False), ("share/charsets/latin1.xml", True),
+        ("bin/mysqld", True),
+        ("bin/mysqld-debug", False),
+        ("bin/mysql_embedded", False),
+        ("lib/plugin/semisync.so", True),
+        ("lib/plugin/debug/semisync.so", False),
+        ("lib/libmysqld.a", False),
+        ("lib/private/libssl.so.1.1", True),
+        ("share/english/errmsg.sys", True),
+        ("share/german/errmsg.sys", False),
+        ("share/mysql_system_tables.sql", True),
+        ("share/mysql/mysql_system_tables.sql", True),
+        ("mysql-test/t/x.test", False),
+        ("man/man1/mysqld.8", False),
+        ("lib/libmysqlclient.so.21", False),
+        ("share/charsets/latin1.xml", True),
     ],
-)  # fmt: skip
+)
 def test_what_stays_of_a_distribution(name, needed):
     assert is_needed(name) is needed
 
@@ -123,7 +137,14 @@ def tar_of(file, members, mode="w:xz"):
 
 @pytest.mark.parametrize("top", ["mysql-8.4.6-linux-glibc2.28-x86_64/", "./mysql/", ""])
 def test_an_official_tarball_loses_its_top_folder(tmp_path, top):
-    tar_of(tmp_path / "x.tar.xz", [(f"{top}bin/mysqld", b"elf", 0o755), (f"{top}share/english/errmsg.sys", b"e"), (f"{top}docs/manual.pdf", b"p")])
+    tar_of(
+        tmp_path / "x.tar.xz",
+        [
+            (f"{top}bin/mysqld", b"elf", 0o755),
+            (f"{top}share/english/errmsg.sys", b"e"),
+            (f"{top}docs/manual.pdf", b"p"),
+        ],
+    )
     target = tmp_path / "t"
     target.mkdir()
     unpack("tarball", tmp_path / "x.tar.xz", target)
@@ -146,7 +167,11 @@ def test_everyone_may_read_and_run_what_was_unpacked(tmp_path):
 def test_links_inside_stay_and_links_outside_do_not(tmp_path):
     tar_of(
         tmp_path / "x.tar.xz",
-        [("m/lib/libssl.so.1", b"s"), ("m/lib/libssl.so", None, "libssl.so.1"), ("m/bin/libproto.so.3", None, "/tmp/other/libproto.so.3")],
+        [
+            ("m/lib/libssl.so.1", b"s"),
+            ("m/lib/libssl.so", None, "libssl.so.1"),
+            ("m/bin/libproto.so.3", None, "/tmp/other/libproto.so.3"),
+        ],
     )
     target = tmp_path / "t"
     target.mkdir()

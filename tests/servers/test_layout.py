@@ -53,19 +53,33 @@ LIB = "lib/x86_64-linux-gnu"
 @pytest.mark.parametrize(
     ("files", "loader", "libraries"),
     [
-        (("usr/sbin/mysqld", "usr/share/mysql/english/errmsg.sys", f"usr/{LIB}/ld-linux-x86-64.so.2"), f"usr/{LIB}/ld-linux-x86-64.so.2", [f"usr/{LIB}"]),
-        (("usr/sbin/mariadbd", "usr/share/mysql/english/errmsg.sys", f"{LIB}/ld-2.31.so", f"usr/{LIB}/x.so"), f"{LIB}/ld-2.31.so", [LIB, f"usr/{LIB}"]),
+        (
+            ("usr/sbin/mysqld", "usr/share/mysql/english/errmsg.sys", f"usr/{LIB}/ld-linux-x86-64.so.2"),
+            f"usr/{LIB}/ld-linux-x86-64.so.2",
+            [f"usr/{LIB}"],
+        ),
+        (
+            ("usr/sbin/mariadbd", "usr/share/mysql/english/errmsg.sys", f"{LIB}/ld-2.31.so", f"usr/{LIB}/x.so"),
+            f"{LIB}/ld-2.31.so",
+            [LIB, f"usr/{LIB}"],
+        ),
     ],
 )
 def test_packages_with_a_c_library_run_through_its_loader(tmp_path, files, loader, libraries):
     found = detect(tree(tmp_path, *files))
     assert found.own_loader
-    assert found.argv[:3] == (str(tmp_path / loader), "--library-path", ":".join(str(tmp_path / each) for each in libraries))
+    assert found.argv[:3] == (
+        str(tmp_path / loader),
+        "--library-path",
+        ":".join(str(tmp_path / each) for each in libraries),
+    )
     assert found.argv[3].startswith(str(tmp_path / "usr/sbin"))
     assert found.basedir == tmp_path / "usr"
 
 
-@pytest.mark.parametrize(("files", "told"), [(("README",), "holds no mysqld"), (("bin/mysqld",), "no share/english/errmsg.sys")])
+@pytest.mark.parametrize(
+    ("files", "told"), [(("README",), "holds no mysqld"), (("bin/mysqld",), "no share/english/errmsg.sys")]
+)
 def test_what_is_missing_is_named(tmp_path, files, told):
     with pytest.raises(SpecError, match=told):
         detect(tree(tmp_path, *files))

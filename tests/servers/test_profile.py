@@ -17,9 +17,21 @@ def installation(flavour, version, *, engines=("innodb", "myisam"), known=frozen
     numbers = tuple(int(part) for part in version.split("."))
     here = Path("/nowhere")
     return Installation(
-        f"{flavour}-{version}", flavour, numbers, version, here, ("/nowhere/mysqld",), (), here, None, "initialize", {}, "0" * 64,
-        known, frozenset(engines),
-    )  # fmt: skip
+        f"{flavour}-{version}",
+        flavour,
+        numbers,
+        version,
+        here,
+        ("/nowhere/mysqld",),
+        (),
+        here,
+        None,
+        "initialize",
+        {},
+        "0" * 64,
+        known,
+        frozenset(engines),
+    )
 
 
 def settings(flavour, version, options="", *, profile=Profile.MATCHED, data=None, engines=("innodb", "myisam"), **more):
@@ -32,7 +44,14 @@ def settings(flavour, version, options="", *, profile=Profile.MATCHED, data=None
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 def test_matched_is_durable_and_equally_sized_everywhere(flavour, version):
     if flavour == "mariadb":
-        version = {"5.5.34": "10.1.23", "5.6.24": "10.2.11", "5.7.22": "10.5.23", "8.0.15": "10.11.19", "8.0.33": "11.4.5", "9.7.4": "11.8.9"}[version]
+        version = {
+            "5.5.34": "10.1.23",
+            "5.6.24": "10.2.11",
+            "5.7.22": "10.5.23",
+            "8.0.15": "10.11.19",
+            "8.0.33": "11.4.5",
+            "9.7.4": "11.8.9",
+        }[version]
     options = settings(flavour, version).options
     assert options["innodb_buffer_pool_size"] == str(512 << 20)
     assert options["innodb_flush_log_at_trx_commit"] == "1"
@@ -40,7 +59,9 @@ def test_matched_is_durable_and_equally_sized_everywhere(flavour, version):
     assert options["innodb_flush_method"] == "O_DIRECT"
     assert options["performance_schema"] == "OFF"
     assert "skip_log_bin" in options
-    redo = int(options.get("innodb_redo_log_capacity", 0)) or int(options["innodb_log_file_size"]) * int(options.get("innodb_log_files_in_group", 1))
+    redo = int(options.get("innodb_redo_log_capacity", 0)) or int(options["innodb_log_file_size"]) * int(
+        options.get("innodb_log_files_in_group", 1)
+    )
     assert redo == 256 << 20
 
 
@@ -83,13 +104,18 @@ def test_the_users_option_replaces_the_profiles():
 
 def test_a_cnf_file_comes_before_typed_options(tmp_path):
     cnf = tmp_path / "my.cnf"
-    cnf.write_text("[client]\nuser=x\n[mysqld]\n# tuned\ninnodb-io-capacity = 2000 # fast disk\nsql_mode=''\n[mysqld-8.0]\nskip-name-resolve\n")
+    cnf.write_text(
+        "[client]\nuser=x\n[mysqld]\n# tuned\ninnodb-io-capacity = 2000 # fast disk\nsql_mode=''\n"
+        "[mysqld-8.0]\nskip-name-resolve\n"
+    )
     assert read_cnf(cnf) == {"innodb_io_capacity": "2000", "sql_mode": "", "skip_name_resolve": ""}
     found = settings("mysql", "8.0.15", f",@{cnf},innodb_io_capacity=300")
     assert found.options["innodb_io_capacity"] == "300"
 
 
-@pytest.mark.parametrize(("text", "line"), [("key=1", 1), ("[mysqld]\n!include /etc/x", 2), ("[mysqld", 1), ("[mysqld]\n=3", 2)])
+@pytest.mark.parametrize(
+    ("text", "line"), [("key=1", 1), ("[mysqld]\n!include /etc/x", 2), ("[mysqld", 1), ("[mysqld]\n=3", 2)]
+)
 def test_a_bad_cnf_file_is_named_with_its_line(tmp_path, text, line):
     cnf = tmp_path / "my.cnf"
     cnf.write_text(text)
@@ -115,7 +141,11 @@ def test_compressed_rows_need_barracuda_in_old_versions():
 
 @pytest.mark.parametrize(
     ("flavour", "version", "collation"),
-    [("mysql", "5.7.22", "utf8mb4_0900_ai_ci"), ("mariadb", "10.11.19", "utf8mb4_0900_ai_ci"), ("mysql", "9.7.4", "utf8mb4_uca1400_ai_ci")],
+    [
+        ("mysql", "5.7.22", "utf8mb4_0900_ai_ci"),
+        ("mariadb", "10.11.19", "utf8mb4_0900_ai_ci"),
+        ("mysql", "9.7.4", "utf8mb4_uca1400_ai_ci"),
+    ],
 )
 def test_a_collation_that_a_server_lacks(flavour, version, collation):
     with pytest.raises(SpecError, match=f"no collation {collation}"):
@@ -124,7 +154,11 @@ def test_a_collation_that_a_server_lacks(flavour, version, collation):
 
 def test_rocksdb_is_loaded_where_it_is():
     with_it = {"engines": ("innodb", "myisam", "rocksdb")}
-    for options, data in ((",default_storage_engine=RocksDB", Data()), (",plugin=rocksdb", Data()), ("", Data(engine="rocksdb"))):
+    for options, data in (
+        (",default_storage_engine=RocksDB", Data()),
+        (",plugin=rocksdb", Data()),
+        ("", Data(engine="rocksdb")),
+    ):
         found = settings("mariadb", "10.11.19", options, data=data, **with_it)
         assert found.options["plugin_load_add"] == "ha_rocksdb"
         assert found.options["rocksdb_block_cache_size"] == str(512 << 20)

@@ -27,7 +27,9 @@ def test_where_the_password_comes_from(monkeypatch, tmp_path):
 
 def test_addresses():
     assert RemoteServer(parse_server("mysql://me@db:3307/")).address() == {"host": "db", "port": 3307}
-    assert RemoteServer(parse_server("mysql://me@localhost/?socket=/run/x.sock")).address("tcp") == {"socket": "/run/x.sock"}
+    assert RemoteServer(parse_server("mysql://me@localhost/?socket=/run/x.sock")).address("tcp") == {
+        "socket": "/run/x.sock"
+    }
 
 
 def test_options_for_a_server_that_is_not_ours():

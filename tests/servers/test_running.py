@@ -30,7 +30,9 @@ ROWS = 2000
 
 def load(server, engine="InnoDB"):
     server.query("CREATE DATABASE sbtest")
-    server.query(f"CREATE TABLE sbtest.t (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, KEY k_1 (k)) ENGINE={engine}")
+    server.query(
+        f"CREATE TABLE sbtest.t (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, KEY k_1 (k)) ENGINE={engine}"
+    )
     values = ",".join(f"({row},{row % 97},REPEAT('x',100))" for row in range(ROWS))
     server.query(f"INSERT INTO sbtest.t VALUES {values}")
 
@@ -81,11 +83,17 @@ def test_tcp_with_an_account_of_its_own(make, name):
     assert account.password
     assert account.password not in repr(account)
     address = server.address("tcp")
-    connection = pymysql.connect(host=address["host"], port=address["port"], user=account.user, password=account.password, ssl_disabled=True)
+    connection = pymysql.connect(
+        host=address["host"], port=address["port"], user=account.user, password=account.password, ssl_disabled=True
+    )
     connection.close()
     with pytest.raises(pymysql.MySQLError):
         pymysql.connect(host=address["host"], port=address["port"], user="root", ssl_disabled=True)
-    listening = {each.laddr.ip for each in psutil.Process(server.pid).net_connections("inet") if each.status == psutil.CONN_LISTEN}
+    listening = {
+        each.laddr.ip
+        for each in psutil.Process(server.pid).net_connections("inet")
+        if each.status == psutil.CONN_LISTEN
+    }
     assert listening == {"127.0.0.1"}
 
 
@@ -120,7 +128,13 @@ def test_cpus_environment_and_padding(make):
 
 def some_library():
     """A harmless shared library that no server loads by itself."""
-    return next(file for file in (Path("/usr/lib/x86_64-linux-gnu") / name for name in ("libexpat.so.1", "libpanelw.so.6", "libgmp.so.10")) if file.exists())
+    return next(
+        file
+        for file in (
+            Path("/usr/lib/x86_64-linux-gnu") / name for name in ("libexpat.so.1", "libpanelw.so.6", "libgmp.so.10")
+        )
+        if file.exists()
+    )
 
 
 def test_preloading_by_name(make):
@@ -130,7 +144,7 @@ def test_preloading_by_name(make):
 
 
 def test_a_library_that_is_not_there_names_its_package(make):
-    with pytest.raises(HostError, match="libmimalloc.so.3.*apt-get install libmimalloc3"):
+    with pytest.raises(HostError, match=r"libmimalloc.so.3.*apt-get install libmimalloc3"):
         make("mysql:5.7.22,env.LD_PRELOAD=libmimalloc.so.3")
 
 
@@ -149,7 +163,9 @@ def test_a_port_that_someone_takes_is_replaced(make, monkeypatch):
 
 def test_a_server_that_cannot_start_says_why(make, house):
     server = make("mysql:5.7.22,loose_innodb_data_file_path=nonsense")
-    server.settings = server.settings.__class__(options={**server.settings.options, "innodb_data_file_path": "nonsense"})
+    server.settings = server.settings.__class__(
+        options={**server.settings.options, "innodb_data_file_path": "nonsense"}
+    )
     with pytest.raises(ServerError, match="ended with status") as caught:
         server.start()
     assert caught.value.log_tail
@@ -194,7 +210,9 @@ def test_page_size_and_compressed_rows(make):
     assert server.variables()["innodb_page_size"] == "8192"
     server.query("CREATE DATABASE d")
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4")
-    assert server.query("SELECT row_format FROM information_schema.tables WHERE table_name='t' AND table_schema='d'") == [("Compressed",)]
+    assert server.query(
+        "SELECT row_format FROM information_schema.tables WHERE table_name='t' AND table_schema='d'"
+    ) == [("Compressed",)]
 
 
 def test_rocksdb(make):
@@ -214,7 +232,9 @@ def test_leaving_the_house_leaves_nothing(work):
         found = install(spec)
         from bakeoff.servers import settings_for
 
-        server = house.create("A", found, settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4))
+        server = house.create(
+            "A", found, settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4)
+        )
         server.start()
         pid = server.pid
         raise ZeroDivisionError
@@ -248,7 +268,9 @@ def wait_until(condition, seconds=10.0):
 
 
 def start_parent(work):
-    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(PARENT), str(work)], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PARENT), str(work)], stdout=subprocess.PIPE, text=True
+    )
     runtime, *pids = parent.stdout.readline().split()
     return parent, Path(runtime), [int(pid) for pid in pids]
 

@@ -38,7 +38,9 @@ def fresh_identity():
 
 
 def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(place):
-    done = run(["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=place, log=place / "out")
+    done = run(
+        ["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=place, log=place / "out"
+    )
     lines = done.output.splitlines()
     assert lines[0] == str(server_identity().uid) != "0"
     assert lines[1] == str(server_identity().gid) or os.geteuid() != 0
@@ -47,7 +49,9 @@ def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(place)
 
 
 def test_errors_do_not_land_in_the_output(place):
-    done = run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], server_identity(), env={}, cwd=place, log=place / "out")
+    done = run(
+        ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], server_identity(), env={}, cwd=place, log=place / "out"
+    )
     assert (done.status, done.output, done.errors) == (3, "out\n", "err\n")
 
 
@@ -129,8 +133,16 @@ def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pa
 
 def test_a_lock_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    script = "import sys,time\nfrom bakeoff.servers.places import locked\nwith locked('x'):\n print('held', flush=True); time.sleep(0.5)"
-    holder = subprocess.Popen(["/usr/bin/env", "python3", "-c", script], stdout=subprocess.PIPE, text=True, env=os.environ | {"PATH": f"{Path(os.sys.executable).parent}:/bin"})
+    script = (
+        "import time\nfrom bakeoff.servers.places import locked\n"
+        "with locked('x'):\n print('held', flush=True); time.sleep(0.5)"
+    )
+    holder = subprocess.Popen(
+        ["/usr/bin/env", "python3", "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PATH": f"{Path(os.sys.executable).parent}:/bin"},
+    )
     assert holder.stdout.readline() == "held\n"
     waited = []
     with locked("x", on_wait=lambda: waited.append(1)):
@@ -141,7 +153,7 @@ def test_a_lock_is_waited_for(tmp_path, monkeypatch):
 def test_a_closed_folder_is_told(place):
     closed = place / "closed"
     closed.mkdir(mode=0o700)
-    with pytest.raises(HostError, match="may not enter .*closed"):
+    with pytest.raises(HostError, match=r"may not enter .*closed"):
         require_reachable(closed, 4242, 4242)
 
 
@@ -175,8 +187,16 @@ def test_one_who_is_not_root_stays_himself(monkeypatch, fresh_identity):
     ("text", "flavour", "version"),
     [
         ("/x/mysqld  Ver 8.0.15 for linux-glibc2.12 on x86_64 (MySQL Community Server - GPL)", "mysql", "8.0.15"),
-        ("mariadbd  Ver 11.8.6-MariaDB-0+deb13u1 from Debian for debian-linux-gnu on x86_64 (Debian)", "mariadb", "11.8.6-MariaDB-0+deb13u1 from Debian"),
-        ("mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision 47601f19)", "percona", "8.0.36-28"),
+        (
+            "mariadbd  Ver 11.8.6-MariaDB-0+deb13u1 from Debian for debian-linux-gnu on x86_64 (Debian)",
+            "mariadb",
+            "11.8.6-MariaDB-0+deb13u1 from Debian",
+        ),
+        (
+            "mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision 47601f19)",
+            "percona",
+            "8.0.36-28",
+        ),
     ],
 )
 def test_what_a_binary_says_it_is(text, flavour, version):
@@ -189,6 +209,9 @@ def test_a_debug_build_is_refused():
 
 
 def test_options_are_read_from_the_help():
-    text = "  --plugin-load-add=name \n                      Optional\n  -u, --user=name     Run as\n\nVariables (--variable-name=value)\n-------- ----\nbig-tables   FALSE\nsocket   /x\n\nTo see what"
+    text = (
+        "  --plugin-load-add=name \n                      Optional\n  -u, --user=name     Run as\n\n"
+        "Variables (--variable-name=value)\n-------- ----\nbig-tables   FALSE\nsocket   /x\n\nTo see what"
+    )
     assert options_in_help(text) == {"plugin_load_add", "user", "big_tables", "socket"}
     assert options_in_help("mysqld: error") == frozenset()

@@ -1,20 +1,23 @@
 """Real servers: found by name, fetched once, initialised once, cloned, started, and stopped whatever happens.
 
-    installation = install(spec, progress)                             # SpecError, HostError, ServerError
-    settings = settings_for(installation, spec, profile, data, ServerMemory(buffer_pool_bytes=512 << 20), connections=64)
-    with ServerHouse(work_root) as house:                              # sweeps what dead bakeoffs left behind
-        instance = house.create("A", installation, settings, env=..., cpus=..., padding_bytes=...)  # a clone of the template
-        house.start_all([instance, ...])                               # in parallel; or instance.start()
-        instance.stop(slow=True); snapshot = house.snapshot(instance, "build-0")
+    installation = install(spec, progress)                       # SpecError, HostError, ServerError
+    memory = ServerMemory(buffer_pool_bytes=512 << 20)
+    settings = settings_for(installation, spec, profile, data, memory, connections=64)
+    with ServerHouse(work_root) as house:                        # sweeps what dead bakeoffs left behind
+        instance = house.create("A", installation, settings, env=..., cpus=..., padding_bytes=...)
+        house.start_all([instance, ...])                         # in parallel; or instance.start()
+        instance.stop(slow=True)
+        snapshot = house.snapshot(instance, "build-0")
         again = house.restore("A", snapshot, installation, settings, env=..., cpus=..., padding_bytes=...)
     # leaving the block kills every server and removes every file
 
-    instance: .connect() .query(sql) .socket_path .port .pid .address(transport) .account(transport) .start() .stop() .kill() .remove()
-              .variables() .status() .version_string .error_log .error_log_tail() .ignored_settings() .data_bytes(database) .my_cnf
-    remote = RemoteServer(spec, name, password)                        # same reading methods; never started, stopped or changed
-    gates.warm(instance, database, tables) -> Warmth;  gates.settle(instance, deadline_s, warmth) -> Gates;  gates.analyze(...)
+    remote = RemoteServer(spec, name, password)                  # read and measured; never started, stopped or changed
+    gates.analyze(instance, database)                            # once, after loading
+    warmth = gates.warm(instance, database)
+    gates.settle(instance, deadline_s, warmth)                   # -> Gates, for outcome.json
 
-The room never prints: progress goes to a callback `(what, done_bytes, total_bytes)`. It imports nothing of trials or reports.
+The room never prints: progress goes to a callback `(what, done_bytes, total_bytes)`. It imports nothing of trials or
+reports.
 """
 
 from bakeoff.servers import gates
@@ -30,7 +33,28 @@ from bakeoff.servers.remote import RemoteServer
 from bakeoff.servers.sandbox import Sandbox, sandbox
 
 __all__ = [
-    "Account", "Catalog", "Entry", "Gates", "Installation", "Instance", "Progress", "Reading", "RemoteServer", "Sandbox", "ServerHouse",
-    "ServerMemory", "Settings", "Snapshot", "Warmth", "gates", "install", "installed", "is_installed", "memory_bytes", "no_progress",
-    "remove", "sandbox", "settings_for",
-]  # fmt: skip
+    "Account",
+    "Catalog",
+    "Entry",
+    "Gates",
+    "Installation",
+    "Instance",
+    "Progress",
+    "Reading",
+    "RemoteServer",
+    "Sandbox",
+    "ServerHouse",
+    "ServerMemory",
+    "Settings",
+    "Snapshot",
+    "Warmth",
+    "gates",
+    "install",
+    "installed",
+    "is_installed",
+    "memory_bytes",
+    "no_progress",
+    "remove",
+    "sandbox",
+    "settings_for",
+]

@@ -12,9 +12,10 @@ ROOT = Account("root")
 
 
 def make_tcp_account(connection: pymysql.connections.Connection) -> Account:
-    """Make (again) an account that may do everything from 127.0.0.1, with a fresh random password and the server's default plugin.
+    """Make (again) an account that may do everything from 127.0.0.1, with a fresh random password.
 
-    Both host names are needed: which one matches depends on whether the server resolves names.
+    Its plugin is the server's default. Both host names are needed: which one matches depends on whether the server
+    resolves names.
 
     Raises:
         ServerError: the server refuses.

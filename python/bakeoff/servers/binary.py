@@ -23,9 +23,10 @@ def flavour_and_version(text: str) -> tuple[str, str]:
 
 
 def options_in_help(help_text: str) -> frozenset[str]:
-    """Option names in `mysqld --verbose --help`, with underscores: those described at the top and those in the table at the end.
+    """Option names in `mysqld --verbose --help`, with underscores.
 
-    Empty when it is no such text: the binary could not be asked, and every option is tried as it is.
+    Both those described at the top and those in the table at the end. Empty when it is no such text: the binary could
+    not be asked, and every option is tried as it is.
     """
     described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
     _, _, table = help_text.partition("\n----")

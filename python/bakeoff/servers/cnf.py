@@ -1,4 +1,4 @@
-"""Reading my.cnf files the way mysqld does, as far as a benchmark needs: groups, comments, quotes, size suffixes left alone."""
+"""Reading my.cnf files the way mysqld does, as far as a benchmark needs: groups, comments, quotes."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,9 @@ SERVER_GROUPS = re.compile(r"(mysqld|server|mariadb|mariadbd|mysqld_safe_server)
 
 
 def read_cnf(file: Path) -> dict[str, str]:
-    """Options of the server groups of a cnf file, names with underscores; a later line wins. A bare name has an empty value.
+    """Options of the server groups of a cnf file, names with underscores; a later line wins.
+
+    A bare name has an empty value.
 
     Raises:
         SpecError: no such file, or a line that cannot be read; names file and line.
@@ -49,7 +51,7 @@ def read_cnf(file: Path) -> dict[str, str]:
 
 
 def read_client_group(file: Path) -> dict[str, str]:
-    """The `[client]` group of a user's ~/.my.cnf; empty when there is no such file. Lines that cannot be read are passed over."""
+    """The `[client]` group of a user's ~/.my.cnf; empty when there is none. Unreadable lines are passed over."""
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

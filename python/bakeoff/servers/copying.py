@@ -1,8 +1,8 @@
-"""Copying data directories of stopped servers: by reflink where the file system can, else in parallel, holes kept, synced to disk.
+"""Copying data directories of stopped servers: by reflink where the file system can, else in parallel, and synced.
 
-A copy must behave like its original when it is measured: a file whose blocks are all allocated stays so (InnoDB preallocates; a copy full
-of holes would pay for allocation during the measurement), and a sparse file stays sparse. Everything is on disk when a copy returns, so
-that no write-back of the copy disturbs what follows.
+A copy must behave like its original when it is measured: a file whose blocks are all allocated stays so (InnoDB
+preallocates; a copy full of holes would pay for allocation during the measurement), and a sparse file stays sparse.
+Everything is on disk when a copy returns, so that no write-back of the copy disturbs what follows.
 """
 
 import errno

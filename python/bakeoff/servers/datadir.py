@@ -1,7 +1,8 @@
 """Data directories: made once per server and init options, kept as a template, cloned for each instance.
 
-A template is keyed by what the binary is (its SHA-256) and by the options that count when a directory is made. It is cleanly stopped, holds only
-`root@localhost` without a password (reachable over a socket that only we may reach), and is never started itself.
+A template is keyed by what the binary is (its SHA-256) and by the options that count when a directory is made. It is
+cleanly stopped, holds only `root@localhost` without a password (reachable over a socket that only we may reach), and
+is never started itself.
 """
 
 import hashlib
@@ -24,11 +25,12 @@ TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be u
 _TYPICAL_TEMPLATE_BYTES = 256 * 2**20
 
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-_MARIADB_SCRIPTS = tuple(
-    f"{prefix}_{name}.sql"
-    for name in ("system_tables", "performance_tables", "system_tables_data")
-    for prefix in ("mysql", "mariadb")
-) + ("maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql", "mariadb_sys_schema.sql")
+_MARIADB_SCRIPTS = (
+    "mysql_system_tables.sql", "mariadb_system_tables.sql",
+    "mysql_performance_tables.sql", "mariadb_performance_tables.sql",
+    "mysql_system_tables_data.sql", "mariadb_system_tables_data.sql",
+    "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql", "mariadb_sys_schema.sql",
+)  # fmt: skip
 
 
 def template(installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress) -> Path:

@@ -1,8 +1,9 @@
 """Servers out of Debian packages, fetched by apt-get without installing anything on this machine.
 
-An apt configuration of its own, with an empty package status, makes apt compute and verify the whole closure of a suite down to the C library,
-so that the server can run through its own loader (layout.py). The mirror is whichever this machine's own apt sources name; the
-temporary configuration that repeats it is removed again. A suite holds one version at a time: what was fetched is what the record says.
+An apt configuration of its own, with an empty package status, makes apt compute and verify the whole closure of a
+suite down to the C library, so that the server can run through its own loader (layout.py). The mirror is whichever
+this machine's own apt sources name; the temporary configuration that repeats it is removed again. A suite holds one
+version at a time: what was fetched is what the record says.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Options as a person writes them, turned into what one version of a server understands; or refused, with the reason.
 
-Three answers: an option is passed on; it is replaced or left out, and a note for the report says why; or it would stop the server, and
-a `SpecError` says so before anything starts. What a server accepts and then ignores or changes is found by reading back (readback.py).
+Three answers: an option is passed on; it is replaced or left out, and a note for the report says why; or it would
+stop the server, and a `SpecError` says so before anything starts. What a server accepts and then ignores or changes
+is found by reading back (readback.py).
 """
 
 import difflib
@@ -16,16 +17,29 @@ from bakeoff.servers.versions import Version, VersionRange, parse_range, version
 from bakeoff.units import parse_bytes
 
 OURS = {
-    "datadir": "data directory", "basedir": "basedir", "tmpdir": "temporary folder", "socket": "socket", "port": "port",
-    "bind_address": "address", "pid_file": "pid file", "log_error": "error log", "user": "account", "lc_messages_dir": "message folder",
-    "plugin_dir": "plugin folder", "mysqlx_port": "X port", "mysqlx_socket": "X socket",
-}  # fmt: skip
+    "datadir": "data directory",
+    "basedir": "basedir",
+    "tmpdir": "temporary folder",
+    "socket": "socket",
+    "port": "port",
+    "bind_address": "address",
+    "pid_file": "pid file",
+    "log_error": "error log",
+    "user": "account",
+    "lc_messages_dir": "message folder",
+    "plugin_dir": "plugin folder",
+    "mysqlx_port": "X port",
+    "mysqlx_socket": "X socket",
+}
 """Options that bakeoff gives every server itself."""
 
-_OUTSIDE = ("innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories", "aria_log_dir_path", "rocksdb_datadir", "rocksdb_wal_dir")  # fmt: skip
+_OUTSIDE = (
+    "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
+    "aria_log_dir_path", "rocksdb_datadir", "rocksdb_wal_dir",
+)  # fmt: skip
 _NOT_A_SERVER = (
-    "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure", "daemonize", "help", "chroot",
-    "skip_grant_tables", "skip_networking",
+    "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
+    "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
 )  # fmt: skip
 _WHEN_INITIALISED = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
@@ -102,6 +116,7 @@ def translate(target: Target, asked: Mapping[str, str]) -> Translation:
     """Say `asked` in the target's dialect.
 
     Args:
+        target: the server; without `known` options the table alone decides.
         asked: names with underscores, values as typed; an empty value is a bare flag.
 
     Raises:
@@ -166,20 +181,25 @@ def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
 
 
 def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """One size of redo, three ways to write it: capacity (8.0.30 on), file size × files (MySQL before), one file (MariaDB 10.5 on)."""
+    """One size of redo, three ways to write it.
+
+    Capacity (MySQL 8.0.30 on), file size × files (MySQL before), one file (MariaDB 10.5 on).
+    """
     by_capacity = understands(target, "innodb_redo_log_capacity")
     if by_capacity and "innodb_log_file_size" in rest:
         size = rest.pop("innodb_log_file_size")
         count = int(rest.pop("innodb_log_files_in_group", "2"))
         done.options["innodb_redo_log_capacity"] = str(parse_bytes(size) * count)
+        capacity = f"innodb_redo_log_capacity={parse_bytes(size) * count}"
         done.notes.append(
-            f"innodb_log_file_size={size} × {count} files became innodb_redo_log_capacity={parse_bytes(size) * count}: that is how {target.name} sizes redo"
+            f"innodb_log_file_size={size} × {count} files became {capacity}: that is how {target.name} sizes redo"
         )
     elif not by_capacity and "innodb_redo_log_capacity" in rest:
         size = rest.pop("innodb_redo_log_capacity")
-        done.options.update(redo_options(target, parse_bytes(size)))
+        files = redo_options(target, parse_bytes(size))
+        done.options.update(files)
         done.notes.append(
-            f"innodb_redo_log_capacity={size} became {' '.join(_text(*each) for each in redo_options(target, parse_bytes(size)).items())}: "
+            f"innodb_redo_log_capacity={size} became {' '.join(_text(*each) for each in files.items())}: "
             f"{target.name} has no innodb_redo_log_capacity"
         )
     for name in ("innodb_log_file_size", "innodb_log_files_in_group"):
@@ -205,7 +225,8 @@ def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
         value = rest.pop("tx_isolation")
         done.options["transaction_isolation"] = value
         done.notes.append(
-            f"tx_isolation={value} became transaction_isolation={value}: the variable's old name is no start-up option of any version"
+            f"tx_isolation={value} became transaction_isolation={value}: "
+            "the variable's old name is no start-up option of any version"
         )
 
 
@@ -239,7 +260,7 @@ def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def _authentication(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """The default plugin of new accounts, under the name that the version has for it; it counts for root when given at init."""
+    """The default plugin of new accounts, under the version's name for it; it counts for root when given at init."""
     name = "default_authentication_plugin"
     if name not in rest:
         return
@@ -280,9 +301,8 @@ def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
     rest.pop(name)
     done.options.update(no_tls(target))
     if "skip_ssl" not in done.options:
-        done.notes.append(
-            f"{name} became {'tls_version= (empty)' if done.options.get('tls_version') == '' else 'nothing: this server has no TLS'}"
-        )
+        instead = "tls_version= (empty)" if "tls_version" in done.options else "nothing: this server has no TLS"
+        done.notes.append(f"{name} became {instead}")
 
 
 def no_tls(target: Target) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """`docker:IMAGE`: a server inside a container, started where a Docker or Podman engine answers.
 
-Only the process is in the container: data directory, socket and log are the instance's own folders, mounted at the same paths; the network is the
-host's; CPUs and account are given to the engine. So snapshots, gates and options work as for any other server. The container's first process
-watches its standard input, which ends when bakeoff does: SIGKILL reaches the client alone, and the server must not outlive it.
+Only the process is in the container: data directory, socket and log are the instance's own folders, mounted at the
+same paths; the network is the host's; CPUs and account are given to the engine. So snapshots, gates and options work as
+for any other server. The container's first process watches its standard input, which ends when bakeoff does: SIGKILL
+reaches the client alone, and the server must not outlive it.
 """
 
 import os
@@ -113,9 +114,15 @@ def command(
     """The client's command that runs `argv` in a container; the client itself runs as we do.
 
     Args:
+        found: the image's server.
+        argv: the server's own command.
         name: of the container, unique on this machine.
         folders: mounted at their own paths.
-        feeds: standard input is for the server (a bootstrap script); else it is the line that tells the container that we live.
+        env: of the server.
+        cpus: that the container may use; None: all.
+        identity: whom the server runs as.
+        feeds: standard input is for the server (a bootstrap script); else it is the line that tells the container that
+            we live.
     """
     engine = find_engine(found.container_image)
     run = [

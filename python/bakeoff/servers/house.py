@@ -3,9 +3,10 @@
     /tmp/bakeoff-TOKEN/        owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
     WORK_ROOT/house-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/LABEL
 
-Three nets, one under the other: leaving the `with` block kills every server and removes both folders; if bakeoff is killed, the kernel
-kills its servers (supervise.py); and the next house that opens sweeps the folders of owners that are dead. `owner.json` names its owner by pid and
-start time, so a later process with the same number is never taken for it.
+Three nets, one under the other: leaving the `with` block kills every server and removes both folders; if bakeoff is
+killed, the kernel kills its servers (supervise.py); and the next house that opens sweeps the folders of owners that
+are dead. `owner.json` names its owner by pid and start time, so a later process with the same number is never taken
+for it.
 """
 
 import json
@@ -124,7 +125,7 @@ class ServerHouse:
         """
         if snapshot.installation_name != installation.name:
             raise ServerError(
-                f"snapshot {snapshot.label} is of {snapshot.installation_name} and cannot be used by {installation.name}."
+                f"snapshot {snapshot.label} of {snapshot.installation_name} cannot be used by {installation.name}."
             )
         instance = self._new(name, installation, settings, env, cpus, padding_bytes)
         try:
@@ -161,7 +162,7 @@ class ServerHouse:
         shutil.rmtree(snapshot.path, ignore_errors=True)
 
     def start_all(self, instances: Iterable[Instance], timeout_s: float = 120.0) -> None:
-        """Start several servers at the same time; when one fails the others are left running and the first failure is raised.
+        """Start several servers at the same time; when one fails the others go on, and the first failure is raised.
 
         Raises:
             ServerError: as `Instance.start`.

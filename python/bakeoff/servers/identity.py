@@ -1,6 +1,7 @@
 """The account that servers run as: ourselves, or a system account without privileges when we are root.
 
-`BAKEOFF_SERVER_USER` names another account. mysqld refuses to run as root for good reasons, and `--user=root` is never given.
+`BAKEOFF_SERVER_USER` names another account. mysqld refuses to run as root for good reasons, and `--user=root` is
+never given.
 """
 
 import os

@@ -1,9 +1,10 @@
-"""From a server spec to binaries that can be started: fetch, unpack, look, ask the binary what it is. Done once and kept in the cache.
+"""From a server spec to binaries that can be started: fetch, unpack, look, ask the binary. Done once and kept.
 
     $CACHE/servers/NAME/            the unpacked tree, and
     $CACHE/servers/NAME/bakeoff-installation.json   what it is and where it came from
 
-A folder under servers/ is complete or absent: it is made under a temporary name and renamed. Archives are removed after unpacking.
+A folder under servers/ is complete or absent: it is made under a temporary name and renamed. Archives are removed
+after unpacking.
 """
 
 import json
@@ -54,6 +55,8 @@ def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog
     """Binaries for a server spec, fetched and unpacked if they are not in the cache yet.
 
     Args:
+        spec: any but a running server.
+        catalog: None: bakeoff's own with the user's entries.
         progress: called with what is done, bytes done, bytes in all; from one thread at a time.
 
     Raises:
@@ -180,7 +183,7 @@ def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
 
 
 def _as_promised(entry: Entry, found: Installation) -> bool:
-    """A fixed source holds just the version promised; a moving one any of the same series (10.11, 9); a tarball may be anything."""
+    """A fixed source holds just the version promised; a moving one any of its series (10.11, 9); a tarball anything."""
     if not entry.numbers[0]:
         return True
     series = 1 if entry.family == "mysql" else 2
@@ -220,7 +223,7 @@ def _from_record(home: Path, record: dict[str, Any]) -> Installation:
 
 
 def _tarball_entry(spec: ServerSpec) -> Entry:
-    """An entry made up for a tarball; its name in the cache follows from the file's content, so a changed file is another server."""
+    """An entry made up for a tarball; its name follows from the file's content, so a changed file is another server."""
     where = spec.location
     if "://" in where:
         key = re.sub(r"[^A-Za-z0-9.]+", "-", where.rsplit("/", 1)[-1])

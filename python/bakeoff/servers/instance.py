@@ -1,7 +1,7 @@
 """One running server: its own data directory, socket, port, account, CPUs and environment; started, watched, stopped.
 
-Everything that differs between two instances of a study has the same length (paths, socket, port), since lengths alone can move a measurement.
-Instances are made by `ServerHouse`.
+Everything that differs between two instances of a study has the same length (paths, socket, port), since lengths
+alone can move a measurement. Instances are made by `ServerHouse`.
 """
 
 import os
@@ -35,7 +35,10 @@ PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
 _PORT_TRIES = 8
 _POLL_S = 0.01
 _COMPLAINTS = (
-    ("io_setup() failed", "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."),
+    (
+        "io_setup() failed",
+        "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers.",
+    ),
     ("No space left on device", "The disk is full."),
     ("Cannot allocate memory", "Memory is too small for innodb_buffer_pool_size."),
     ("unknown variable", "It does not know one of the options."),
@@ -85,8 +88,7 @@ class Instance(Reading):
         self._tcp_account: Account | None = None
         if len(os.fsencode(self.socket_path)) > SOCKET_PATH_LIMIT:
             raise ServerError(
-                f"server {name}: socket path {self.socket_path} has {len(os.fsencode(self.socket_path))} bytes, {SOCKET_PATH_LIMIT} at most.",
-                hint="Set TMPDIR to a shorter folder.",
+                f"server {name}: socket path {self.socket_path} is longer than {SOCKET_PATH_LIMIT} bytes."
             )
 
     @property
@@ -152,9 +154,10 @@ class Instance(Reading):
         raise AssertionError("unreachable")
 
     def stop(self, timeout_s: float = 120.0, *, slow: bool = False) -> float:
-        """Shut down cleanly (SIGTERM) and wait for the end. Close connections first: each open one costs MySQL up to 2 s.
+        """Shut down cleanly (SIGTERM) and wait for the end; an open connection costs MySQL up to 2 s.
 
         Args:
+            timeout_s: killed after that.
             slow: purge and merge everything first (innodb_fast_shutdown=0), so that a snapshot owes nothing.
 
         Returns:
@@ -221,7 +224,7 @@ class Instance(Reading):
         return {"host": "127.0.0.1", "port": self.port}
 
     def account(self, transport: str = "socket") -> Account:
-        """Who to log in as: root without a password over the socket; an account with a random password over TCP, made when first asked for."""
+        """Who to log in as: root without a password over the socket; over TCP an account made when first asked for."""
         if transport == "socket":
             return ROOT
         if self._tcp_account is None:
@@ -246,7 +249,7 @@ class Instance(Reading):
         return found
 
     def data_bytes(self, database: str) -> int:
-        """Allocated bytes of a database on disk: its folder, MyRocks' files, and the system tablespace where tables live in it."""
+        """Allocated bytes of a database on disk: its folder, MyRocks' files, the system tablespace if it has tables."""
         total = bytes_on_disk(self.datadir / database) + bytes_on_disk(self.datadir / "#rocksdb")
         if self.variables().get("innodb_file_per_table") == "OFF":
             total += sum(file.stat().st_blocks * 512 for file in self.datadir.glob("ibdata*"))
@@ -310,14 +313,21 @@ class Instance(Reading):
             if sign in log:
                 return hint
         if status < 0 and self.environment.get("LD_PRELOAD"):
-            return "It crashed with LD_PRELOAD: this build does not bear that library (some bring an allocator of their own)."
+            return "It crashed with LD_PRELOAD: this build does not bear it (some bring an allocator of their own)."
         return ""
 
     def _connect(self, database: str | None = None) -> pymysql.connections.Connection:
         return pymysql.connect(
-            unix_socket=str(self.socket_path), user=ROOT.user, password=ROOT.password, database=database, charset="utf8mb4",
-            autocommit=True, connect_timeout=5, read_timeout=600, ssl_disabled=True,
-        )  # fmt: skip
+            unix_socket=str(self.socket_path),
+            user=ROOT.user,
+            password=ROOT.password,
+            database=database,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=5,
+            read_timeout=600,
+            ssl_disabled=True,
+        )
 
     def _place_options(self) -> dict[str, str]:
         return {

@@ -1,7 +1,8 @@
 """Become a server: run by the spawner as a program of its own, it drops privileges, ties its life to ours, and execs.
 
-`python -I -S launch.py JSON` with {parent, uid, gid, cpus, nofile, argv, env}. Imports nothing but built-in modules, so that it starts in
-milliseconds. It exists because the order matters: the kernel clears PR_SET_PDEATHSIG when the user changes, and keeps it over exec.
+`python -I -S launch.py JSON` with {parent, uid, gid, cpus, nofile, argv, env}. Imports nothing but built-in modules,
+so that it starts in milliseconds. It exists because the order matters: the kernel clears PR_SET_PDEATHSIG when the
+user changes, and keeps it over exec.
 """
 
 import ctypes

@@ -37,6 +37,9 @@ def prepare(
     """The launch of one server process.
 
     Args:
+        installation: whose binary it is.
+        env: the server's whole environment.
+        cpus: that it may use; None: all.
         options: after the binary's own arguments and `--no-defaults`.
         folders: all that it reads and writes; the last one's path gives a container its name.
         feeds: it will read a script from standard input.

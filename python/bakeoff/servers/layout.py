@@ -1,10 +1,10 @@
-"""What a folder of binaries is: where mysqld, its messages, its plugins and its loader are, found from the files present.
+"""What a folder of binaries is: where mysqld, its messages, plugins and loader are, found from the files present.
 
-Works for every catalogue packing, for official tarballs of MySQL, MariaDB and Percona Server, for a distribution's /usr, and for the path of a
-mysqld itself. Nothing is run here.
+Works for every catalogue packing, for official tarballs of MySQL, MariaDB and Percona Server, for a distribution's
+/usr, and for the path of a mysqld itself. Nothing is run here.
 
-A tree that holds a C library of its own (Debian packages, unpacked) is run through *that* library's loader: the host's loader with a foreign
-libc fails on private symbols, and the host's libc may be too old for the binary.
+A tree that holds a C library of its own (Debian packages, unpacked) is run through *that* library's loader: the
+host's loader with a foreign libc fails on private symbols, and the host's libc may be too old for the binary.
 """
 
 from collections.abc import Iterator, Mapping

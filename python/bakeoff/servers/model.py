@@ -1,4 +1,4 @@
-"""The values that the server room hands out: binaries, settings, snapshots, gates, and what can be read from any server."""
+"""The values that the server room hands out: binaries, settings, snapshots, gates, accounts."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

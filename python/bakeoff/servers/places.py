@@ -3,8 +3,8 @@
     $XDG_CACHE_HOME/bakeoff/  (~/.cache/bakeoff)   servers/ templates/ locks/ work/
     $XDG_CONFIG_HOME/bakeoff/ (~/.config/bakeoff)  servers.toml
 
-Servers run as an account without privileges, which must be able to reach the cache. Root's home is closed to it as a rule, so
-root's default cache is /var/cache/bakeoff when ~ cannot be entered by others.
+Servers run as an account without privileges, which must be able to reach the cache. Root's home is closed to it as a
+rule, so root's default cache is /var/cache/bakeoff when ~ cannot be entered by others.
 """
 
 import fcntl

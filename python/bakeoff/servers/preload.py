@@ -1,7 +1,7 @@
-"""The environment of a server process: nothing inherited by accident, LD_PRELOAD resolved by name, padding of a known size.
+"""The environment of a server process: nothing inherited by accident, LD_PRELOAD by name, padding of a known size.
 
-Mytkowicz et al. (2009) showed that the size of the environment moves the stack and with it the speed by several per cent; so it is the same for every
-start but for padding that the caller draws at random.
+Mytkowicz et al. (2009) showed that the size of the environment moves the stack and with it the speed by several per
+cent; so it is the same for every start but for padding that the caller draws at random.
 """
 
 import os
@@ -38,6 +38,7 @@ def environment(installation: Installation, asked: Mapping[str, str], padding_by
     """The whole environment of a server process.
 
     Args:
+        installation: what will run in it; may need variables of its own.
         asked: the spec's `env.NAME=value`; `LD_PRELOAD` may name libraries without their folder.
         padding_bytes: length of a variable that serves only to move the stack.
 

@@ -1,8 +1,9 @@
-"""From a spec to the options a server is started with: what it needs to run, what a profile makes equal, what the user asked for.
+"""From a spec to the options of a server: what it needs to run, what a profile makes equal, what the user asked for.
 
-`matched`: the same memory and durability everywhere, said in each version's own words: buffer pool, redo size, one fsync a commit, doublewrite,
-O_DIRECT, no binary log, no query cache, no performance schema, statistics that do not change under the measurement.
-`stock`: each version's own defaults, and nothing but what is needed to run. TLS belongs to neither: it follows the connection.
+`matched`: the same memory and durability everywhere, said in each version's own words: buffer pool, redo size, one
+fsync a commit, doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, statistics that do not
+change under the measurement. `stock`: each version's own defaults, and nothing but what is needed to run. TLS belongs
+to neither: it follows the connection.
 """
 
 from collections.abc import Mapping
@@ -35,6 +36,10 @@ def settings_for(
     """All options for one arm's server.
 
     Args:
+        installation: the binaries.
+        spec: with the user's own options and cnf files.
+        profile: `matched` or `stock`.
+        memory: the same for every arm; `stock` ignores it.
         data: what the tables will be; some charsets, row formats and engines need options, or do not exist everywhere.
         connections: the largest number that the load will hold open at once.
         tls: False switches TLS off in the server, as no connection will use it.

@@ -1,7 +1,7 @@
-"""Finding what a server ignored or changed: every option that was given is compared with the variable it should have set.
+"""Finding what a server ignored or changed: every option given is compared with the variable it should have set.
 
-`loose_` options, unknown plugins and values out of range never stop a server; they end as a line in its log at best. Reading back is the only
-honest way to report a setting.
+`loose_` options, unknown plugins and values out of range never stop a server; they end as a line in its log at best.
+Reading back is the only honest way to report a setting.
 """
 
 from collections.abc import Mapping

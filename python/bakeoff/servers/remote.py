@@ -1,6 +1,7 @@
 """A server that runs already, named by a URL: read and measured, never started, stopped or changed.
 
-The password is, in this order: the URL's, `MYSQL_PWD`, the `[client]` group of ~/.my.cnf. It is kept in memory and appears in no message.
+The password is, in this order: the URL's, `MYSQL_PWD`, the `[client]` group of ~/.my.cnf. It is kept in memory and
+appears in no message.
 """
 
 import os
@@ -64,13 +65,20 @@ class RemoteServer(Reading):
         how: dict[str, Any] = {"unix_socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
         try:
             return pymysql.connect(
-                user=self._account.user, password=self._account.password, database=database, charset="utf8mb4", autocommit=True,
-                connect_timeout=10, read_timeout=600, **how,
-            )  # fmt: skip
+                user=self._account.user,
+                password=self._account.password,
+                database=database,
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=10,
+                read_timeout=600,
+                **how,
+            )
         except pymysql.MySQLError as problem:
             if problem.args[0] in _ACCESS_DENIED:
+                why = "wrong password" if self._account.password else "no password was given"
                 raise ServerError(
-                    f"server {where} refuses user {self._account.user}: {'wrong password' if self._account.password else 'no password was given'}.",
+                    f"server {where} refuses user {self._account.user}: {why}.",
                     hint="Put it into MYSQL_PWD or ~/.my.cnf.",
                 ) from None
             if problem.args[0] in (2002, 2003, 2013):

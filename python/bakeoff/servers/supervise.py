@@ -1,8 +1,9 @@
 """Child processes that die with us, whatever kills us.
 
-Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG), which reaches it even when it is stopped by
-SIGSTOP. The kernel's idea of "parent" is the *thread* that forked, not the process: a child forked from a worker of a thread pool would
-die as soon as that worker ends. So every child is forked from one thread that lives as long as the process: the spawner.
+Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG), which reaches it even when it is
+stopped by SIGSTOP. The kernel's idea of "parent" is the *thread* that forked, not the process: a child forked from a
+worker of a thread pool would die as soon as that worker ends. So every child is forked from one thread that lives as
+long as the process: the spawner.
 
 `launch.py` sits between fork and exec, since Python code in `preexec_fn` is not safe in a process with threads.
 """
@@ -72,6 +73,9 @@ def spawn(
 
     Args:
         argv: program by absolute path, and its arguments.
+        identity: whom it runs as.
+        env: its whole environment.
+        cwd: its working folder.
         log: appended with standard output and error; None: /dev/null.
         error_log: for standard error alone.
         stdin: an open file, or subprocess.PIPE, which ends when we do.

@@ -1,4 +1,4 @@
-"""The tables of docs/servers.md, written from the catalogue: `python -m bakeoff.servers.table --write` brings the page up to date."""
+"""The tables of docs/servers.md, from the catalogue: `python -m bakeoff.servers.table --write` brings it up to date."""
 
 import sys
 from collections.abc import Iterable
@@ -22,7 +22,8 @@ def servers_table(catalog: Catalog) -> str:
 def capabilities_table(catalog: Catalog) -> str:
     """One row a capability: which versions of each family have it."""
     rows = [
-        (each.about, _range_text(each.range_for("mysql")), _range_text(each.range_for("mariadb"))) for each in catalog.capabilities
+        (each.about, _range_text(each.range_for("mysql")), _range_text(each.range_for("mariadb")))
+        for each in catalog.capabilities
     ]
     return _markdown(("what", "MySQL", "MariaDB"), rows)
 
@@ -43,7 +44,11 @@ def filled(page: str, catalog: Catalog) -> str:
     Raises:
         ValueError: a marker is missing.
     """
-    for name, text in (("servers", servers_table(catalog)), ("capabilities", capabilities_table(catalog)), ("options", options_table())):
+    for name, text in (
+        ("servers", servers_table(catalog)),
+        ("capabilities", capabilities_table(catalog)),
+        ("options", options_table()),
+    ):
         head, start, rest = page.partition(f"<!-- table: {name} -->\n")
         _, end, tail = rest.partition("<!-- end -->")
         if not start or not end:
@@ -60,12 +65,22 @@ def _server_row(entry: Entry) -> tuple[str, ...]:
     engines = ", ".join((_BASE_ENGINES, *(_NAMES.get(each, each) for each in entry.engines)))
     libraries = ", ".join(f"`{each}`" for each in entry.libraries) or "nothing"
     moving = " (moving)" if entry.moving else ""
-    return (f"`{entry.flavour}:{entry.version}`{moving}", source, f"{entry.download_bytes / 1e6:.0f} MB", engines, libraries)
+    return (
+        f"`{entry.flavour}:{entry.version}`{moving}",
+        source,
+        f"{entry.download_bytes / 1e6:.0f} MB",
+        engines,
+        libraries,
+    )
 
 
 def _shown_packages(entry: Entry) -> Iterable[str]:
     assert entry.source.debian
-    return (each for each in (*entry.source.debian.packages, *entry.source.debian.extra) if "server" in each or "plugin" in each)
+    return (
+        each
+        for each in (*entry.source.debian.packages, *entry.source.debian.extra)
+        if "server" in each or "plugin" in each
+    )
 
 
 def _range_text(versions: VersionRange) -> str:

@@ -1,7 +1,7 @@
 """Unpacking: from a downloaded file to a folder that holds a server and nothing that a server does not need.
 
-Each packing says how the archive is nested; which files stay is decided by one rule for all (`is_needed`), so a full distribution of
-700 MB becomes a third of that and an official tarball works like a catalogue entry.
+Each packing says how the archive is nested; which files stay is decided by one rule for all (`is_needed`), so a full
+distribution of 700 MB becomes a third of that and an official tarball works like a catalogue entry.
 """
 
 import fnmatch
@@ -22,7 +22,8 @@ from bakeoff.errors import ServerError
 from bakeoff.servers.debian import Package
 
 _NEEDED = (
-    "mysqld", "mariadbd", "bin/mysqld", "bin/mariadbd", "sbin/mysqld", "sbin/mariadbd", "libexec/mysqld", "libexec/mariadbd",
+    "mysqld", "mariadbd", "bin/mysqld", "bin/mariadbd", "sbin/mysqld", "sbin/mariadbd",
+    "libexec/mysqld", "libexec/mariadbd",
     "share/*", "share/*/*.sql", "share/*/charsets/*", "share/*/english/*", "share/charsets/*", "share/english/*",
     "lib/private/*", "lib/*.so*", "lib64/*.so*", "lib/mysql/private/*", "libs/*.so*", "*.so.*",
     "lib/plugin/*", "lib/mysql/plugin/*", "lib64/mysql/plugin/*",
@@ -132,7 +133,7 @@ def _zip(file: Path, target: Path) -> None:
 
 
 def _tarball(file: Path, target: Path) -> None:
-    """An official tarball: everything inside one folder, or none. Written once as a stream, since .tar.xz cannot be rewound cheaply."""
+    """An official tarball: everything inside one folder, or none. Read once, as .tar.xz cannot be rewound cheaply."""
     with tarfile.open(file, mode="r|*") as tar:
         _from_tar(tar, target, _without_top)
 
