@@ -2,6 +2,8 @@
 
 import errno
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,32 @@ def test_content_modes_links_and_allocation_are_kept(original, tmp_path):
     assert (tmp_path / "copy/link").readlink() == (original / "link").readlink()
     assert (tmp_path / "copy/sparse").stat().st_blocks * 512 < 1 << 20
     assert (tmp_path / "copy/reserved").stat().st_blocks * 512 >= 4 << 20
+
+
+def test_from_one_kind_of_file_system_to_another(original):
+    shared_memory = Path("/dev/shm")
+    if not os.access(shared_memory, os.W_OK) or shared_memory.stat().st_dev == original.stat().st_dev:
+        pytest.skip("there is only one file system here")
+    with tempfile.TemporaryDirectory(dir=shared_memory) as folder:
+        assert not copy_tree(original, Path(folder) / "copy", "a test")
+        copy_tree(Path(folder) / "copy", original.parent / "back", "a test")
+    for name in ("db/t.ibd", "empty", "sparse", "reserved"):
+        assert (original.parent / "back" / name).read_bytes() == (original / name).read_bytes(), name
+
+
+def test_reflinks_are_used_where_the_file_system_has_them(original, tmp_path, monkeypatch):
+    cloned = []
+
+    def clone(writer, request, reader):
+        assert request == 0x40049409
+        cloned.append(writer)
+        os.sendfile(writer, reader, 0, os.fstat(reader).st_size)
+
+    monkeypatch.setattr(copying.fcntl, "ioctl", clone)
+    monkeypatch.setattr(copying, "_copy_data", None)
+    assert copy_tree(original, tmp_path / "copy", "a test")
+    assert (tmp_path / "copy/db/t.ibd").read_bytes() == (original / "db/t.ibd").read_bytes()
+    assert len(cloned) == 5  # a probe and four files
 
 
 def test_a_copy_is_independent(original, tmp_path):

@@ -151,11 +151,22 @@ def _copy_data(reader: int, writer: int, status: os.stat_result) -> None:
             raise
         end = os.lseek(reader, start, os.SEEK_HOLE)
         while start < end:
-            count = os.copy_file_range(reader, writer, min(end - start, _PIECE_BYTES), start, start)
+            count = _copy_piece(reader, writer, start, min(end - start, _PIECE_BYTES))
             if count == 0:
                 break  # the file shrank under us; a stopped server's does not
             start += count
         position = end
+
+
+def _copy_piece(reader: int, writer: int, start: int, count: int) -> int:
+    """Copy inside the kernel; between two kinds of file system by sendfile, as copy_file_range refuses that."""
+    try:
+        return os.copy_file_range(reader, writer, count, start, start)
+    except OSError as problem:
+        if problem.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    os.lseek(writer, start, os.SEEK_SET)
+    return os.sendfile(writer, reader, start, count)
 
 
 def _sync_folder(folder: Path) -> None:

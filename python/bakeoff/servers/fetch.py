@@ -6,6 +6,7 @@ is checked against the catalogue's SHA-256 before anything looks inside. Debian'
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -122,7 +123,8 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
         done.set()
         teller.join()
     if child.returncode != 0:
-        lines = [line.strip() for line in (complaint + output).splitlines() if line.strip()]
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", complaint + output)
+        lines = [line.strip() for line in plain.splitlines() if line.strip()]
         telling = next(
             (line for line in lines if "error" in line.lower() or line.startswith("E:")),
             lines[-1] if lines else "no message",
