@@ -99,11 +99,9 @@ pub fn measure(
     let outcome = cell.set_up(contenders, reseed).and_then(|()| cell.run());
     cell.freezer.thaw_all();
     match outcome {
+        Ok(_) if cell.started_ns == 0 => cell.give_up(),
         Ok(blocks) => cell.finish(blocks),
-        Err(failure) => Err(cell
-            .turns
-            .into_iter()
-            .fold(failure, |failure, turn| turn.team.abandon(failure))),
+        Err(failure) => Err(cell.abandon(failure)),
     }
 }
 
@@ -310,13 +308,33 @@ impl Cell<'_> {
         })
     }
 
+    /// Ends all teams because of a failure; returns it, made fatal if a thread cannot be ended.
+    fn abandon(self, failure: Failure) -> Failure {
+        self.turns
+            .into_iter()
+            .fold(failure, |failure, turn| turn.team.abandon(failure))
+    }
+
+    /// Cancelled while it was being set up: whoever is still connecting is cut short, and there is nothing to tell.
+    fn give_up(self) -> Result<Answer, Failure> {
+        let done = Answer::Done {
+            id: self.id,
+            seconds: 0.0,
+            blocks: Some(0),
+            cancelled: true,
+            workers_stopped: Some(0),
+        };
+        let failure = self.abandon(Failure::new(Code::Internal, "cancelled"));
+        if failure.fatal {
+            Err(failure)
+        } else {
+            Ok(done)
+        }
+    }
+
     /// Ends all teams, sends the histograms and returns `done`.
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {
-        let seconds = if self.started_ns == 0 {
-            0.0
-        } else {
-            seconds(now_ns() - self.started_ns)
-        };
+        let seconds = seconds(now_ns() - self.started_ns);
         let workers_stopped: usize = self
             .turns
             .iter()

@@ -202,7 +202,7 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
         assert_eq!(slice["busy_ns"], slice["latency_sum_ns"]);
     }
     let ratio = throughput(&slices, "A") / throughput(&slices, "B");
-    assert!((1.4..2.6).contains(&ratio), "{ratio}");
+    assert!((1.2..3.3).contains(&ratio), "{ratio} should be about 2");
     let histograms = said.of_type("histogram");
     assert_eq!(histograms.len(), 2);
     for histogram in &histograms {
@@ -271,14 +271,14 @@ fn a_shadowed_arm_is_slower_by_the_known_ratio() {
         ..arm("B")
     };
     let (outcome, said) = run(
-        &cell(&["A", "B"], 6),
+        &cell(&["A", "B"], 8),
         &[arm("A"), shadowed],
         &[sleeping(0.5), sleeping(0.5)],
     );
     outcome.unwrap();
     let slices = said.of_type("slice");
     let ratio = throughput(&slices, "B") / throughput(&slices, "A");
-    assert!((0.4..0.62).contains(&ratio), "{ratio} should be 0.5");
+    assert!((0.25..0.8).contains(&ratio), "{ratio} should be about 0.5");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn a_slower_server_measures_slower() {
     let answers = duel(&a, &b).ask(measure(&["A", "B"], json!({"blocks": 4})));
     assert_eq!(of_type(&answers, "slice").len(), 16);
     let ratio = throughput(&answers, "A") / throughput(&answers, "B");
-    assert!((1.5..2.5).contains(&ratio), "{ratio} should be about 2");
+    assert!((1.3..3.0).contains(&ratio), "{ratio} should be about 2");
 }
 
 #[test]
