@@ -5,6 +5,7 @@ pytest -m slow tests/servers -k 5.5     one family
 """
 
 import os
+import shutil
 import signal
 import time
 
@@ -13,6 +14,7 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.servers import Catalog, ServerMemory, gates, install, settings_for
+from bakeoff.servers.datadir import template
 from bakeoff.servers.dialect import option_facts
 from bakeoff.spec import Data, Profile, parse_server
 
@@ -123,6 +125,9 @@ def test_page_sizes(entry, size, make):
     assert f"{kib}k" == size
     server.query("CREATE DATABASE t")
     server.query("CREATE TABLE t.p (id INT PRIMARY KEY) ENGINE=InnoDB")
+    server.stop()
+    if server.settings.init_options:  # 19 × 3 templates would be 10 GB
+        shutil.rmtree(template(server.installation, server.settings.init_options))
 
 
 @pytest.mark.parametrize("entry", [each for each in ENTRIES if "rocksdb" in each.values[0].engines])

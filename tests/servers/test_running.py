@@ -55,9 +55,12 @@ def test_from_nothing_to_a_crash_and_back(make, house, name):
     assert settled.dirty_pages <= gates.DIRTY_LIMIT
     server.stop(slow=True)
     kept = house.snapshot(server, "build-0")
+    home = server.home
     server.remove()
+    assert house.instances == ()
 
     again = house.restore("A", kept, server.installation, server.settings)
+    assert again.home == home
     assert again.start() < 30
     assert rows(again) == (ROWS, 97)
     warmth = gates.warm(again, "sbtest")
@@ -283,7 +286,7 @@ def test_servers_die_with_bakeoff_even_when_stopped_and_the_next_one_cleans_up(w
     parent.send_signal(number)
     parent.wait()
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
-    assert (runtime / OWNER_FILE).exists()
+    assert list(work.glob(f"house-*/{OWNER_FILE}"))  # the other folder may be swept by any bakeoff on this machine
     with ServerHouse(work) as house:
         assert not runtime.exists()
         assert [each.name for each in work.iterdir()] == [house.work.name]

@@ -12,6 +12,7 @@ import pytest
 from bakeoff.errors import HostError, ServerError
 from bakeoff.servers import identity as identity_module
 from bakeoff.servers.binary import flavour_and_version, options_in_help
+from bakeoff.servers.datadir import prune
 from bakeoff.servers.identity import server_identity
 from bakeoff.servers.places import cache_root, locked, require_reachable
 from bakeoff.servers.supervise import ProcessId, run, spawn, tail
@@ -129,6 +130,17 @@ def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pa
     assert children[1].poll() is None
     children[1].kill()
     children[1].wait()
+
+
+def test_templates_wanted_longest_ago_make_room(tmp_path):
+    now = time.time()
+    for name, age_s in (("old", 9000), ("older", 10_000), ("new", 10), ("newer", 5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ibdata1").write_bytes(b"x" * 1_000_000)
+        os.utime(tmp_path / name, (now - age_s,) * 2)
+    assert prune(tmp_path, limit_bytes=5_000_000, unused_s=600) == []
+    assert [each.name for each in prune(tmp_path, limit_bytes=3_500_000, unused_s=600)] == ["older"]
+    assert [each.name for each in prune(tmp_path, limit_bytes=0, unused_s=600)] == ["old"]
 
 
 def test_a_lock_is_waited_for(tmp_path, monkeypatch):

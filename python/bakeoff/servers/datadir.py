@@ -7,13 +7,15 @@ is never started itself.
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from bakeoff.errors import ServerError
-from bakeoff.servers.copying import copy_tree, require_space
+from bakeoff.servers.copying import bytes_on_disk, copy_tree, require_space
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.identity import server_identity
 from bakeoff.servers.launching import prepare
@@ -22,6 +24,8 @@ from bakeoff.servers.places import cache_root, locked, make_open_folder, require
 from bakeoff.servers.supervise import run, tail
 
 TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be used
+TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
+_IN_USE_S = 600.0
 _TYPICAL_TEMPLATE_BYTES = 256 * 2**20
 
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
@@ -48,7 +52,26 @@ def template(installation: Installation, init_options: Mapping[str, str], progre
         if not home.exists():
             progress(f"initialising {installation.name}", 0, 0)
             _make(installation, init_options, home)
+        os.utime(home)  # when it was last wanted
+    prune(home.parent)
     return home
+
+
+def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _IN_USE_S) -> list[Path]:
+    """Remove the templates that were wanted longest ago until all others fit into `limit_bytes`.
+
+    Those wanted within `unused_s` stay: another bakeoff may be copying them. A template is made anew in seconds.
+    """
+    found = sorted((each.stat().st_mtime, each) for each in templates.iterdir() if not each.name.startswith("."))
+    sizes = {each: bytes_on_disk(each) for _, each in found}
+    removed: list[Path] = []
+    for wanted_at, each in found:
+        if sum(sizes.values()) <= limit_bytes or time.time() - wanted_at < unused_s:
+            break
+        shutil.rmtree(each, ignore_errors=True)
+        removed.append(each)
+        del sizes[each]
+    return removed
 
 
 def clone_template(

@@ -82,7 +82,7 @@ class ServerHouse:
     @property
     def instances(self) -> tuple[Instance, ...]:
         """Those not removed yet."""
-        return tuple(self._instances)
+        return tuple(each for each in self._instances if not each.removed)
 
     def create(
         self,
@@ -103,7 +103,7 @@ class ServerHouse:
         try:
             clone_template(installation, settings.init_options, instance.datadir, self._progress)
         except BaseException:
-            self._forget(instance)
+            instance.remove()
             raise
         return instance
 
@@ -133,7 +133,7 @@ class ServerHouse:
             copy_tree(snapshot.path, instance.datadir, f"restoring {snapshot.label} for {name}")
             (instance.datadir / "auto.cnf").unlink(missing_ok=True)
         except BaseException:
-            self._forget(instance)
+            instance.remove()
             raise
         return instance
 
@@ -176,12 +176,9 @@ class ServerHouse:
             ServerError: as `Instance.stop`.
         """
         self._for_all(
-            [each for each in (instances or self._instances) if each.running], lambda instance: instance.stop()
+            [each for each in (self.instances if instances is None else instances) if each.running],
+            lambda instance: instance.stop(),
         )
-
-    def remove(self, instance: Instance) -> None:
-        """Kill a server and delete its data."""
-        self._forget(instance)
 
     def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], float]) -> None:
         chosen = list(instances)
@@ -203,6 +200,7 @@ class ServerHouse:
         if not self._token:
             raise ServerError("a ServerHouse makes servers only inside its with block.")
         with self._lock:
+            self._instances = [each for each in self._instances if not each.removed]
             taken = {each.home.name for each in self._instances}
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
             home, sockets = self.work / slot, self.runtime / slot
@@ -222,11 +220,6 @@ class ServerHouse:
             folder.mkdir(mode=0o755)
             self._identity.own(folder)
         return instance
-
-    def _forget(self, instance: Instance) -> None:
-        instance.remove()
-        with self._lock:
-            self._instances = [each for each in self._instances if each is not instance]
 
     def _spawned(self, process: ProcessId) -> None:
         with self._lock:

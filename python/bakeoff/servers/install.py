@@ -307,7 +307,9 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
         package = _LIBRARY_PACKAGES.get(missing[1])
         return HostError(
             f"server {asked_for}: {daemon.name} needs {missing[1]}, which this machine lacks.",
-            hint=f"Run: apt-get install {package}" if package else "Install the package that holds it.",
+            hint=f"Run: apt-get install {package}{_RENAMED.get(package, '')}"
+            if package
+            else "Install the package that holds it.",
         )
     lines = [line for line in output.strip().splitlines() if line.strip()]
     return ServerError(

@@ -55,6 +55,7 @@ class Instance(Reading):
         home: its folder: `data/`, `tmp/`, `error.log`.
         socket_path: its unix socket.
         port: on 127.0.0.1; 0 before the first start.
+        removed: its files are gone; it cannot be started again.
         stopped_cleanly: the last stop ended with status 0 and nothing was started since; a snapshot needs that.
     """
 
@@ -80,6 +81,7 @@ class Instance(Reading):
         self.socket_path = socket_folder / "s.sock"
         self.port = 0
         self.cpus = cpus
+        self.removed = False
         self.stopped_cleanly = True  # a clone or a restored snapshot is
         self.environment = environment(installation, env or {}, padding_bytes)
         self._container = ""
@@ -199,8 +201,9 @@ class Instance(Reading):
             self.stopped_cleanly = False
 
     def remove(self) -> None:
-        """Kill it and delete its files."""
+        """Kill it and delete its files; its place in the house is free again."""
         self.kill()
+        self.removed = True
         shutil.rmtree(self.home, ignore_errors=True)
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
 
