@@ -7,7 +7,7 @@ import pytest
 from bakeoff.errors import SpecError
 from bakeoff.servers.cnf import read_cnf
 from bakeoff.servers.model import Installation, ServerMemory
-from bakeoff.servers.profile import memory_bytes, settings_for
+from bakeoff.servers.profile import memory_bytes, settings_for, table_engine
 from bakeoff.spec import Data, Profile, parse_server
 
 MEMORY = ServerMemory(buffer_pool_bytes=512 << 20, redo_bytes=256 << 20)
@@ -162,8 +162,30 @@ def test_rocksdb_is_loaded_where_it_is():
         found = settings("mariadb", "10.11.19", options, data=data, **with_it)
         assert found.options["plugin_load_add"] == "ha_rocksdb"
         assert found.options["rocksdb_block_cache_size"] == str(512 << 20)
+    beside = settings("mariadb", "10.11.19", ",plugin_load_add=ha_rocksdb", **with_it)  # loaded, and tables stay InnoDB
+    assert beside.options["innodb_buffer_pool_size"] == str(512 << 20)
     with pytest.raises(SpecError, match=r"without MyRocks.*mariadb:10\.11\.19"):
         settings("mysql", "8.0.15", data=Data(engine="rocksdb"))
+
+
+@pytest.mark.parametrize(
+    ("options", "engine", "expected"),
+    [
+        ("", "innodb", "innodb"),
+        (",default_storage_engine=RocksDB", "innodb", "rocksdb"),
+        (",plugin=rocksdb", "innodb", "rocksdb"),
+        (",default_storage_engine=MyISAM", "innodb", "myisam"),
+        (",default_storage_engine=RocksDB", "MyISAM", "myisam"),
+    ],
+)
+def test_tables_get_the_engine_that_the_server_was_asked_for_with(options, engine, expected):
+    assert table_engine(parse_server(f"mariadb:10.11{options}"), Data(engine=engine)) == expected
+
+
+def test_myisam_gets_the_memory_as_key_buffer():
+    options = settings("mysql", "5.7.22", ",default_storage_engine=MyISAM").options
+    assert options["key_buffer_size"] == str(512 << 20)
+    assert options["innodb_buffer_pool_size"] == str(64 << 20)
 
 
 def test_memory_grows_with_pool_connections_and_instrumentation():

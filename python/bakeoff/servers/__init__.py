@@ -27,7 +27,7 @@ from bakeoff.servers.house import ServerHouse
 from bakeoff.servers.install import install, installed, is_installed, remove
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.model import Account, Gates, Installation, ServerMemory, Settings, Snapshot, Warmth
-from bakeoff.servers.profile import memory_bytes, settings_for
+from bakeoff.servers.profile import memory_bytes, settings_for, table_engine
 from bakeoff.servers.reading import Reading
 from bakeoff.servers.remote import RemoteServer
 from bakeoff.servers.sandbox import Sandbox, sandbox
@@ -57,4 +57,5 @@ __all__ = [
     "remove",
     "sandbox",
     "settings_for",
+    "table_engine",
 ]

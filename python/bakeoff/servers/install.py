@@ -49,6 +49,7 @@ _LIBRARY_PACKAGES = {
     "liburing.so.2": "liburing2",
     "libnsl.so.1": "libnsl2",
 }
+_RENAMED = {"libaio1": " (from Debian 13 and Ubuntu 24.04 on libaio1t64, and link libaio.so.1 to its libaio.so.1t64)"}
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog | None = None) -> Installation:

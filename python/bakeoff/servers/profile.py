@@ -50,14 +50,14 @@ def settings_for(
     target = Target(installation.name, installation.family, installation.version, installation.known_options)
     asked = _asked(spec)
     translated = translate(target, asked)
-    engine = _engine_wanted(installation, asked, data)
+    engine = _engine_wanted(installation, asked, table_engine(spec, data))
     _check_data(installation, data, translated.options)
 
     options = _needed(target, connections)
     if not tls:
         options |= no_tls(target)
     if profile is Profile.MATCHED:
-        options |= _matched(target, memory, data.engine)
+        options |= _matched(target, memory, engine)
     if engine == _ROCKSDB:
         options |= {"plugin_load_add": "ha_rocksdb"} | (_matched_rocksdb(memory) if profile is Profile.MATCHED else {})
     options |= _for_compressed_rows(target, data)
@@ -73,6 +73,20 @@ def settings_for(
     return Settings(
         options=options, init_options=init_options, declared=frozenset(stem(name) for name in asked), notes=tuple(notes)
     )
+
+
+def table_engine(spec: ServerSpec, data: Data) -> str:
+    """The storage engine that the arm's tables should have, lower case.
+
+    A server asked for with `default_storage_engine=RocksDB` (or `plugin=rocksdb`) is meant to be measured with it,
+    unless the data names an engine itself.
+    """
+    asked = _asked(spec)
+    if data.engine.lower() != Data().engine:
+        return data.engine.lower()
+    if "rocksdb" in asked.get("plugin", "").lower():
+        return _ROCKSDB
+    return asked.get("default_storage_engine", data.engine).lower()
 
 
 def memory_bytes(installation: Installation, settings: Settings, connections: int) -> int:
@@ -159,19 +173,17 @@ def _for_compressed_rows(target: Target, data: Data) -> dict[str, str]:
     return {"innodb_file_format": "Barracuda", "innodb_file_per_table": "1"}
 
 
-def _engine_wanted(installation: Installation, asked: Mapping[str, str], data: Data) -> str:
+def _engine_wanted(installation: Installation, asked: Mapping[str, str], engine: str) -> str:
     """The engine that the arm's tables will have, after checking that the server has it.
 
     Raises:
         SpecError: the binaries do not hold it.
     """
-    wanted = {data.engine.lower(), asked.get("default_storage_engine", "innodb").lower()}
-    if "rocksdb" in f"{asked.get('plugin', '')} {asked.get('plugin_load_add', '')}".lower():
-        wanted.add(_ROCKSDB)
-    if _ROCKSDB in wanted and _ROCKSDB not in installation.engines:
+    loaded = "rocksdb" in f"{asked.get('plugin', '')} {asked.get('plugin_load_add', '')}".lower()
+    if (engine == _ROCKSDB or loaded) and _ROCKSDB not in installation.engines:
         have = sorted(f"{each.flavour}:{each.version}" for each in _catalog().entries if _ROCKSDB in each.engines)
         raise SpecError(f"server {installation.name} comes without MyRocks.", hint=f"These have it: {', '.join(have)}.")
-    return _ROCKSDB if _ROCKSDB in wanted else data.engine.lower()
+    return engine
 
 
 def _check_data(installation: Installation, data: Data, options: Mapping[str, str]) -> None:
