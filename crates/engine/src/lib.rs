@@ -25,6 +25,7 @@ pub mod order;
 pub mod outbox;
 pub mod progress;
 pub mod random;
+mod records;
 pub mod schedule;
 pub mod scripting;
 pub mod slice;

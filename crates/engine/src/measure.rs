@@ -1,25 +1,23 @@
 //! `measure`: the arms of a cell take turns, slice by slice, in a random order that cancels drift.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bakeoff_metrics::{LatencyHistogram, now_ns};
-use bakeoff_script::host::LogLevel;
+use bakeoff_metrics::now_ns;
 
 use crate::arm::OpenArm;
-use crate::contract::{Answer, Clock, Code, Failure, Length, Load, Measure, SliceRecord};
+use crate::contract::{Answer, Code, Failure, Length, Load, Measure, SliceRecord};
 use crate::control::Control;
 use crate::freeze::Freezer;
 use crate::gate::WaitError;
 use crate::host::Reseed;
-use crate::latencies::Latencies;
-use crate::observe::{Observer, Snapshot};
+use crate::observe::Observer;
 use crate::order::BlockOrders;
 use crate::outbox::Outbox;
+use crate::records::{record_of, send_histograms};
 use crate::schedule::intended_starts;
 use crate::slice::{Agenda, Slice};
-use crate::team::{SliceSum, Team, TeamPlan, Workload};
+use crate::team::{Team, TeamPlan, Workload};
 
 /// All workers must be set up by then; the contract's.
 const SET_UP_LIMIT: Duration = Duration::from_secs(30);
@@ -27,16 +25,10 @@ const SET_UP_LIMIT: Duration = Duration::from_secs(30);
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 /// Open loop: a queue that has not been worked off by then is dropped, well before the drain's limit.
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
+/// A drain that takes longer than this is given up when the request is cancelled.
+const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// How often a wait looks whether the request was cancelled.
 const POLL: Duration = Duration::from_millis(20);
-/// Quantiles told in plain numbers; the rest is in the histogram.
-const QUANTILES: [(&str, f64); 4] = [
-    ("0.5", 0.5),
-    ("0.95", 0.95),
-    ("0.99", 0.99),
-    ("0.999", 0.999),
-];
-
 /// One arm of the cell, and what its workers run.
 pub struct Contender<'a> {
     /// The arm.
@@ -225,19 +217,7 @@ impl Cell<'_> {
             agenda: agenda_starts.map(|starts| Agenda::new(starts, deadline_ns + QUEUE_LIMIT_NS)),
         });
         taker.team.begin(&slice);
-        let limit = Duration::from_nanos(request.guard_ns + request.slice_ns) + DRAIN_LIMIT;
-        taker.live = match taker.team.wait_resting(limit) {
-            Ok(live) => live,
-            Err(WaitError::Failed(failure)) => return Err(failure),
-            Err(WaitError::TimedOut { busy }) => {
-                let message = format!(
-                    "{busy} of {} workers had no reply within {} s of the slice's end",
-                    request.threads,
-                    DRAIN_LIMIT.as_secs()
-                );
-                return Err(Failure::new(Code::ServerLost, message).on_arm(&taker.name));
-            }
-        };
+        taker.live = drained(request, self.control, taker)?;
         let spent = taker.observer.snapshot().since(&before);
         let sum = taker.team.slice_sum();
         let name = taker.name.clone();
@@ -365,86 +345,29 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// The fields that workers and kernel know.
-fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
-    let totals = sum.totals;
-    SliceRecord {
-        busy_ns: totals.busy_ns,
-        connections: sum.connections,
-        events: totals.events,
-        reads: totals.reads,
-        writes: totals.writes,
-        other: totals.other,
-        errors: totals
-            .errors
-            .iter()
-            .map(|(code, count)| (code.to_string(), *count))
-            .collect(),
-        retries: totals.retries,
-        reconnects: totals.reconnects,
-        late_starts: totals.late_starts,
-        latency_sum_ns: totals.latency_sum_ns,
-        latency_max_ns: totals.latency_max_ns,
-        sent_bytes: totals.sent_bytes,
-        received_bytes: totals.received_bytes,
-        client_user_ns: spent.client_user_ns,
-        client_system_ns: spent.client_system_ns,
-        server_cpu_ns: spent.server_cpu_ns,
-        server_read_bytes: spent.server_read_bytes,
-        server_write_bytes: spent.server_write_bytes,
-        server_rss_bytes: spent.server_rss_bytes,
-        host_user_ns: spent.host_user_ns,
-        host_system_ns: spent.host_system_ns,
-        host_iowait_ns: spent.host_iowait_ns,
-        host_steal_ns: spent.host_steal_ns,
-        host_idle_ns: spent.host_idle_ns,
-        context_switches: spent.context_switches,
-        ..SliceRecord::default()
-    }
-}
-
-fn send_histograms(
-    id: u64,
-    request: &Measure,
-    arm: &str,
-    latencies: &Latencies,
-    outbox: &Outbox,
-) -> Result<(), Failure> {
-    let clock = if request.load == Load::Closed {
-        Clock::Service
-    } else {
-        Clock::Response
-    };
-    for (operation, histogram) in latencies.by_operation() {
-        if histogram.clipped() > 0 {
-            let message = format!(
-                "arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h",
-                histogram.clipped()
-            );
-            outbox.log(LogLevel::Warning, &message);
+/// Waits for the end of a running slice; returns how many workers live.
+///
+/// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
+fn drained(request: &Measure, control: &Control, taker: &TurnTaker) -> Result<usize, Failure> {
+    let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
+    let until = Instant::now() + slice + DRAIN_LIMIT;
+    let mut limit = slice + CANCELLED_DRAIN_LIMIT;
+    loop {
+        match taker.team.wait_resting(limit) {
+            Ok(live) => return Ok(live),
+            Err(WaitError::Failed(failure)) => return Err(failure),
+            Err(WaitError::TimedOut { busy })
+                if control.is_cancelled() || Instant::now() >= until =>
+            {
+                let passed = DRAIN_LIMIT - until.saturating_duration_since(Instant::now());
+                let message = format!(
+                    "{busy} of {} workers had no reply within {} s of the slice's end",
+                    request.threads,
+                    passed.as_secs()
+                );
+                return Err(Failure::new(Code::ServerLost, message).on_arm(&taker.name));
+            }
+            Err(WaitError::TimedOut { .. }) => limit = POLL,
         }
-        outbox.send(&Answer::Histogram {
-            id,
-            cell: request.cell.clone(),
-            arm: arm.to_owned(),
-            operation: operation.to_owned(),
-            clock,
-            count: histogram.count(),
-            mean_ns: histogram.mean_ns(),
-            min_ns: histogram.min_ns(),
-            max_ns: histogram.max_ns(),
-            quantiles_ns: quantiles(histogram),
-            hdr: histogram
-                .to_base64()
-                .map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
-        });
     }
-    Ok(())
-}
-
-fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {
-    QUANTILES
-        .into_iter()
-        .map(|(name, quantile)| (name, histogram.quantile_ns(quantile)))
-        .collect()
 }

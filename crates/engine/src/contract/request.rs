@@ -1,20 +1,12 @@
-//! What the engine is asked.
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+//! What the engine is asked: one line, its id, its body.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::arm::{Arm, checked_arms};
+use super::cell::{Measure, MeasureFields, check_threads};
 use super::failure::Failure;
-
-/// Connections of one arm at most: a request for more is a slip of the pen, not a benchmark.
-const MOST_THREADS: usize = 10_000;
-/// Longest slice [ns]: an hour.
-const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
-/// Arrivals scheduled for one slice at most (each takes 8 bytes).
-const MOST_ARRIVALS: f64 = 20e6;
 
 /// One line of standard input.
 #[derive(Debug)]
@@ -36,95 +28,6 @@ pub enum Body {
     Cancel,
 }
 
-/// A server's address and account, and how to speak with it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
-pub struct Arm {
-    pub name: String,
-    pub address: Address,
-    pub user: String,
-    #[serde(default)]
-    pub password: Password,
-    pub database: Option<String>,
-    pub charset: String,
-    pub collation: Option<String>,
-    #[serde(default)]
-    pub tls: ArmTls,
-    #[serde(default)]
-    pub prepare_mode: ArmPrepareMode,
-    pub server_pid: Option<i32>,
-    #[serde(default)]
-    pub shadow_per_100: f64,
-    #[serde(default)]
-    pub ignore_errors: Vec<u16>,
-}
-
-/// A password as it came; `Debug` does not show it.
-#[derive(Clone, Default)]
-pub struct Password(pub String);
-
-impl<'de> Deserialize<'de> for Password {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(password) => Ok(Self(password)),
-            // serde's own words would repeat the value.
-            _ => Err(serde::de::Error::custom("password must be a string")),
-        }
-    }
-}
-
-impl std::fmt::Debug for Password {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// Where a server listens.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
-pub enum Address {
-    Socket { socket: PathBuf },
-    Tcp { host: String, port: u16 },
-}
-
-/// TLS mode and files.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
-pub struct ArmTls {
-    #[serde(default)]
-    pub mode: ArmTlsMode,
-    pub ca: Option<PathBuf>,
-    pub cert: Option<PathBuf>,
-    pub key: Option<PathBuf>,
-}
-
-/// MySQL's `--ssl-mode`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the contract's")]
-pub enum ArmTlsMode {
-    #[default]
-    Disabled,
-    Preferred,
-    Required,
-    VerifyCa,
-    VerifyIdentity,
-}
-
-/// How statements are prepared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the contract's")]
-pub enum ArmPrepareMode {
-    #[default]
-    Server,
-    #[serde(alias = "text")]
-    Client,
-}
-
 /// `command`: a script's command on one arm.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -143,94 +46,6 @@ pub struct Command {
 
 fn one() -> usize {
     1
-}
-
-/// `measure` as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeasureFields {
-    cell: String,
-    script: String,
-    #[serde(default)]
-    options: Map<String, Value>,
-    #[serde(default)]
-    arm_options: BTreeMap<String, Map<String, Value>>,
-    threads: usize,
-    arms: Vec<String>,
-    #[serde(default)]
-    seconds: Option<f64>,
-    #[serde(default)]
-    blocks: Option<u64>,
-    slice_ns: u64,
-    #[serde(default)]
-    guard_ns: u64,
-    #[serde(default)]
-    order_seed: u64,
-    #[serde(default)]
-    key_seed: u64,
-    #[serde(default)]
-    load: Load,
-    #[serde(default)]
-    freeze: bool,
-    #[serde(default)]
-    settle_ns: u64,
-}
-
-/// `measure`: one cell.
-#[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
-pub struct Measure {
-    pub cell: String,
-    pub script: String,
-    pub options: Map<String, Value>,
-    pub arm_options: BTreeMap<String, Map<String, Value>>,
-    pub threads: usize,
-    pub arms: Vec<String>,
-    pub length: Length,
-    pub slice_ns: u64,
-    pub guard_ns: u64,
-    pub order_seed: u64,
-    pub key_seed: u64,
-    pub load: Load,
-    pub freeze: bool,
-    pub settle_ns: u64,
-}
-
-/// How long a cell is measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Length {
-    /// Whole blocks until this much wall time [s] has gone by, at least one.
-    Seconds(f64),
-    /// Just so many blocks.
-    Blocks(u64),
-}
-
-/// Who decides when an event begins.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
-#[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Load {
-    /// A worker begins the next event when the last one has ended.
-    #[default]
-    Closed,
-    /// A schedule that no reply can move.
-    Open {
-        /// Mean arrivals a second, all workers of the arm together.
-        rate_per_s: f64,
-        /// Law of the gaps.
-        #[serde(default)]
-        arrivals: Arrivals,
-    },
-}
-
-/// Law of the gaps between intended starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// Exponential gaps.
-    #[default]
-    Poisson,
-    /// Equal gaps.
-    Fixed,
 }
 
 impl Request {
@@ -299,117 +114,11 @@ fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T
         .map_err(|error| Failure::bad_request(format!("{kind}: {error}")))
 }
 
-fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
-    if arms.is_empty() {
-        return Err(Failure::bad_request(
-            "open: arms must name at least one arm",
-        ));
-    }
-    for (index, arm) in arms.iter().enumerate() {
-        if arms[..index].iter().any(|earlier| earlier.name == arm.name) {
-            return Err(Failure::bad_request(format!(
-                "open: two arms have the name {:?}",
-                arm.name
-            )));
-        }
-        if !(0.0..=10_000.0).contains(&arm.shadow_per_100) {
-            return Err(
-                Failure::bad_request("open: shadow_per_100 must be from 0 to 10000")
-                    .on_arm(&arm.name),
-            );
-        }
-        if arm.server_pid.is_some_and(|pid| pid <= 1) {
-            return Err(Failure::bad_request(
-                "open: server_pid must be a process id above 1, or null",
-            )
-            .on_arm(&arm.name));
-        }
-    }
-    Ok(arms)
-}
-
-fn check_threads(threads: usize) -> Result<(), Failure> {
-    if (1..=MOST_THREADS).contains(&threads) {
-        Ok(())
-    } else {
-        Err(Failure::bad_request(format!(
-            "threads must be from 1 to {MOST_THREADS}, not {threads}"
-        )))
-    }
-}
-
-impl TryFrom<MeasureFields> for Measure {
-    type Error = Failure;
-
-    fn try_from(fields: MeasureFields) -> Result<Self, Failure> {
-        let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
-        check_threads(fields.threads)?;
-        let length = match (fields.seconds, fields.blocks) {
-            (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => {
-                Length::Seconds(seconds)
-            }
-            (None, Some(blocks)) if blocks > 0 => Length::Blocks(blocks),
-            (Some(_), None) => return bad("seconds must be 0 or more"),
-            (None, Some(_)) => return bad("blocks must be 1 or more"),
-            _ => return bad("exactly one of seconds and blocks must be set"),
-        };
-        if fields.arms.is_empty() {
-            return bad("arms must name at least one arm");
-        }
-        if fields
-            .arms
-            .iter()
-            .enumerate()
-            .any(|(index, arm)| fields.arms[..index].contains(arm))
-        {
-            return bad("arms names an arm twice");
-        }
-        if let Some(stranger) = fields
-            .arm_options
-            .keys()
-            .find(|name| !fields.arms.contains(name))
-        {
-            return bad(&format!(
-                "arm_options names {stranger:?}, which is not among arms"
-            ));
-        }
-        if !(1..=LONGEST_SLICE_NS).contains(&fields.slice_ns) {
-            return bad("slice_ns must be from 1 to an hour");
-        }
-        if fields.guard_ns > LONGEST_SLICE_NS || fields.settle_ns > LONGEST_SLICE_NS {
-            return bad("guard_ns and settle_ns must be an hour at most");
-        }
-        if let Load::Open { rate_per_s, .. } = fields.load {
-            #[expect(clippy::cast_precision_loss, reason = "bounded by an hour above")]
-            let arrivals = rate_per_s * (fields.slice_ns + fields.guard_ns) as f64 / 1e9;
-            if !(rate_per_s > 0.0 && arrivals <= MOST_ARRIVALS) {
-                return bad(
-                    "load.rate_per_s must be above 0 and give at most 20 million events a slice",
-                );
-            }
-        }
-        Ok(Self {
-            cell: fields.cell,
-            script: fields.script,
-            options: fields.options,
-            arm_options: fields.arm_options,
-            threads: fields.threads,
-            arms: fields.arms,
-            length,
-            slice_ns: fields.slice_ns,
-            guard_ns: fields.guard_ns,
-            order_seed: fields.order_seed,
-            key_seed: fields.key_seed,
-            load: fields.load,
-            freeze: fields.freeze,
-            settle_ns: fields.settle_ns,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Code;
+    use super::super::arm::{ArmPrepareMode, ArmTlsMode};
+    use super::super::cell::{Arrivals, Length, Load};
+    use super::super::failure::Code;
     use super::*;
 
     const MEASURE: &str = r#"{"type": "measure", "id": 3, "cell": "oltp_point_select/4", "script": "oltp_point_select",

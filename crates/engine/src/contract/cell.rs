@@ -1,0 +1,183 @@
+//! `measure`: how a cell is written, and what must be true of it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+
+/// Connections of one arm at most: a request for more is a slip of the pen, not a benchmark.
+const MOST_THREADS: usize = 10_000;
+/// Longest slice [ns]: an hour.
+const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
+/// Arrivals scheduled for one slice at most (each takes 8 bytes).
+const MOST_ARRIVALS: f64 = 20e6;
+
+/// `measure` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasureFields {
+    cell: String,
+    script: String,
+    #[serde(default)]
+    options: Map<String, Value>,
+    #[serde(default)]
+    arm_options: BTreeMap<String, Map<String, Value>>,
+    threads: usize,
+    arms: Vec<String>,
+    #[serde(default)]
+    seconds: Option<f64>,
+    #[serde(default)]
+    blocks: Option<u64>,
+    slice_ns: u64,
+    #[serde(default)]
+    guard_ns: u64,
+    #[serde(default)]
+    order_seed: u64,
+    #[serde(default)]
+    key_seed: u64,
+    #[serde(default)]
+    load: Load,
+    #[serde(default)]
+    freeze: bool,
+    #[serde(default)]
+    settle_ns: u64,
+}
+
+/// `measure`: one cell.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+pub struct Measure {
+    pub cell: String,
+    pub script: String,
+    pub options: Map<String, Value>,
+    pub arm_options: BTreeMap<String, Map<String, Value>>,
+    pub threads: usize,
+    pub arms: Vec<String>,
+    pub length: Length,
+    pub slice_ns: u64,
+    pub guard_ns: u64,
+    pub order_seed: u64,
+    pub key_seed: u64,
+    pub load: Load,
+    pub freeze: bool,
+    pub settle_ns: u64,
+}
+
+/// How long a cell is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Length {
+    /// Whole blocks until this much wall time [s] has gone by, at least one.
+    Seconds(f64),
+    /// Just so many blocks.
+    Blocks(u64),
+}
+
+/// Who decides when an event begins.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Load {
+    /// A worker begins the next event when the last one has ended.
+    #[default]
+    Closed,
+    /// A schedule that no reply can move.
+    Open {
+        /// Mean arrivals a second, all workers of the arm together.
+        rate_per_s: f64,
+        /// Law of the gaps.
+        #[serde(default)]
+        arrivals: Arrivals,
+    },
+}
+
+/// Law of the gaps between intended starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Exponential gaps.
+    #[default]
+    Poisson,
+    /// Equal gaps.
+    Fixed,
+}
+
+/// Refuses numbers of threads that are a slip of the pen.
+pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
+    if (1..=MOST_THREADS).contains(&threads) {
+        Ok(())
+    } else {
+        Err(Failure::bad_request(format!(
+            "threads must be from 1 to {MOST_THREADS}, not {threads}"
+        )))
+    }
+}
+
+impl TryFrom<MeasureFields> for Measure {
+    type Error = Failure;
+
+    fn try_from(fields: MeasureFields) -> Result<Self, Failure> {
+        let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
+        check_threads(fields.threads)?;
+        let length = match (fields.seconds, fields.blocks) {
+            (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => {
+                Length::Seconds(seconds)
+            }
+            (None, Some(blocks)) if blocks > 0 => Length::Blocks(blocks),
+            (Some(_), None) => return bad("seconds must be 0 or more"),
+            (None, Some(_)) => return bad("blocks must be 1 or more"),
+            _ => return bad("exactly one of seconds and blocks must be set"),
+        };
+        if fields.arms.is_empty() {
+            return bad("arms must name at least one arm");
+        }
+        if fields
+            .arms
+            .iter()
+            .enumerate()
+            .any(|(index, arm)| fields.arms[..index].contains(arm))
+        {
+            return bad("arms names an arm twice");
+        }
+        if let Some(stranger) = fields
+            .arm_options
+            .keys()
+            .find(|name| !fields.arms.contains(name))
+        {
+            return bad(&format!(
+                "arm_options names {stranger:?}, which is not among arms"
+            ));
+        }
+        if !(1..=LONGEST_SLICE_NS).contains(&fields.slice_ns) {
+            return bad("slice_ns must be from 1 to an hour");
+        }
+        if fields.guard_ns > LONGEST_SLICE_NS || fields.settle_ns > LONGEST_SLICE_NS {
+            return bad("guard_ns and settle_ns must be an hour at most");
+        }
+        if let Load::Open { rate_per_s, .. } = fields.load {
+            #[expect(clippy::cast_precision_loss, reason = "bounded by an hour above")]
+            let arrivals = rate_per_s * (fields.slice_ns + fields.guard_ns) as f64 / 1e9;
+            if !(rate_per_s > 0.0 && arrivals <= MOST_ARRIVALS) {
+                return bad(
+                    "load.rate_per_s must be above 0 and give at most 20 million events a slice",
+                );
+            }
+        }
+        Ok(Self {
+            cell: fields.cell,
+            script: fields.script,
+            options: fields.options,
+            arm_options: fields.arm_options,
+            threads: fields.threads,
+            arms: fields.arms,
+            length,
+            slice_ns: fields.slice_ns,
+            guard_ns: fields.guard_ns,
+            order_seed: fields.order_seed,
+            key_seed: fields.key_seed,
+            load: fields.load,
+            freeze: fields.freeze,
+            settle_ns: fields.settle_ns,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! What a slice and an arm's latencies look like in the contract's words.
+
+use std::collections::BTreeMap;
+
+use bakeoff_metrics::LatencyHistogram;
+use bakeoff_script::host::LogLevel;
+
+use crate::contract::{Answer, Clock, Code, Failure, Load, Measure, SliceRecord};
+use crate::latencies::Latencies;
+use crate::observe::Snapshot;
+use crate::outbox::Outbox;
+use crate::team::SliceSum;
+
+/// Quantiles told in plain numbers; the rest is in the histogram.
+const QUANTILES: [(&str, f64); 4] = [
+    ("0.5", 0.5),
+    ("0.95", 0.95),
+    ("0.99", 0.99),
+    ("0.999", 0.999),
+];
+
+/// The fields of a slice that workers and kernel know; the others are left empty.
+pub(crate) fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
+    let totals = sum.totals;
+    SliceRecord {
+        busy_ns: totals.busy_ns,
+        connections: sum.connections,
+        events: totals.events,
+        reads: totals.reads,
+        writes: totals.writes,
+        other: totals.other,
+        errors: totals
+            .errors
+            .iter()
+            .map(|(code, count)| (code.to_string(), *count))
+            .collect(),
+        retries: totals.retries,
+        reconnects: totals.reconnects,
+        late_starts: totals.late_starts,
+        latency_sum_ns: totals.latency_sum_ns,
+        latency_max_ns: totals.latency_max_ns,
+        sent_bytes: totals.sent_bytes,
+        received_bytes: totals.received_bytes,
+        client_user_ns: spent.client_user_ns,
+        client_system_ns: spent.client_system_ns,
+        server_cpu_ns: spent.server_cpu_ns,
+        server_read_bytes: spent.server_read_bytes,
+        server_write_bytes: spent.server_write_bytes,
+        server_rss_bytes: spent.server_rss_bytes,
+        host_user_ns: spent.host_user_ns,
+        host_system_ns: spent.host_system_ns,
+        host_iowait_ns: spent.host_iowait_ns,
+        host_steal_ns: spent.host_steal_ns,
+        host_idle_ns: spent.host_idle_ns,
+        context_switches: spent.context_switches,
+        ..SliceRecord::default()
+    }
+}
+
+/// Sends one `histogram` for each operation of an arm.
+pub(crate) fn send_histograms(
+    id: u64,
+    request: &Measure,
+    arm: &str,
+    latencies: &Latencies,
+    outbox: &Outbox,
+) -> Result<(), Failure> {
+    let clock = if request.load == Load::Closed {
+        Clock::Service
+    } else {
+        Clock::Response
+    };
+    for (operation, histogram) in latencies.by_operation() {
+        if histogram.clipped() > 0 {
+            let message = format!(
+                "arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h",
+                histogram.clipped()
+            );
+            outbox.log(LogLevel::Warning, &message);
+        }
+        outbox.send(&Answer::Histogram {
+            id,
+            cell: request.cell.clone(),
+            arm: arm.to_owned(),
+            operation: operation.to_owned(),
+            clock,
+            count: histogram.count(),
+            mean_ns: histogram.mean_ns(),
+            min_ns: histogram.min_ns(),
+            max_ns: histogram.max_ns(),
+            quantiles_ns: quantiles(histogram),
+            hdr: histogram
+                .to_base64()
+                .map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
+        });
+    }
+    Ok(())
+}
+
+fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {
+    QUANTILES
+        .into_iter()
+        .map(|(name, quantile)| (name, histogram.quantile_ns(quantile)))
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! How a cell ends before its time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use bakeoff_engine::contract::{Code, Failure, Length, Measure};
+use bakeoff_engine::control::Control;
+use bakeoff_engine::host::LoadHost;
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::outbox::Outbox;
+use bakeoff_script::host::EventEnd;
+
+use crate::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
+
+#[test]
+fn a_failing_worker_ends_the_request_and_names_its_arm() {
+    let begun = Instant::now();
+    let failing =
+        events(|_: &LoadHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
+    let (outcome, said) = run(
+        &cell(&["A", "B"], 100),
+        &[arm("A"), arm("B")],
+        &[sleeping(1.0), failing],
+    );
+    let failure = outcome.unwrap_err();
+    assert_eq!(
+        (failure.code, failure.arm.as_deref(), failure.fatal),
+        (Code::SqlError, Some("B"), false)
+    );
+    assert_eq!(failure.message, "arm B: 1146 (42S02): no such table");
+    assert!(said.of_type("done").is_empty());
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_panic_becomes_an_internal_failure() {
+    let panicking = events(|_: &LoadHost| panic!("index out of range"));
+    let (outcome, _) = run(&cell(&["A"], 1), &[arm("A")], &[panicking]);
+    let failure = outcome.unwrap_err();
+    assert_eq!(
+        (failure.code, failure.arm.as_deref()),
+        (Code::Internal, Some("A"))
+    );
+    assert!(
+        failure.message.contains("index out of range"),
+        "{}",
+        failure.message
+    );
+}
+
+#[test]
+fn workers_that_stop_are_told_of_and_an_arm_without_workers_ends_the_cell() {
+    let left = Arc::new(AtomicU64::new(10));
+    let stopping = events(move |_: &LoadHost| {
+        std::thread::sleep(Duration::from_millis(1));
+        let enough = left
+            .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+            .is_err();
+        Ok(if enough {
+            EventEnd::Stop
+        } else {
+            EventEnd::Done
+        })
+    });
+    let request = Measure {
+        guard_ns: 0,
+        ..cell(&["A"], 1_000)
+    };
+    let (outcome, said) = run(&request, &[arm("A")], &[stopping]);
+    outcome.unwrap();
+    assert_eq!(said.of_type("done")[0]["workers_stopped"], 2);
+    assert_eq!(
+        sum(&said.of_type("slice"), "A", "events"),
+        10,
+        "the event that asks to stop is not counted"
+    );
+}
+
+#[test]
+fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
+    let control = Arc::new(Control::default());
+    let said = Said::default();
+    let (arm, begun) = (arm("A"), Instant::now());
+    let contenders = vec![Contender {
+        arm: &arm,
+        workload: sleeping(1.0),
+    }];
+    let canceller = {
+        let control = Arc::clone(&control);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            control.cancel();
+        })
+    };
+    let request = Measure {
+        length: Length::Seconds(600.0),
+        ..cell(&["A"], 1)
+    };
+    let outbox = Outbox::new(said.clone());
+    outbox.send(&measure(9, &request, contenders, no_streams, &outbox, &control).unwrap());
+    canceller.join().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!(said.of_type("done")[0]["cancelled"], true);
+    assert!(!said.of_type("slice").is_empty());
+    assert_eq!(said.of_type("histogram").len(), 1);
+}
