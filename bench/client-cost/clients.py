@@ -12,7 +12,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from case import Case, Server
 
@@ -33,7 +33,9 @@ class ClientFailed(Exception):
 class Client(abc.ABC):
     """A load generator."""
 
-    name: ClassVar[str]
+    name: str
+    by_default = True
+    """Measured when no client is named."""
 
     @abc.abstractmethod
     def missing(self) -> str:
@@ -87,12 +89,16 @@ class Client(abc.ABC):
 
 
 class BareLoop(Client):
-    """The floor: see src/main.rs beside this file."""
+    """The floor: see src/main.rs beside this file.
 
-    name = "bareloop"
+    Args:
+        wait: how it waits for a reply: `poll` is the floor that others are held against, the rest are experiments.
+    """
 
-    def __init__(self, binary: Path) -> None:
-        self._binary = binary
+    def __init__(self, binary: Path, wait: str = "poll") -> None:
+        self._binary, self._wait = binary, wait
+        self.name = "bareloop" if wait == "poll" else f"bareloop-{wait}"
+        self.by_default = wait == "poll"
 
     def missing(self) -> str:
         return (
@@ -114,6 +120,7 @@ class BareLoop(Client):
             f"--table-size={case.table_size}",
             f"--threads={case.threads}",
             f"--mode={case.statements}",
+            f"--wait={self._wait}",
             f"--time={seconds}",
         ]
 
@@ -271,4 +278,6 @@ def _first_line(command: list[str]) -> str:
 
 def every(binaries: Path) -> list[Client]:
     """All of them; `binaries` is cargo's release folder."""
-    return [BareLoop(binaries / "bakeoff-bareloop"), Sysbench(), Engine(binaries / "bakeoff-engine")]
+    bareloop = binaries / "bakeoff-bareloop"
+    experiments = [BareLoop(bareloop, wait) for wait in ("poll-timed", "block")]
+    return [BareLoop(bareloop), Sysbench(), Engine(binaries / "bakeoff-engine"), *experiments]

@@ -51,7 +51,7 @@ def options() -> argparse.Namespace:
         "--statements", default="prepared", metavar="LIST", help="prepared, text (default: %(default)s)"
     )
     parser.add_argument("--transport", default="socket", metavar="LIST", help="socket, tcp (default: %(default)s)")
-    parser.add_argument("--clients", default=None, metavar="LIST", help="default: all that are installed")
+    parser.add_argument("--clients", default=None, metavar="LIST", help="default: bareloop,sysbench,engine")
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--table-size", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=None, help="default: 20; with --quick 8")
@@ -120,7 +120,7 @@ def usable_clients(chosen: argparse.Namespace) -> tuple[list[Client], list[str]]
     binaries, notes = (chosen.binaries, []) if chosen.binaries else built()
     every = clients.every(binaries)
     names = [client.name for client in every]
-    wanted = chosen.clients.split(",") if chosen.clients else names
+    wanted = chosen.clients.split(",") if chosen.clients else [client.name for client in every if client.by_default]
     unknown = sorted(set(wanted) - set(names))
     if unknown:
         raise ClientFailed(f"unknown client {', '.join(unknown)}; there are {', '.join(names)}.")

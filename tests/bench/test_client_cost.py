@@ -120,4 +120,4 @@ def test_no_server_is_one_line(binaries: Path, tmp_path: Path) -> None:
 def test_an_unknown_client_is_named(binaries: Path, tmp_path: Path) -> None:
     done = run_benchmark(binaries, tmp_path / "none.sock", tmp_path, "--clients=hammer")
     assert done.returncode == 3
-    assert "unknown client hammer; there are bareloop, sysbench, engine" in done.stderr
+    assert "unknown client hammer; there are bareloop, sysbench, engine, " in done.stderr

@@ -8,8 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
 const BUFFER_BYTES: usize = 256 << 10;
+const LONG: Timespec = Timespec {
+    tv_sec: 600,
+    tv_nsec: 0,
+};
 
 const CONNECT_WITH_DB: u32 = 1 << 3;
 const PROTOCOL_41: u32 = 1 << 9;
@@ -58,6 +63,8 @@ impl From<rustix::io::Errno> for Failure {
 pub(crate) enum Wait {
     /// poll, then read: one wake-up a reply.
     Poll,
+    /// As poll, with a limit of ten minutes: the kernel sets and clears a timer for each reply.
+    PollTimed,
     /// A blocking read.
     Block,
 }
@@ -163,8 +170,14 @@ impl Connection {
         let (mut filled, mut progress) = (0, Progress::First);
         let mut position = 0;
         loop {
-            if self.wait == Wait::Poll {
-                poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
+            match self.wait {
+                Wait::Poll => {
+                    poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
+                }
+                Wait::PollTimed => {
+                    poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&LONG))?;
+                }
+                Wait::Block => {}
             }
             if filled == self.buffer.len() {
                 // A reply larger than the buffer: what was walked over makes room.
