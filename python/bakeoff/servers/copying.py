@@ -41,7 +41,8 @@ def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < wanted_bytes + _MARGIN_BYTES:
         raise HostError(
-            f"{what_for} takes {format_bytes(wanted_bytes)} in {folder}, and {format_bytes(free_bytes)} are free.",
+            f"{what_for} takes {format_bytes(wanted_bytes)} in {folder} and {format_bytes(_MARGIN_BYTES)} to spare, "
+            f"and {format_bytes(free_bytes)} are free.",
             hint="Free some space (bakeoff server rm), or set XDG_CACHE_HOME to a larger disk.",
         )
 
