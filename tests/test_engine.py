@@ -36,7 +36,8 @@ def scripted(tmp_path, monkeypatch):
 
 def test_slices_and_histograms_come_back_in_order(scripted):
     scripted(
-        "say(type='log', level='notice', message='hello from Lua')",
+        "say(type='log', level='notice', message='hello')",
+        "say(type='log', level='warning', message='hello from Lua')",
         "for n in range(3): say(type='slice', id=id, arm='A', events=n)",
         "say(type='histogram', id=id, arm='A', operation='event')",
         "say(type='done', id=id, seconds=1.5, blocks=1, cancelled=False)",

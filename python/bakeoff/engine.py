@@ -26,6 +26,9 @@ _HELLO_LIMIT_S = 15.0
 # Beyond what a request asks for: connecting, thread start, one drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0
 
+# What scripts print (`Creating table …`) is of no interest to somebody who compares servers.
+_WORTH_TELLING = frozenset({"fatal", "alert", "warning"})
+
 Message = dict[str, Any]
 
 
@@ -114,7 +117,7 @@ class Engine:
     Args:
         stop: when set, a running request is cancelled and returns what it has.
         cpus: CPUs that the engine may use; None: all.
-        on_log: receives the engine's log lines.
+        on_log: receives the engine's warnings.
     """
 
     def __init__(
@@ -259,7 +262,8 @@ class Engine:
             if kind == "tick":
                 continue
             if kind == "log":
-                self._on_log(str(answer.get("message", "")))
+                if answer.get("level") in _WORTH_TELLING:
+                    self._on_log(str(answer.get("message", "")))
             elif answer.get("id") != identity:
                 continue
             elif kind == "error":

@@ -86,9 +86,9 @@ def prepare_arms(
     setups = []
     for arm in study.arms:
         if arm.server.origin is Origin.URL:
-            setups.append(
-                ArmSetup(arm, remote=RemoteServer(arm.server, password=passwords.get(arm.name), name=arm.name))
-            )
+            remote = RemoteServer(arm.server, password=passwords.get(arm.name), name=arm.name)
+            remote.query("SELECT 1")  # whether it answers and lets us in is better known now than after loading
+            setups.append(ArmSetup(arm, remote=remote))
             continue
         installation = install(arm.server, progress=on_progress)
         settings = settings_for(
