@@ -147,6 +147,11 @@ impl Script {
         script.commands = runtime::commands(script.runtime()?)?;
         *script.session.declared.borrow_mut() = script.options.clone();
         script.settle_options(settings, &legacy)?;
+        // A third of the state is what loading left behind; with thousands of idle workers that is worth the pause.
+        script
+            .lua()
+            .gc_collect()
+            .map_err(|error| lua_error(&error))?;
         Ok(script)
     }
 
@@ -330,7 +335,12 @@ impl Script {
         let call: Function = self.runtime()?.get("call").map_err(convert)?;
         let mut all = args.into_lua_multi(self.lua()).map_err(convert)?;
         all.push_front(Value::Function(function.clone()));
-        let mut out: MultiValue = call.call(all).map_err(convert)?;
+        let out: Result<MultiValue, mlua::Error> = call.call(all);
+        if let Some(panic) = self.session.take_panic() {
+            // The host panicked under Lua, which cannot be unwound; Lua has returned now.
+            std::panic::resume_unwind(panic);
+        }
+        let mut out = out.map_err(convert)?;
         if matches!(out.pop_front(), Some(Value::Boolean(true))) {
             self.session.survived();
             return R::from_lua_multi(out, self.lua()).map_err(convert);
@@ -365,11 +375,14 @@ impl Script {
 
     /// Options as globals, for scripts of sysbench 1.0's style; taken back from a script that declares options.
     fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<String>, ScriptError> {
+        /// Globals that sysbench 1.0 made of options of its own.
+        const OPTIONS: [&str; 3] = ["db_driver", "mysql_table_engine", "myisam_max_rows"];
         let globals = self.lua().globals();
         let mut offered = Vec::new();
         for (name, value) in &settings.options {
             let name = name.replace('-', "_");
-            if matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil)) {
+            let free = matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil));
+            if free || OPTIONS.contains(&name.as_str()) {
                 globals
                     .raw_set(name.as_str(), value.to_text())
                     .map_err(|error| lua_error(&error))?;

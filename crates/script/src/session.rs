@@ -2,7 +2,9 @@
 //!
 //! `ffi.C` functions get no pointer to their state, so the state that is running is the thread's current session.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::host::{HostRef, SqlError};
@@ -39,6 +41,7 @@ pub(crate) struct Session {
     pub(crate) declared: RefCell<Vec<OptionDecl>>,
     failure: RefCell<Option<Failure>>,
     undecided: Cell<bool>,
+    panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
 impl Session {
@@ -64,6 +67,7 @@ impl Session {
             declared: RefCell::default(),
             failure: RefCell::default(),
             undecided: Cell::new(false),
+            panic: RefCell::default(),
         })
     }
 
@@ -77,6 +81,19 @@ impl Session {
     pub(crate) fn reseed(&self, key_seed: u64, block: u64, thread: u32) {
         self.random.borrow_mut().generator =
             Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
+    }
+
+    /// The host panicked under Lua; the panic goes on when Lua has returned. The first one is kept.
+    pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
+        self.panic.borrow_mut().get_or_insert(panic);
+    }
+
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panic.borrow().is_some()
+    }
+
+    pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panic.borrow_mut().take()
     }
 
     /// A statement failed. Whether the script survives that is not known yet.
@@ -128,6 +145,16 @@ pub(crate) fn current<'a>() -> &'a Session {
     );
     // SAFETY: set by `enter` from a live session, which outlives its guard.
     unsafe { &*session }
+}
+
+/// Calls the host for a C symbol. A panic must not unwind into Lua's frames: it is kept, and Lua gets `default`.
+#[inline]
+pub(crate) fn shielded<T>(default: T, call: impl FnOnce(&Session) -> T) -> T {
+    let session = current();
+    catch_unwind(AssertUnwindSafe(|| call(session))).unwrap_or_else(|panic| {
+        session.panicked(panic);
+        default
+    })
 }
 
 /// Restarts the random stream of the script that is running on this thread: the stream follows from the three numbers alone,

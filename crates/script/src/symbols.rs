@@ -103,3 +103,27 @@ unsafe fn bytes_of<'a>(start: *const std::ffi::c_char, length: usize) -> &'a [u8
     // SAFETY: as the caller promises.
     unsafe { std::slice::from_raw_parts(start.cast(), length) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::NullHost;
+    use crate::{Script, ScriptSource, Settings, ThreadRole};
+
+    #[test]
+    fn every_symbol_is_declared_exported_and_found_by_lua() {
+        let declarations = declarations();
+        let mut script = String::from("local C = ffi.C\n");
+        for name in NAMES {
+            assert!(
+                declarations.contains(&format!("{name}(")),
+                "{name} is not declared"
+            );
+            script += &format!("assert(C.{name} ~= nil)\n");
+        }
+        let source = ScriptSource::inline("symbols.lua", &script);
+        let host = std::rc::Rc::new(NullHost);
+        Script::load(&source, &Settings::default(), ThreadRole::Main, host)
+            .expect("all symbols are found");
+    }
+}

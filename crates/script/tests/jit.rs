@@ -11,7 +11,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError, StatementId, Value,
+    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError,
+    StatementId, Value,
 };
 use bakeoff_script::{Script, ScriptSource, ThreadRole};
 use world::{OLTP, settings};
@@ -28,8 +29,14 @@ struct Instantly {
 
 struct Line(Rc<Cell<u64>>);
 
-const ROWS: Reply =
-    Reply { class: QueryClass::Read, columns: 1, rows: 1, affected_rows: 0, last_insert_id: 0, more_results: false };
+const ROWS: Reply = Reply {
+    class: QueryClass::Read,
+    columns: 1,
+    rows: 1,
+    affected_rows: 0,
+    last_insert_id: 0,
+    more_results: false,
+};
 
 impl Connection for Line {
     fn query(&mut self, _sql: &[u8]) -> Result<Reply, SqlError> {
@@ -41,7 +48,11 @@ impl Connection for Line {
         Ok(StatementId(0))
     }
 
-    fn execute(&mut self, _statement: StatementId, _values: &[Value<'_>]) -> Result<Reply, SqlError> {
+    fn execute(
+        &mut self,
+        _statement: StatementId,
+        _values: &[Value<'_>],
+    ) -> Result<Reply, SqlError> {
         self.0.set(self.0.get() + 1);
         Ok(ROWS)
     }
@@ -139,7 +150,10 @@ function thread_done() watch_stop() done() end
 
 fn samples(lines: &[String], state: &str) -> u64 {
     let start = format!("state {state} ");
-    lines.iter().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
+    lines
+        .iter()
+        .find_map(|line| line.strip_prefix(&start)?.parse().ok())
+        .unwrap_or(0)
 }
 
 /// One test for all: LuaJIT's profiler uses a timer of the whole process.
@@ -149,8 +163,8 @@ fn event_loops_run_in_traces() {
         let host = Rc::new(Instantly::default());
         host.left.set(EVENTS + 1);
         let source = ScriptSource::inline("watched.lua", &format!("require('{name}')\n{WATCH}"));
-        let script =
-            Script::load(&source, &settings(&[]), ThreadRole::Worker(0), host.clone()).expect("the script loads");
+        let script = Script::load(&source, &settings(&[]), ThreadRole::Worker(0), host.clone())
+            .expect("the script loads");
         script.thread_init().expect("thread_init");
         let start = Instant::now();
         script.run().expect("run");
@@ -158,12 +172,21 @@ fn event_loops_run_in_traces() {
         script.thread_done().expect("thread_done");
 
         let lines = host.lines.borrow();
-        println!("{name}: {} ns an event", elapsed.as_nanos() / u128::from(EVENTS));
+        println!(
+            "{name}: {} ns an event",
+            elapsed.as_nanos() / u128::from(EVENTS)
+        );
         lines.iter().for_each(|line| println!("  {line}"));
         let interpreted = samples(&lines, "I") + samples(&lines, "C");
         let compiled = samples(&lines, "N") + samples(&lines, "G");
-        assert!(interpreted <= 10 + compiled, "{name} is interpreted: {lines:#?}");
+        assert!(
+            interpreted <= 10 + compiled,
+            "{name} is interpreted: {lines:#?}"
+        );
         assert!(lines[0].contains("flushes 0"), "{name}: {lines:#?}");
-        assert!(lines[0] != "traces 0 aborts 0 flushes 0", "{name} was never compiled");
+        assert!(
+            lines[0] != "traces 0 aborts 0 flushes 0",
+            "{name} was never compiled"
+        );
     }
 }

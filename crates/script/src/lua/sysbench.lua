@@ -6,6 +6,7 @@ local runtime = ...
 -- Global on purpose: scripts rely on it.
 ffi = require("ffi")
 ffi.cdef(runtime.cdef)
+runtime.cdef = nil
 
 -- A transaction of twenty statements calls the same few functions often: with LuaJIT's own limits its trace is given up
 -- ("loop unroll limit reached"), and a third of the script's time goes to the interpreter (tests/jit.rs shows it).

@@ -298,7 +298,9 @@ function statement_methods:bind_create(kind, max_len)
   if not make then
     error("Unsupported argument type: " .. tostring(kind), 2)
   end
-  return make(kind, max_len)
+  -- Not a tail call: errors count the frames up to the script's line.
+  local param = make(kind, max_len)
+  return param
 end
 
 -- One parameter for each `?`, in order. Their values are read at each execution.

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use super::bulk::Bulk;
 use super::results::{RowBuffer, SqlResult};
 use super::text_of;
 use crate::host::{ConnectTarget, Connection, Counter, Reply, SqlError};
-use crate::session::{Session, current};
+use crate::session::{Session, current, shielded};
 
 pub(super) const CDEF: &str = r"
 typedef enum { SQL_ERROR_NONE, SQL_ERROR_IGNORABLE, SQL_ERROR_FATAL } sql_error_t;
@@ -130,24 +129,25 @@ impl SqlConnection {
         query: &[u8],
         command: impl FnOnce(&mut dyn Connection) -> Result<Option<Reply>, SqlError>,
     ) -> Option<Reply> {
-        let session = current();
-        session.survived();
-        let outcome = match self.link.as_deref_mut() {
-            Some(link) => guarded(|| command(link)),
-            None => Err(client_error(2006, "the connection is closed")),
-        };
+        let link = self.link.as_deref_mut();
+        let outcome = guarded(|session| {
+            session.survived();
+            let reply =
+                command(link.ok_or_else(|| client_error(2006, "the connection is closed"))?)?;
+            if let Some(reply) = &reply {
+                session.host.count_reply(reply);
+            }
+            Ok(reply)
+        });
         match outcome {
             Ok(reply) => {
                 self.error = NONE;
                 self.code = 0;
                 self.more_results = reply.is_some_and(|reply| reply.more_results);
-                if let Some(reply) = &reply {
-                    session.host.count_reply(reply);
-                }
                 reply
             }
             Err(error) => {
-                self.fail(session, &error, query);
+                self.fail(current(), &error, query);
                 None
             }
         }
@@ -168,7 +168,7 @@ impl SqlConnection {
         self.texts = [c_text(&error.sqlstate), c_text(&error.message)];
         self.state = self.texts[0].as_ptr();
         self.message = self.texts[1].as_ptr();
-        let ignorable = session.ignore_errors.contains(error.code);
+        let ignorable = session.ignore_errors.contains(error.code) && !session.has_panicked();
         let usable = ignorable && (!error.fatal || self.reconnect_patiently(session));
         self.error = if usable { IGNORABLE } else { FATAL };
     }
@@ -178,7 +178,7 @@ impl SqlConnection {
         let until = Instant::now() + RECONNECT_FOR;
         let mut pause = Duration::from_millis(10);
         while let Some(link) = self.link.as_deref_mut() {
-            if guarded(|| link.reconnect()).is_ok() {
+            if guarded(|_| link.reconnect()).is_ok() {
                 session.host.count(Counter::Reconnect, 1);
                 return true;
             }
@@ -200,20 +200,13 @@ impl SqlConnection {
     }
 }
 
-/// A panic of the host must not unwind into Lua's frames.
-fn guarded<T>(call: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let words = panic
-            .downcast_ref::<&str>()
-            .map(|words| (*words).to_owned());
-        let words = words
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Err(SqlError {
-            fatal: true,
-            ..client_error(2000, &format!("internal error: {words}"))
-        })
-    })
+/// Calls a connection or the host: a panic of theirs ends the script as an error would, and goes on afterwards.
+#[inline]
+pub(super) fn guarded<T>(
+    call: impl FnOnce(&Session) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    shielded(None, |session| Some(call(session)))
+        .unwrap_or_else(|| Err(client_error(2000, "internal error")))
 }
 
 pub(super) fn client_error(code: u16, message: &str) -> SqlError {
@@ -315,8 +308,11 @@ pub(super) unsafe extern "C" fn bakeoff_connect(
 
 fn connect(target: &ConnectTarget) -> *mut SqlConnection {
     let session = current();
-    session.survived();
-    match guarded(|| session.host.connect(target)) {
+    let opened = guarded(|session| {
+        session.survived();
+        session.host.connect(target)
+    });
+    match opened {
         Ok(link) => {
             let connection = session.connections.take();
             // SAFETY: the pool's boxes live as long as the session, and nobody else holds this one.
@@ -364,7 +360,7 @@ pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConn
     connection.more_results = false;
     connection.run(b"", |link| link.reconnect().map(|()| None));
     if connection.error == NONE {
-        current().host.count(Counter::Reconnect, 1);
+        shielded((), |session| session.host.count(Counter::Reconnect, 1));
     }
     connection.error
 }

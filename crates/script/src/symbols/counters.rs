@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::host::Counter;
-use crate::session::current;
+use crate::session::shielded;
 
 pub(super) const CDEF: &str = r"
 typedef enum {
@@ -32,13 +32,15 @@ fn counter(kind: c_int) -> Option<Counter> {
 /// This worker's counter. The thread number is ignored: a worker sees its own counters only.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_counter_val(_thread: c_int, kind: c_int) -> u64 {
-    counter(kind).map_or(0, |counter| current().host.counter(counter))
+    counter(kind).map_or(0, |counter| {
+        shielded(0, |session| session.host.counter(counter))
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_counter_add(_thread: c_int, kind: c_int, amount: u64) {
     if let Some(counter) = counter(kind) {
-        current().host.count(counter, amount);
+        shielded((), |session| session.host.count(counter, amount));
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::{bytes_of, text_of};
 use crate::host::{EventEnd, LogLevel};
-use crate::session::current;
+use crate::session::shielded;
 
 pub(super) const CDEF: &str = r"
 bool sb_more_events(int thread_id);
@@ -24,36 +24,42 @@ void sb_print_test_options(void);
 /// May another event start?
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_more_events(_thread: c_int) -> bool {
-    current().host.more_events()
+    shielded(false, |session| {
+        !session.has_panicked() && session.host.more_events()
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_event_start(_thread: c_int) {
-    current().host.event_start();
+    shielded((), |session| session.host.event_start());
 }
 
 /// The event is done and counts.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_event_stop(_thread: c_int) {
-    let session = current();
-    session.survived();
-    session.host.event_stop(EventEnd::Done);
+    stop(EventEnd::Done);
 }
 
 /// The event asked its thread to stop: it does not count.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_event_abandon(_thread: c_int) {
-    let session = current();
-    session.survived();
-    session.host.event_stop(EventEnd::Stop);
+    stop(EventEnd::Stop);
+}
+
+fn stop(end: EventEnd) {
+    shielded((), |session| {
+        session.survived();
+        session.host.event_stop(end);
+    });
 }
 
 /// The event is about to run again, within the same latency; false when it must not.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_event_restart(_thread: c_int) -> bool {
-    let session = current();
-    session.survived();
-    session.host.event_restart()
+    shielded(false, |session| {
+        session.survived();
+        session.host.event_restart()
+    })
 }
 
 /// Names what the event turned out to be.
@@ -61,29 +67,35 @@ pub(super) extern "C" fn bakeoff_event_restart(_thread: c_int) -> bool {
 pub(super) unsafe extern "C" fn bakeoff_operation(name: *const c_char, length: usize) {
     // SAFETY: Lua passes a string with its length.
     let name = unsafe { bytes_of(name, length) };
-    current().host.operation(&String::from_utf8_lossy(name));
+    shielded((), |session| {
+        session.host.operation(&String::from_utf8_lossy(name))
+    });
 }
 
 /// Keying or thinking, between two events.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_think(seconds: f64) {
-    current().host.think((seconds.max(0.0) * 1e9) as u64);
+    shielded((), |session| {
+        session.host.think((seconds.max(0.0) * 1e9) as u64)
+    });
 }
 
 /// Waits for all threads of the command; false when one of them failed.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_barrier() -> bool {
-    let host = &current().host;
-    host.barrier();
-    !host.aborted()
+    shielded(false, |session| {
+        session.host.barrier();
+        !session.host.aborted()
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_progress(label: *const c_char, done: f64, total: f64) {
     // SAFETY: Lua strings end with a zero byte.
-    current()
-        .host
-        .progress(&unsafe { text_of(label) }, done as u64, total as u64);
+    let label = unsafe { text_of(label) };
+    shielded((), |session| {
+        session.host.progress(&label, done as u64, total as u64)
+    });
 }
 
 /// One line for the person.
@@ -99,7 +111,9 @@ pub(super) unsafe extern "C" fn bakeoff_log(level: c_int, message: *const c_char
     };
     // SAFETY: Lua passes a string with its length.
     let message = unsafe { bytes_of(message, length) };
-    current().host.log(level, &String::from_utf8_lossy(message));
+    shielded((), |session| {
+        session.host.log(level, &String::from_utf8_lossy(message))
+    });
 }
 
 /// Exists because sysbench exports it; options are read from the script itself here.
@@ -109,8 +123,10 @@ pub(super) extern "C" fn sb_lua_set_test_args(_args: *mut c_void, _length: usize
 /// Prints the script's options, one a line.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_print_test_options() {
-    let session = current();
-    for option in session.declared.borrow().iter() {
-        session.host.log(LogLevel::Notice, &option.help_line());
-    }
+    shielded((), |session| {
+        let declared = session.declared.borrow();
+        declared
+            .iter()
+            .for_each(|option| session.host.log(LogLevel::Notice, &option.help_line()));
+    });
 }

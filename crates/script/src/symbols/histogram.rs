@@ -1,7 +1,7 @@
 //! `sysbench.histogram`: a log-spaced histogram that a script fills and prints itself.
 
 use crate::host::LogLevel;
-use crate::session::current;
+use crate::session::shielded;
 
 pub(super) const CDEF: &str = r"
 typedef struct sb_histogram sb_histogram_t;
@@ -22,8 +22,7 @@ impl Histogram {
     const BAR: usize = 40;
 
     fn new(size: usize, minimum: f64, maximum: f64) -> Option<Self> {
-        let usable = size >= 2
-            && size <= 1 << 24
+        let usable = (2..=1 << 24).contains(&size)
             && minimum > 0.0
             && maximum > minimum
             && maximum.is_finite();
@@ -100,11 +99,12 @@ pub(super) unsafe extern "C" fn sb_histogram_update(histogram: *mut Histogram, v
 pub(super) unsafe extern "C" fn sb_histogram_print(histogram: *mut Histogram) {
     // SAFETY: as the caller promises.
     if let Some(histogram) = unsafe { histogram.as_ref() } {
-        let host = &current().host;
-        histogram
-            .lines()
-            .iter()
-            .for_each(|line| host.log(LogLevel::Notice, line));
+        let lines = histogram.lines();
+        shielded((), |session| {
+            lines
+                .iter()
+                .for_each(|line| session.host.log(LogLevel::Notice, line))
+        });
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 
 use super::bytes_of;
-use super::connections::{NONE, SqlConnection};
+use super::connections::{NONE, SqlConnection, guarded};
 use crate::host::{QueryClass, Reply};
 use crate::session::current;
 
@@ -129,7 +129,7 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
     let Some(link) = connection.link.as_deref_mut() else {
         return ptr::null_mut();
     };
-    match link.fetch_row(&mut buffer.fields) {
+    match guarded(|_| link.fetch_row(&mut buffer.fields)) {
         Ok(true) => {
             buffer.values.clear();
             buffer

@@ -25,6 +25,9 @@ pub enum Answer {
     Changes(u64),
 }
 
+/// Told the number of events left.
+pub type OnMoreEvents = Box<dyn Fn(u64)>;
+
 /// What the connections of a world share.
 #[derive(Default)]
 pub struct Journal {
@@ -53,7 +56,7 @@ pub struct World {
     pub refuse_connections: Cell<Option<u16>>,
     pub aborted: Cell<bool>,
     /// Called at each `more_events`.
-    pub on_more_events: RefCell<Option<Box<dyn Fn(u64)>>>,
+    pub on_more_events: RefCell<Option<OnMoreEvents>>,
 }
 
 impl World {

@@ -1,0 +1,87 @@
+//! What scripts reach through `ffi.C`: our symbols, and libc's.
+
+mod world;
+
+use world::{Answer, World, run};
+
+#[test]
+fn counters_move_as_tpcc_scripts_move_them() {
+    let world = World::new(1);
+    let text = "
+        ffi.cdef('void sb_counter_inc(int, sb_counter_type);')
+        function event()
+          ffi.C.sb_counter_inc(sysbench.tid, ffi.C.SB_CNT_ERROR)
+          ffi.C.sb_counter_add(sysbench.tid, ffi.C.SB_CNT_BYTES_READ, 500)
+          print(tonumber(ffi.C.sb_counter_val(sysbench.tid, ffi.C.SB_CNT_BYTES_READ)), ffi.C.SB_CNT_TRX)
+        end";
+    run(text, &world).expect("runs");
+    assert_eq!(world.counters.borrow()[&4], 1);
+    assert_eq!(world.lines(), ["500\t3"]);
+}
+
+#[test]
+fn libc_is_there() {
+    let world = World::new(0);
+    let text = "
+        ffi.cdef('int usleep(unsigned int usec); int getpid(void);')
+        function thread_init() print(ffi.C.usleep(1), ffi.C.getpid() > 0, require('ffi') == ffi) end";
+    run(text, &world).expect("runs");
+    assert_eq!(world.lines(), ["0\ttrue\ttrue"]);
+}
+
+#[test]
+fn the_database_can_be_driven_through_c_alone() {
+    let world = World::new(0);
+    world.answer(
+        "SELECT a",
+        Answer::Rows(vec![vec![Some("5".to_owned()), None]]),
+    );
+    let text = r"
+        function thread_init()
+          local C = ffi.C
+          local drv = C.db_create('mysql')
+          local con = C.db_connection_create(drv)
+          local rs = C.db_query(con, 'SELECT a', 8)
+          local row = C.db_fetch_row(rs)
+          print(rs.nfields, ffi.string(row.values[0].ptr, row.values[0].len), row.values[1].ptr == nil, C.db_free_results(rs))
+          local stmt = C.db_prepare(con, 'INSERT ?', 8)
+          local value, is_null = ffi.new('int64_t[1]', 7), ffi.new('char[1]')
+          local bind = ffi.new('sql_bind[1]')
+          bind[0].type, bind[0].buffer, bind[0].is_null = C.SQL_TYPE_BIGINT, value, is_null
+          print(C.db_bind_param(stmt, bind, 1), C.db_execute(stmt) == nil, con.error, C.db_close(stmt))
+          print(C.db_create('pgsql') == nil, C.db_connection_close(con), C.db_destroy(drv))
+        end";
+    run(text, &world).expect("runs");
+    assert_eq!(
+        world.lines(),
+        ["2\t5\ttrue\t0", "0\ttrue\t0\t0", "true\t0\t0"]
+    );
+    assert_eq!(world.statements(), ["SELECT a", "INSERT 7"]);
+}
+
+#[test]
+fn operations_are_named_and_thinking_is_the_hosts() {
+    let world = World::new(1);
+    run(
+        "function event() bakeoff.operation('new_order') bakeoff.think(0.5) end",
+        &world,
+    )
+    .expect("runs");
+    assert_eq!(
+        *world.calls.borrow(),
+        ["start", "operation new_order", "think 500000000", "Done"]
+    );
+}
+
+#[test]
+fn histograms_print_their_buckets() {
+    let world = World::new(0);
+    let text = "
+        local h = sysbench.histogram.new(5, 1, 10000)
+        for _, v in ipairs{ 1, 10, 10, 100000 } do h:update(v) end
+        h:print()";
+    run(text, &world).expect("runs");
+    let lines = world.lines();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(lines[2], format!("      10.000 |{} 2", "*".repeat(40)));
+}

@@ -1,0 +1,2 @@
+SELECT MAX(id) FROM sbtest1
+INSERT INTO sbtest1 VALUES(2,2),(3,3)

@@ -1,0 +1,2 @@
+SELECT c FROM sbtest1 WHERE id=1351
+SELECT c FROM sbtest1 WHERE id=2908

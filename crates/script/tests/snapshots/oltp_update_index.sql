@@ -1,0 +1,2 @@
+UPDATE sbtest1 SET k=k+1 WHERE id=1351
+UPDATE sbtest1 SET k=k+1 WHERE id=2908
