@@ -88,7 +88,7 @@ class Epoch:
         self._measured: list[str] = []
         self._exit = contextlib.ExitStack()
         self._engine: Engine
-        self._host: HostWatch
+        self._host: HostWatch | None = None
 
     def __enter__(self) -> "Epoch":
         try:
@@ -153,12 +153,19 @@ class Epoch:
         self._writer.add_histograms(measured.histograms)
         _check_errors(measured.slices)
 
+    def read_status(self) -> None:
+        """Keep the servers' counters as they are after measuring.
+
+        Raises:
+            ServerError: a server is gone.
+        """
+        for name, server in self._servers.items():
+            self._writer.write_server_json(name, "status-after.json", server.status())
+
     def outcome(self, *, void_reason: str = "") -> Outcome:
-        """What happened, for outcome.json; servers' values are read now, while they still run."""
-        if not void_reason:
-            for name, server in self._servers.items():
-                self._writer.write_server_json(name, "status-after.json", server.status())
-        self._writer.add_host_samples(self._host.samples)
+        """What happened, for outcome.json; ask after everything was stopped."""
+        if self._host:
+            self._writer.add_host_samples(self._host.samples)
         return Outcome(
             epoch=self._draft.epoch,
             build=self._draft.build,

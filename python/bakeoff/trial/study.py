@@ -118,7 +118,8 @@ class _Trial:
 
     def _consider(self, history: list[EpochData]) -> tuple[Stop, frozenset[str]]:
         """Ask the stopping rule, and tell whoever listens where things stand."""
-        assert self.plan
+        if self.plan is None:
+            return Stop.RUNNING, frozenset()  # the first epoch was voided before there was a plan
         valid = [data for data in history if data.valid]
         estimates = [epoch_estimates(data, baseline=self.study.baseline.name) for data in valid]
         elapsed_s = self._elapsed_s()
@@ -155,25 +156,23 @@ class _Trial:
         draft = epoch_draft(plan, self.study, number, finished=finished)
         writer = self.run_directory.epoch(number, draft.build)
         epoch = Epoch(self.tools, draft, writer)
+        reason = ""
         try:
             with epoch:
-                reason = ""
-                try:
-                    epoch.warm(plan.cells)
-                    if self.plan is None:
-                        self.plan = plan = self._plan_from(epoch, plan)
-                    for cell in draft.cell_order:
-                        epoch.measure(plan.cell(cell), plan.seconds_per_cell)
-                except (BakeoffError, TooManyErrors) as error:
-                    if not is_voiding(error):
-                        raise
-                    reason = str(error)
-                outcome = epoch.outcome(void_reason=reason)
+                epoch.warm(plan.cells)
+                if self.plan is None:
+                    self.plan = plan = self._plan_from(epoch, plan)
+                for cell in draft.cell_order:
+                    epoch.measure(plan.cell(cell), plan.seconds_per_cell)
+                epoch.read_status()
         except Interrupted:
             return None
-        stop_s = epoch.phases.seconds.get("stop", 0.0)
-        ended = {"wall_s": outcome.wall_s + stop_s, "phases_s": dict(epoch.phases.seconds)}
-        writer.finish(outcome.model_copy(update=ended))
+        except (BakeoffError, TooManyErrors) as error:
+            if not is_voiding(error):
+                raise
+            reason = str(error)
+        outcome = epoch.outcome(void_reason=reason)
+        writer.finish(outcome)
         if outcome.void_reason:
             self.tools.listener.note(f"epoch {number + 1} is voided for all arms: {outcome.void_reason}")
         return self.run_directory.load_epoch(number)
