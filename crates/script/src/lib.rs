@@ -22,12 +22,14 @@ pub mod script;
 mod session;
 pub mod settings;
 pub mod source;
+pub mod statistics;
 mod symbols;
 
 pub use error::ScriptError;
 pub use options::{OptionDecl, OptionType, OptionValue};
-pub use script::{CommandDecl, Description, Script, Statistics, ThreadRole, describe};
+pub use script::{CommandDecl, Description, Script, ThreadRole, describe};
 pub use session::reseed;
 pub use settings::{IgnoreErrors, RandKind, RandSettings, Settings};
 pub use source::{ScriptSource, bundled_names, find, find_on_path};
+pub use statistics::Statistics;
 pub use symbols::keep_symbols;

@@ -1,14 +1,17 @@
 //! A script loaded into a Lua state of its own, and its life cycle.
 
+mod settling;
+
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use crate::error::{Place, ScriptError};
 use crate::host::{HostRef, NullHost};
-use crate::options::{OptionDecl, OptionValue};
+use crate::options::OptionDecl;
 use crate::runtime;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::source::ScriptSource;
+use crate::statistics::Statistics;
 
 /// Which thread a state serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,30 +56,6 @@ pub struct Description {
     pub commands: Vec<CommandDecl>,
     /// It can be run.
     pub has_event: bool,
-}
-
-/// What a report hook is told; times in seconds, latencies in seconds. Fields that are `None` are absent from the table.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[allow(missing_docs, reason = "the names are sysbench's")]
-pub struct Statistics {
-    pub threads_running: u32,
-    pub time_interval: f64,
-    pub time_total: f64,
-    pub latency_pct: f64,
-    pub events: u64,
-    pub reads: u64,
-    pub writes: u64,
-    pub other: u64,
-    pub errors: u64,
-    pub reconnects: u64,
-    pub bytes_read: u64,
-    pub bytes_written: u64,
-    pub queue_length: Option<u64>,
-    pub concurrency: Option<u64>,
-    pub latency_min: Option<f64>,
-    pub latency_max: Option<f64>,
-    pub latency_avg: Option<f64>,
-    pub latency_sum: Option<f64>,
 }
 
 /// A script in a Lua state of its own. It belongs to the thread that loaded it.
@@ -309,8 +288,9 @@ impl Script {
     fn report(&self, hook: &str, statistics: &Statistics) -> Result<(), ScriptError> {
         match self.hook(hook) {
             Some(hook) => {
-                let table =
-                    statistics_table(self.lua(), statistics).map_err(|error| lua_error(&error))?;
+                let table = statistics
+                    .to_table(self.lua())
+                    .map_err(|error| lua_error(&error))?;
                 self.call(&hook, table)
             }
             None => Ok(()),
@@ -372,81 +352,6 @@ impl Script {
             },
         }
     }
-
-    /// Options as globals, for scripts of sysbench 1.0's style; taken back from a script that declares options.
-    fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<String>, ScriptError> {
-        /// Globals that sysbench 1.0 made of options of its own.
-        const OPTIONS: [&str; 3] = ["db_driver", "mysql_table_engine", "myisam_max_rows"];
-        let globals = self.lua().globals();
-        let mut offered = Vec::new();
-        for (name, value) in &settings.options {
-            let name = name.replace('-', "_");
-            let free = matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil));
-            if free || OPTIONS.contains(&name.as_str()) {
-                globals
-                    .raw_set(name.as_str(), value.to_text())
-                    .map_err(|error| lua_error(&error))?;
-                offered.push(name);
-            }
-        }
-        Ok(offered)
-    }
-
-    fn settle_options(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
-        let runtime = self.runtime()?;
-        let declares: bool = runtime::ask(&runtime, "declares_options")?;
-        if declares {
-            self.withdraw_legacy_globals(settings, legacy)?;
-        }
-        let mut values = crate::general::values(settings);
-        for decl in &self.options {
-            values.insert(decl.name.clone(), decl.default_value());
-        }
-        for (name, given) in &settings.options {
-            let name = name.replace('-', "_");
-            match self.options.iter().find(|decl| decl.name == name) {
-                Some(decl) => {
-                    let value = decl.fit(given)?;
-                    runtime::validate(&runtime, self.lua(), decl, given, &value)?;
-                    values.insert(name, value);
-                }
-                None if declares => return Err(self.unknown_option(&name)),
-                None => {
-                    values.insert(name, OptionValue::Text(given.to_text()));
-                }
-            }
-        }
-        runtime::set_options(&runtime, self.lua(), &values)
-    }
-
-    fn withdraw_legacy_globals(
-        &self,
-        settings: &Settings,
-        legacy: &[String],
-    ) -> Result<(), ScriptError> {
-        let globals = self.lua().globals();
-        for (name, value) in &settings.options {
-            let name = name.replace('-', "_");
-            let untouched = globals
-                .raw_get::<Option<String>>(name.as_str())
-                .is_ok_and(|now| now == Some(value.to_text()));
-            if legacy.contains(&name) && untouched {
-                globals
-                    .raw_set(name.as_str(), Value::Nil)
-                    .map_err(|error| lua_error(&error))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn unknown_option(&self, name: &str) -> ScriptError {
-        let mut known: Vec<&str> = crate::general::names().collect();
-        known.extend(self.options.iter().map(|decl| decl.name.as_str()));
-        ScriptError::UnknownOption {
-            name: name.to_owned(),
-            suggestion: crate::error::nearest(name, known),
-        }
-    }
 }
 
 /// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
@@ -487,40 +392,6 @@ fn split_place(message: &str) -> (Option<Place>, String) {
         from = colon + 1;
     }
     (None, message.to_owned())
-}
-
-fn statistics_table(lua: &Lua, statistics: &Statistics) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    let s = statistics;
-    let whole = [
-        ("threads_running", Some(u64::from(s.threads_running))),
-        ("events", Some(s.events)),
-        ("reads", Some(s.reads)),
-        ("writes", Some(s.writes)),
-        ("other", Some(s.other)),
-        ("errors", Some(s.errors)),
-        ("reconnects", Some(s.reconnects)),
-        ("bytes_read", Some(s.bytes_read)),
-        ("bytes_written", Some(s.bytes_written)),
-        ("queue_length", s.queue_length),
-        ("concurrency", s.concurrency),
-    ];
-    for (name, value) in whole {
-        table.set(name, value.map(|value| value as f64))?;
-    }
-    let seconds = [
-        ("time_interval", Some(s.time_interval)),
-        ("time_total", Some(s.time_total)),
-        ("latency_pct", Some(s.latency_pct)),
-        ("latency_min", s.latency_min),
-        ("latency_max", s.latency_max),
-        ("latency_avg", s.latency_avg),
-        ("latency_sum", s.latency_sum),
-    ];
-    for (name, value) in seconds {
-        table.set(name, value)?;
-    }
-    Ok(table)
 }
 
 #[cfg(test)]

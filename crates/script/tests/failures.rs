@@ -1,0 +1,231 @@
+//! Errors: run again, counted, told with file and line.
+
+mod world;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bakeoff_script::error::Place;
+use bakeoff_script::{IgnoreErrors, ScriptError, Settings};
+use world::{Answer, World, load, run, settings};
+
+const QUERY_EVENT: &str = "
+function thread_init() con = sysbench.sql.driver():connect() end
+function event() con:query('UPDATE t') end
+";
+
+#[test]
+fn ignored_errors_run_the_event_again_within_its_latency() {
+    let world = World::new(2);
+    world.answer("UPDATE t", Answer::Fails(1213, false));
+    world.answer("UPDATE t", Answer::Fails(1205, false));
+    let text = format!(
+        "{QUERY_EVENT}
+        function sysbench.hooks.before_restart_event(err) print(err.sql_errno, err.sql_state, err.sql_errmsg, err.query, err.connection == con) end"
+    );
+    run(&text, &world).expect("both errors are survived");
+    assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Done"]);
+    assert_eq!(world.statements().len(), 4);
+    assert_eq!(
+        (world.restarts.get(), world.errors.borrow().clone()),
+        (2, vec![1213, 1205])
+    );
+    assert_eq!(world.replies("write"), 2);
+    assert_eq!(
+        world.lines()[0],
+        "1213\t42000\terror 1213 of the fake\tUPDATE t\ttrue"
+    );
+}
+
+#[test]
+fn a_hook_may_call_other_errors_ignorable() {
+    let world = World::new(1);
+    world.answer("UPDATE t", Answer::Fails(1062, false));
+    let text = format!(
+        "{QUERY_EVENT} function sysbench.hooks.sql_error_ignorable(err) return err.sql_errno == 1062 end"
+    );
+    run(&text, &world).expect("the hook says so");
+    assert_eq!(*world.errors.borrow(), [1062]);
+}
+
+#[test]
+fn a_restart_that_the_host_refuses_ends_the_thread() {
+    let world = World::new(3);
+    world.restarts_allowed.set(1);
+    (0..5).for_each(|_| world.answer("UPDATE t", Answer::Fails(1213, false)));
+    run(QUERY_EVENT, &world).expect("ends quietly");
+    assert_eq!(*world.calls.borrow(), ["start", "Stop"]);
+    assert_eq!(*world.errors.borrow(), [1213, 1213]);
+}
+
+#[test]
+fn scripts_may_ask_for_a_restart_themselves() {
+    let world = World::new(1);
+    let text = "n = 0
+        function event() n = n + 1 if n < 3 then error({ errcode = sysbench.error.RESTART_EVENT }) end end";
+    run(text, &world).expect("runs");
+    assert_eq!(world.restarts.get(), 2);
+    assert!(world.errors.borrow().is_empty(), "no server error");
+}
+
+#[test]
+fn other_sql_errors_end_the_run_with_statement_and_line() {
+    let world = World::new(1);
+    world.answer("UPDATE t", Answer::Fails(1146, false));
+    let error = run(QUERY_EVENT, &world).expect_err("not ignored");
+    let expected = ScriptError::Sql {
+        place: Some(Place {
+            file: "test.lua".into(),
+            line: 3,
+        }),
+        errno: 1146,
+        sqlstate: "42000".into(),
+        message: "error 1146 of the fake".into(),
+        query: "UPDATE t".into(),
+        fatal: false,
+    };
+    assert_eq!(error, expected);
+    assert_eq!(
+        error.to_string(),
+        "test.lua:3: SQL error, errno = 1146, state = '42000': error 1146 of the fake"
+    );
+    assert!(
+        world.errors.borrow().is_empty(),
+        "an error that ends the run is not one that was survived"
+    );
+    assert_eq!(*world.calls.borrow(), ["start"]);
+}
+
+#[test]
+fn errors_that_the_script_catches_are_counted() {
+    let world = World::new(2);
+    world.answer("UPDATE t", Answer::Fails(1146, false));
+    let text = "
+        function thread_init() con = sysbench.sql.driver():connect() end
+        function event() pcall(con.query, con, 'UPDATE t') end";
+    run(text, &world).expect("survives");
+    assert_eq!(*world.errors.borrow(), [1146]);
+    assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Done"]);
+}
+
+#[test]
+fn an_ignored_loss_of_the_connection_is_mended() {
+    let world = World::new(1);
+    world.answer("UPDATE t", Answer::Fails(2013, true));
+    let settings = Settings {
+        ignore_errors: IgnoreErrors::All,
+        ..settings(&[])
+    };
+    let script = load(QUERY_EVENT, &settings, &world).expect("loads");
+    script
+        .thread_init()
+        .and_then(|()| script.run())
+        .expect("connects anew and runs the event again");
+    assert_eq!(
+        (world.journal.reconnects.get(), world.counters.borrow()[&5]),
+        (1, 1)
+    );
+
+    let world = World::new(1);
+    world.answer("UPDATE t", Answer::Fails(2013, true));
+    let error = run(QUERY_EVENT, &world).expect_err("not ignored by default");
+    assert_eq!(
+        (error.code(), world.journal.reconnects.get()),
+        ("server_lost", 0)
+    );
+}
+
+#[test]
+fn a_refused_connection_says_why() {
+    let world = World::new(1);
+    world.refuse_connections.set(Some(1045));
+    let error = run(QUERY_EVENT, &world).expect_err("no connection");
+    assert_eq!(error.code(), "access_denied");
+    assert_eq!(
+        error.to_string(),
+        "test.lua:2: SQL error, errno = 1045, state = '42000': error 1045 of the fake"
+    );
+}
+
+#[test]
+fn ignorable_errors_outside_of_an_event_end_a_command() {
+    let world = World::new(0);
+    world.answer("UPDATE t", Answer::Fails(1213, false));
+    let script = load(
+        "function prepare() sysbench.sql.driver():connect():query('UPDATE t') end",
+        &settings(&[]),
+        &world,
+    )
+    .expect("loads");
+    let error = script
+        .command("prepare")
+        .expect_err("nothing can be run again");
+    assert_eq!(
+        error.to_string(),
+        "SQL error, errno = 1213, state = '42000': error 1213 of the fake"
+    );
+    assert_eq!(error.code(), "sql_error");
+}
+
+#[test]
+fn lua_errors_have_file_line_and_stack() {
+    let error = run(
+        "function event()\n  local x = nil\n  x.y = 1\nend",
+        &World::new(1),
+    )
+    .expect_err("an error");
+    let ScriptError::Lua {
+        place,
+        message,
+        traceback,
+    } = error
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!(
+        place,
+        Some(Place {
+            file: "test.lua".into(),
+            line: 3
+        })
+    );
+    assert_eq!(message, "attempt to index local 'x' (a nil value)");
+    assert!(traceback.contains("in function"), "{traceback}");
+
+    let syntax = load("function (", &settings(&[]), &World::new(0))
+        .err()
+        .expect("does not compile");
+    assert_eq!(
+        syntax.to_string(),
+        "test.lua:1: <name> expected near '('"
+            .replace("<name>", "'<name>'")
+            .replace("''", "'")
+    );
+    let missing = load("\nrequire('nowhere')", &settings(&[]), &World::new(0))
+        .err()
+        .expect("no such module");
+    assert!(
+        missing
+            .to_string()
+            .starts_with("test.lua:2: module 'nowhere' not found:"),
+        "{missing}"
+    );
+    let thrown = run("function event() error({ 1 }) end", &World::new(1)).expect_err("an error");
+    assert!(thrown.to_string().starts_with("table: "), "{thrown}");
+}
+
+#[test]
+fn a_panic_of_the_host_passes_through_lua_unharmed() {
+    let world = World::new(3);
+    *world.on_more_events.borrow_mut() =
+        Some(Box::new(|left| assert!(left != 2, "the host panics")));
+    let script = Rc::new(RefCell::new(
+        load("function event() end", &settings(&[]), &world).expect("loads"),
+    ));
+    let inner = Rc::clone(&script);
+    let caught =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || inner.borrow().run()));
+    let panic = caught.expect_err("it goes on");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the host panics"));
+    assert_eq!(*world.calls.borrow(), ["start", "Done"]);
+}
