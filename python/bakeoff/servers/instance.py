@@ -4,6 +4,7 @@ Everything that differs between two instances of a study has the same length (pa
 alone can move a measurement. Instances are made by `ServerHouse`.
 """
 
+import contextlib
 import os
 import random
 import shutil
@@ -195,7 +196,8 @@ class Instance(Reading):
         """End it at once (SIGKILL); nothing happens if it is not running."""
         if self._child is not None and self._child.poll() is None:
             if self._container:
-                docker.kill(self.installation, self._container)
+                with contextlib.suppress(ServerError):  # the engine is gone, and its containers with it
+                    docker.kill(self.installation, self._container)
             self._signal(signal.SIGKILL)
             self._child.wait()
             self.stopped_cleanly = False
