@@ -279,5 +279,5 @@ def _first_line(command: list[str]) -> str:
 def every(binaries: Path) -> list[Client]:
     """All of them; `binaries` is cargo's release folder."""
     bareloop = binaries / "bakeoff-bareloop"
-    experiments = [BareLoop(bareloop, wait) for wait in ("poll-timed", "block")]
+    experiments = [BareLoop(bareloop, wait) for wait in ("poll-timed", "block", "epoll")]
     return [BareLoop(bareloop), Sysbench(), Engine(binaries / "bakeoff-engine"), *experiments]

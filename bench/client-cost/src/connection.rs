@@ -67,6 +67,8 @@ pub(crate) enum Wait {
     PollTimed,
     /// A blocking read.
     Block,
+    /// One thread for many connections: epoll, then read those that are ready.
+    Epoll,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ pub(crate) struct Connection {
     wait: Wait,
     deprecate_eof: bool,
     buffer: Box<[u8]>,
+    reply: Reply,
 }
 
 impl Connection {
@@ -94,6 +97,7 @@ impl Connection {
             wait,
             deprecate_eof: false,
             buffer: vec![0; BUFFER_BYTES].into(),
+            reply: Reply::default(),
         }
     }
 
@@ -163,12 +167,17 @@ impl Connection {
         Ok(u32::from_le_bytes([a, b, c, d]))
     }
 
-    /// Sends a packet and reads its reply to the last byte: the floor of a query's cost.
-    pub(crate) fn round_trip(&mut self, packet: &[u8]) -> Result<(), Failure> {
+    /// Sends a packet and makes ready for its reply.
+    pub(crate) fn send(&mut self, packet: &[u8]) -> Result<(), Failure> {
         // A short write cannot be here: packets are far smaller than a socket's buffer, and it is empty.
         rustix::io::write(&self.socket, packet)?;
-        let (mut filled, mut progress) = (0, Progress::First);
-        let mut position = 0;
+        self.reply = Reply::default();
+        Ok(())
+    }
+
+    /// Sends a packet and reads its reply to the last byte: the floor of a query's cost.
+    pub(crate) fn round_trip(&mut self, packet: &[u8]) -> Result<(), Failure> {
+        self.send(packet)?;
         loop {
             match self.wait {
                 Wait::Poll => {
@@ -177,70 +186,33 @@ impl Connection {
                 Wait::PollTimed => {
                     poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&LONG))?;
                 }
-                Wait::Block => {}
+                Wait::Block | Wait::Epoll => {}
             }
-            if filled == self.buffer.len() {
-                // A reply larger than the buffer: what was walked over makes room.
-                if position == 0 {
-                    return Err(Failure::Protocol(
-                        "a packet larger than the bare loop's buffer",
-                    ));
-                }
-                self.buffer.copy_within(position..filled, 0);
-                (filled, position) = (filled - position, 0);
-            }
-            let count = rustix::io::read(&self.socket, &mut self.buffer[filled..])?;
-            if count == 0 {
-                return Err(Failure::Protocol("the server closed the connection"));
-            }
-            filled += count;
-            if self.walk(&mut position, filled, &mut progress)? {
+            if self.receive()? {
                 return Ok(());
             }
         }
     }
 
-    /// Walks over whole packets; true at the reply's end.
-    fn walk(
-        &self,
-        position: &mut usize,
-        filled: usize,
-        progress: &mut Progress,
-    ) -> Result<bool, Failure> {
-        while let Some(&[a, b, c, _, first]) = self.buffer[..filled]
-            .get(*position..*position + 5)
-            .and_then(|s| s.first_chunk::<5>())
-        {
-            let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
-            let end = *position + 4 + length;
-            if end > filled {
-                return Ok(false);
+    /// Reads once; true when the reply is whole.
+    pub(crate) fn receive(&mut self) -> Result<bool, Failure> {
+        let reply = &mut self.reply;
+        if reply.filled == self.buffer.len() {
+            // A reply larger than the buffer: what was walked over makes room.
+            if reply.position == 0 {
+                return Err(Failure::Protocol(
+                    "a packet larger than the bare loop's buffer",
+                ));
             }
-            let payload = &self.buffer[*position + 4..end];
-            *position = end;
-            match progress {
-                Progress::First => match first {
-                    0x00 => return Ok(true),
-                    0xFF => return check_error(payload).map(|()| true),
-                    columns => {
-                        *progress =
-                            Progress::Columns(u16::from(columns) + u16::from(!self.deprecate_eof))
-                    }
-                },
-                Progress::Columns(left) => {
-                    *left -= 1;
-                    if *left == 0 {
-                        *progress = Progress::Rows;
-                    }
-                }
-                Progress::Rows => match first {
-                    0xFE if length < 9 || self.deprecate_eof => return Ok(true),
-                    0xFF => return check_error(payload).map(|()| true),
-                    _ => {}
-                },
-            }
+            self.buffer.copy_within(reply.position..reply.filled, 0);
+            (reply.filled, reply.position) = (reply.filled - reply.position, 0);
         }
-        Ok(false)
+        let count = rustix::io::read(&self.socket, &mut self.buffer[reply.filled..])?;
+        if count == 0 {
+            return Err(Failure::Protocol("the server closed the connection"));
+        }
+        reply.filled += count;
+        reply.walk(&self.buffer, self.deprecate_eof)
     }
 
     fn send_payload(&mut self, payload: &[u8], sequence: u8) -> Result<(), Failure> {
@@ -267,13 +239,70 @@ impl Connection {
     }
 }
 
-/// How far a reply has been walked over.
-#[derive(Debug)]
+/// A reply on its way in.
+#[derive(Debug, Default)]
+struct Reply {
+    /// Bytes in the buffer.
+    filled: usize,
+    /// Of them, walked over.
+    position: usize,
+    progress: Progress,
+}
+
+#[derive(Debug, Default)]
 enum Progress {
+    #[default]
     First,
     /// Column definitions left, with the EOF after them.
     Columns(u16),
     Rows,
+}
+
+impl Reply {
+    /// Walks over whole packets; true at the reply's end.
+    fn walk(&mut self, buffer: &[u8], deprecate_eof: bool) -> Result<bool, Failure> {
+        let bytes = &buffer[..self.filled];
+        while let Some(&[a, b, c, _, first]) = bytes
+            .get(self.position..)
+            .and_then(|rest| rest.first_chunk::<5>())
+        {
+            let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+            let end = self.position + 4 + length;
+            if end > self.filled {
+                return Ok(false);
+            }
+            let payload = &bytes[self.position + 4..end];
+            self.position = end;
+            match &mut self.progress {
+                Progress::First => match first {
+                    0x00 => return Ok(true),
+                    0xFF => return check_error(payload).map(|()| true),
+                    columns => {
+                        self.progress =
+                            Progress::Columns(u16::from(columns) + u16::from(!deprecate_eof))
+                    }
+                },
+                Progress::Columns(left) => {
+                    *left -= 1;
+                    if *left == 0 {
+                        self.progress = Progress::Rows;
+                    }
+                }
+                Progress::Rows => match first {
+                    0xFE if length < 9 || deprecate_eof => return Ok(true),
+                    0xFF => return check_error(payload).map(|()| true),
+                    _ => {}
+                },
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 struct Stream<'a>(BorrowedFd<'a>);

@@ -1,0 +1,31 @@
+//! A thread for each connection: send, wait, read.
+
+use std::time::{Duration, Instant};
+
+use crate::connection::{Connection, Failure};
+use crate::worker::{Tally, Worker};
+
+/// Runs each worker for so long; there is one in a thread.
+pub(crate) fn run(workers: Vec<Worker>, time: Duration) -> Result<Tally, Failure> {
+    let mut tally = Tally::new();
+    for mut worker in workers {
+        let mut now = Instant::now();
+        let end = now + time;
+        while now < end {
+            match worker.next(Connection::round_trip) {
+                Ok(true) => tally.queries += 1,
+                Ok(false) => {
+                    let after = Instant::now();
+                    tally.latencies.record((after - now).as_nanos() as u64);
+                    tally.events += 1;
+                    now = after;
+                }
+                Err(failure) => {
+                    tally.restarts += 1;
+                    worker.restart(failure)?;
+                }
+            }
+        }
+    }
+    Ok(tally)
+}
