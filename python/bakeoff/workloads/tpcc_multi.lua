@@ -18,8 +18,9 @@ local function prepare(s, count)
          "SELECT i_id, i_price, i_data FROM {item} WHERE i_id IN (" .. repeated("?", count, ", ") .. ")"),
       -- Pairs of columns by OR: MySQL before 5.7 scans the whole table for (a, b) IN ((?, ?), …).
       stock = s.get("i" .. string.rep("ii", count), "SELECT s_w_id, s_i_id, s_quantity, s_data, ELT(?, s_dist_01, s_dist_02, " ..
-         "s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10) FROM {stock} WHERE " ..
-         repeated("(s_w_id = ? AND s_i_id = ?)", count, " OR ") .. " FOR UPDATE"),
+         "s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10) " ..
+         -- MariaDB would take the index of the foreign key to ITEM, and lock gaps in it.
+         "FROM {stock} FORCE INDEX (PRIMARY) WHERE " .. repeated("(s_w_id = ? AND s_i_id = ?)", count, " OR ") .. " FOR UPDATE"),
       insert = s.get(string.rep(LINE[2], count), "INSERT INTO {order_line} (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, " ..
          "ol_supply_w_id, ol_quantity, ol_amount, ol_dist_info) VALUES " .. repeated(LINE[1], count, ", "))
    }

@@ -11,7 +11,7 @@ options.declared = {
    new_order_table = {"Name of the table NEW-ORDER: new_orders or new_order", "new_orders"},
    mysql_storage_engine = {"Storage engine", "innodb"},
    create_table_options = {"Options put at the end of every CREATE TABLE", ""},
-   use_fk = {"Create foreign keys", true},
+   use_fk = {"Create foreign keys; only InnoDB has them", true},
    force_pk = {"Give HISTORY an AUTO_INCREMENT primary key, which the standard does not have", false},
    load_index = {"Create secondary indexes and foreign keys after or before the rows are loaded", "after"},
    load_batch_kb = {"Size of the INSERT statements of prepare, in KB; below the server's max_allowed_packet", 480},
@@ -23,7 +23,7 @@ options.declared = {
    home_warehouse = {"fixed: a thread keeps its share of the warehouses; random: any of them, each time", "fixed"},
    keying_time = {"Wait the standard's keying times", false},
    think_time = {"Wait the standard's thinking times", false},
-   ramp_up = {"Seconds of load by each thread before the run begins, not counted", 0},
+   ramp_up = {"Seconds of load by each thread before the run begins, not counted; part of setting up", 0},
    c_load = {"C-Load of the last names in the loaded data; -1 reads it from the tables' comment", -1}
 }
 
@@ -95,7 +95,7 @@ function options.read()
          new_order_table = one_of("new_order_table", "new_orders", "new_order"),
          engine = opt.mysql_storage_engine,
          table_options = opt.create_table_options,
-         use_fk = opt.use_fk,
+         use_fk = opt.use_fk and opt.mysql_storage_engine:lower() == "innodb",
          force_pk = opt.force_pk,
          index_first = one_of("load_index", "after", "before") == "before",
          batch_bytes = whole("load_batch_kb", 16, 65536) * 1024,
