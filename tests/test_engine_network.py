@@ -1,0 +1,55 @@
+"""The engine's client against real servers, which only Python knows how to start (crates/engine/tests/net_servers.rs)."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bakeoff.servers import ServerHouse, ServerMemory, install, settings_for
+from bakeoff.spec import Data, Profile, parse_server
+
+ROOT = Path(__file__).parent.parent
+SERVERS = {"MYSQL57": "mysql:5.7.22", "MYSQL80": "mysql:8.0.15", "MARIADB": "mariadb:10.11"}
+
+pytestmark = pytest.mark.server
+
+
+@pytest.mark.timeout(900)
+def test_logins_statements_results_and_failures_on_three_servers():
+    with ServerHouse() as house:
+        environment = {}
+        for name, text in SERVERS.items():
+            spec = parse_server(text)
+            installation = install(spec)
+            memory = ServerMemory(buffer_pool_bytes=64 << 20)
+            settings = settings_for(installation, spec, Profile.STOCK, Data(), memory, connections=50, tls=True)
+            instance = house.create(name.lower(), installation, settings)
+            instance.start()
+            environment[f"BAKEOFF_TEST_{name}_SOCKET"] = str(instance.socket_path)
+            environment[f"BAKEOFF_TEST_{name}_PORT"] = str(instance.port)
+            authority = instance.datadir / "ca.pem"
+            if authority.exists():
+                environment[f"BAKEOFF_TEST_{name}_CA"] = str(authority)
+        ran = subprocess.run(
+            [
+                "cargo",
+                "test",
+                "--release",
+                "--quiet",
+                "-p",
+                "bakeoff-engine",
+                "--test",
+                "net_servers",
+                "--",
+                "--ignored",
+            ],
+            cwd=ROOT,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert " 0 failed" in ran.stdout
+    assert "0 passed" not in ran.stdout
