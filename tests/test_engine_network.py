@@ -1,4 +1,4 @@
-"""The engine's client against real servers, which only Python knows how to start (crates/engine/tests/net_servers.rs)."""
+"""The engine's client against real servers, which only Python can start (crates/engine/tests/net_servers.rs)."""
 
 import os
 import subprocess

@@ -32,7 +32,7 @@ SMALL = (
         (["duel", "mysql:8.0.15"], "two servers", "bakeoff duel mysql:5.7 mysql:8.0"),
         (["duel", "mysql:4.1", "mysql:8.0.15"], "4.1", "mysql:5.5.9"),
         (["duel", "mysqll:8.0", "mysql:8.0.15"], "mysqll", "mysql"),
-        (["duel", "mysql:8.0.15", "mysql:8.0.15,inodb_flush_log=1"], "inodb_flush_log", "innodb_flush_log"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15,inodb_doublewrite=0"], "inodb_doublewrite", "innodb_doublewrite"),
         (["duel", "mysql:8.0.15", "mysql 5.7"], "mysql 5.7", "FLAVOUR:VERSION"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "four"], "four", "--threads 4"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "soon"], "soon", "4m"),

@@ -57,7 +57,7 @@ def settings_for(
     if not tls:
         options |= no_tls(target)
     if profile is Profile.MATCHED:
-        options |= _matched(target, memory, engine)
+        options |= _matched(target, memory, engine) | _charset(data)
     if engine == _ROCKSDB:
         options |= {"plugin_load_add": "ha_rocksdb"} | (_matched_rocksdb(memory) if profile is Profile.MATCHED else {})
     options |= _for_compressed_rows(target, data)
@@ -128,6 +128,12 @@ def _needed(target: Target, connections: int) -> dict[str, str]:
         if target.version < (5, 6, 6) and connections > 50:
             options["back_log"] = str(connections)  # grows by itself since 5.6.6
     return options
+
+
+def _charset(data: Data) -> dict[str, str]:
+    """The server's own default too, so that temporary tables and functions speak the character set of the data."""
+    named = {"character_set_server": data.charset, "collation_server": data.collation}
+    return {name: value for name, value in named.items() if value}
 
 
 def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str]:
