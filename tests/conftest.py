@@ -38,6 +38,8 @@ class Ran:
 class Shell:
     """A folder for runs, a cache with a work folder of its own (servers and templates are shared), and the command."""
 
+    command = COMMAND
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.cache = folder / "cache"

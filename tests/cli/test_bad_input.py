@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import COMMAND
 
 SMALL = (
     "--tables",
@@ -170,7 +169,7 @@ def test_kill_minus_nine_leaves_no_server(shell):
     assert running == []
     # What was finished is still good, and the next command sweeps what the dead one left on disk.
     reported = subprocess.run(
-        [*COMMAND, "report", str(shell.runs[0]), "--format", "md"], capture_output=True, text=True, check=False
+        [*shell.command, "report", str(shell.runs[0]), "--format", "md"], capture_output=True, text=True, check=False
     )
     assert reported.returncode == 0, reported
     assert "mysql:8.0.15" in reported.stdout
