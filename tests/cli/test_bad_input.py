@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-
 SMALL = (
     "--tables",
     "1",
