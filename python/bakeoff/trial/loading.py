@@ -8,7 +8,7 @@ from typing import Any
 from bakeoff.engine import Engine
 from bakeoff.plan.seeds import seed_for
 from bakeoff.results import RunDirectory
-from bakeoff.servers import Reading, ServerHouse, Snapshot, gates
+from bakeoff.servers import Reading, ServerHouse, Snapshot, gates, table_engine
 from bakeoff.spec import Data, Study, Workload
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.listener import Listener
@@ -92,7 +92,8 @@ class Loader:
             arm.name,
             workload.script,
             "prepare",
-            options=script_options(self.study, workload, arm.data),
+            options=script_options(self.study, workload, arm.data)
+            | {"mysql_storage_engine": table_engine(arm.server, arm.data)},
             threads=min(_LOADER_THREADS, max(2, self.study.tables)),
             seed=seed_for(self.study.seed, "build", build),
             on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
@@ -116,15 +117,14 @@ def database_of(workload: Workload) -> str:
 
 
 def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
-    """Options of the script: the study's tables and sizes, then what the workload itself says."""
+    """Options of the script: the study's tables and sizes, what the workload says, then what the arm's data says."""
     options: dict[str, Any] = {
         "tables": study.tables,
         "table_size": study.table_size,
-        "mysql_storage_engine": data.engine,
     }
     if data.table_options:
         options["create_table_options"] = data.table_options
-    return options | dict(workload.options)
+    return options | dict(workload.options) | dict(data.options)
 
 
 def _create_database(server: Reading, database: str, data: Data) -> None:
