@@ -25,7 +25,7 @@ test-unit: setup ## the fast tests, without a server or a browser
 	$(PYTEST) -m "not slow and not server and not browser"
 
 test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
-	$(PYTEST) -m "slow and server" tests/servers
+	$(PYTEST) -m "slow and server" tests/servers tests/trial
 
 check: setup ## formatting, lints, types, room boundaries
 	cargo fmt --all --check
