@@ -105,7 +105,7 @@ def duel(
     arms = [
         Arm(
             name=name,
-            label=str(spec),
+            label=str(spec) if specs.count(spec) == 1 else f"{spec} ({name})",
             server=spec,
             data=data,
             connection=connection,
@@ -117,7 +117,7 @@ def duel(
         arms.append(control_of(arms[0]))
     target = parse_precision(precision)
     study = Study(
-        title=" against ".join(arm.label for arm in arms if not arm.name.endswith("'")),
+        title=" against ".join(str(spec) for spec in specs),
         arms=tuple(arms),
         workloads=tuple(
             Workload(script=script, options=options, rate_per_s=rate) for script in _split(workload, "--workload")
