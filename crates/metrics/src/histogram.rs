@@ -144,6 +144,18 @@ impl LatencyHistogram {
             .clamp(self.min_ns, self.max_ns)
     }
 
+    /// Buckets that hold anything, in order: their middle [ns] and how many latencies they hold.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter_recorded().map(|bucket| {
+            (
+                self.buckets
+                    .median_equivalent(bucket.value_iterated_to())
+                    .clamp(self.min_ns, self.max_ns),
+                bucket.count_at_value(),
+            )
+        })
+    }
+
     /// The buckets in `HdrHistogram`'s V2 deflate form, in base64 (`HISTFAAAA…`).
     ///
     /// # Errors
@@ -249,5 +261,16 @@ mod tests {
         );
         assert!(histogram.mean_ns().abs() < f64::EPSILON);
         assert!(histogram.to_base64().is_ok());
+        assert_eq!(histogram.buckets().count(), 0);
+    }
+
+    #[test]
+    fn buckets_hold_every_value_once() {
+        let histogram = recorded(&[1_000, 1_000, 5_000_000]);
+        let buckets: Vec<_> = histogram.buckets().collect();
+        assert_eq!(buckets.len(), 2);
+        assert_eq!(buckets[0], (1_000, 2));
+        // The middle of a bucket is within 0.1 %.
+        assert!(buckets[1].0.abs_diff(5_000_000) <= 5_000 && buckets[1].1 == 1);
     }
 }

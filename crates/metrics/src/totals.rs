@@ -52,4 +52,49 @@ impl SliceTotals {
         self.late_starts += other.late_starts;
         self.busy_ns += other.busy_ns;
     }
+
+    /// What came after `earlier`, a picture of the same counters. The maximum is that of the whole: it cannot be taken apart.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let errors = self.errors.iter().map(|(&code, &count)| {
+            let before = earlier.errors.get(&code).copied().unwrap_or_default();
+            (code, count - before)
+        });
+        Self {
+            events: self.events - earlier.events,
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            other: self.other - earlier.other,
+            errors: errors.filter(|(_, count)| *count > 0).collect(),
+            retries: self.retries - earlier.retries,
+            reconnects: self.reconnects - earlier.reconnects,
+            sent_bytes: self.sent_bytes - earlier.sent_bytes,
+            received_bytes: self.received_bytes - earlier.received_bytes,
+            latency_sum_ns: self.latency_sum_ns - earlier.latency_sum_ns,
+            latency_max_ns: self.latency_max_ns,
+            late_starts: self.late_starts - earlier.late_starts,
+            busy_ns: self.busy_ns - earlier.busy_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_after_a_picture_and_the_picture_make_the_whole() {
+        let picture = |scale: u64| SliceTotals {
+            events: 3 * scale,
+            reads: 5 * scale,
+            errors: BTreeMap::from([(1213, scale)]),
+            busy_ns: 7 * scale,
+            ..SliceTotals::default()
+        };
+        let (earlier, later) = (picture(2), picture(5));
+        let mut sum = earlier.clone();
+        sum.merge(&later.since(&earlier));
+        assert_eq!(sum, later);
+        assert!(later.since(&later).errors.is_empty());
+    }
 }
