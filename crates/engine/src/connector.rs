@@ -2,16 +2,44 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
 use crate::lifeline::{Lifeline, Traffic};
 use crate::net::{Client, Endpoint, Secret, ServerAddress};
 
+/// Addresses that connections are shared out over in turn, by all workers together.
+#[derive(Debug)]
+pub struct Rotation {
+    /// Not empty.
+    addresses: Vec<Arc<ServerAddress>>,
+    next: AtomicUsize,
+}
+
+impl Rotation {
+    /// The addresses in turn, beginning with the first.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn new(addresses: Vec<Arc<ServerAddress>>) -> Self {
+        assert!(!addresses.is_empty(), "a rotation has an address");
+        Self {
+            addresses,
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    fn next(&self) -> Arc<ServerAddress> {
+        let turn = self.next.fetch_add(1, Relaxed) % self.addresses.len();
+        Arc::clone(&self.addresses[turn])
+    }
+}
+
 /// Makes a worker's connections.
 #[derive(Debug)]
 pub struct Connector {
-    address: Arc<ServerAddress>,
+    rotation: Arc<Rotation>,
     lifeline: Arc<Lifeline>,
     traffic: Rc<Traffic>,
 }
@@ -19,8 +47,13 @@ pub struct Connector {
 impl Connector {
     /// Connections to `address` that end when `lifeline` is cut.
     pub fn new(address: Arc<ServerAddress>, lifeline: Arc<Lifeline>) -> Self {
+        Self::rotating(Arc::new(Rotation::new(vec![address])), lifeline)
+    }
+
+    /// Connections to the rotation's addresses in turn.
+    pub fn rotating(rotation: Arc<Rotation>, lifeline: Arc<Lifeline>) -> Self {
         Self {
-            address,
+            rotation,
             lifeline,
             traffic: Rc::default(),
         }
@@ -31,22 +64,35 @@ impl Connector {
         &self.traffic
     }
 
-    /// Connects; fields that the script set go before the arm's.
+    /// Where the next connection goes: fields that the script set go before the worker's own.
+    pub fn next_address(&self, target: &ConnectTarget) -> Arc<ServerAddress> {
+        let address = self.rotation.next();
+        if *target == ConnectTarget::default() {
+            address
+        } else {
+            Arc::new(redirected(&address, target))
+        }
+    }
+
+    /// Connects to [`Connector::next_address`].
     ///
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        let address = if *target == ConnectTarget::default() {
-            Arc::clone(&self.address)
-        } else {
-            Arc::new(redirected(&self.address, target))
-        };
-        let client = Client::connect_attached(
-            &address,
+        self.connect_to(&self.next_address(target))
+            .map(|client| Box::new(client) as Box<dyn Connection>)
+    }
+
+    /// Connects to this address.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_to(&self, address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
+        Client::connect_attached(
+            address,
             Arc::clone(&self.lifeline),
             Rc::clone(&self.traffic),
-        )?;
-        Ok(Box::new(client))
+        )
     }
 }
 
@@ -87,6 +133,27 @@ fn redirected(arm: &ServerAddress, target: &ConnectTarget) -> ServerAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_take_turns() {
+        let address = |user: &str| {
+            Arc::new(ServerAddress {
+                user: user.into(),
+                ..ServerAddress::default()
+            })
+        };
+        let rotation = Arc::new(Rotation::new(vec![address("a"), address("b")]));
+        let workers = [0, 1].map(|_| Connector::rotating(Arc::clone(&rotation), Arc::default()));
+        let users: Vec<_> = (0..5)
+            .map(|turn| {
+                workers[turn % 2]
+                    .next_address(&ConnectTarget::default())
+                    .user
+                    .clone()
+            })
+            .collect();
+        assert_eq!(users, ["a", "b", "a", "b", "a"]);
+    }
 
     #[test]
     fn what_the_script_leaves_unset_is_the_arms() {

@@ -29,5 +29,6 @@ mod records;
 pub mod schedule;
 pub mod scripting;
 pub mod slice;
+pub mod sysbench;
 pub mod team;
 pub mod workloads;

@@ -1,11 +1,12 @@
 //! The command line of `bakeoff-engine`.
 
 use std::io::{BufReader, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use bakeoff_engine::build_info::build;
 use bakeoff_engine::outbox::Outbox;
-use bakeoff_engine::{drive, freeze, workloads};
+use bakeoff_engine::{drive, freeze, sysbench, workloads};
 use clap::{Parser, Subcommand};
 
 /// Generates load on MySQL servers and measures it.
@@ -46,6 +47,9 @@ fn long_version() -> &'static str {
 }
 
 fn main() -> ExitCode {
+    if let Some(arguments) = arguments_as_sysbench() {
+        return sysbench::sysbench(&arguments);
+    }
     match Cli::parse().mode {
         Mode::Drive { die_with_parent } => {
             // Before any thread is made, so that none can be hit by a signal without the handlers.
@@ -60,6 +64,16 @@ fn main() -> ExitCode {
         }
         Mode::Workloads { scripts } => list_workloads(&scripts),
     }
+}
+
+/// The arguments, when this program was called under the name `sysbench`.
+fn arguments_as_sysbench() -> Option<Vec<String>> {
+    let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let program = arguments.next()?;
+    let is_sysbench = Path::new(&program)
+        .file_name()
+        .is_some_and(|name| name == "sysbench");
+    is_sysbench.then(|| arguments.collect())
 }
 
 fn list_workloads(scripts: &[String]) -> ExitCode {

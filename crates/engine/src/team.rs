@@ -306,9 +306,19 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, Failure> {
+    spawn_with_stack(arm, name, STACK_BYTES, body)
+}
+
+/// As [`spawn`], with a stack of so many bytes.
+pub(crate) fn spawn_with_stack<T: Send + 'static>(
+    arm: &str,
+    name: &str,
+    stack_bytes: usize,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Failure> {
     let thread = std::thread::Builder::new()
         .name(format!("{arm}/{name}"))
-        .stack_size(STACK_BYTES);
+        .stack_size(stack_bytes);
     thread.spawn(body).map_err(|error| {
         let message = format!("no more threads: {error}; raise `ulimit -u` or use fewer threads");
         Failure::new(Code::Internal, message).on_arm(arm)
@@ -388,7 +398,7 @@ pub(crate) fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T,
 }
 
 /// Makes this thread's sleeps end on time: the kernel may otherwise add 50 us to each, to save wake-ups.
-fn precise_sleep() {
+pub(crate) fn precise_sleep() {
     // SAFETY: sets a number of this thread; a kernel that does not know it answers with an error, and nothing is lost.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }

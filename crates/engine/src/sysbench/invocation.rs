@@ -1,0 +1,415 @@
+//! One call of the command, from its arguments to its exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bakeoff_script::{
+    OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe, find_on_path,
+};
+use serde_json::{Map, Value, json};
+
+use super::command_line::CommandLine;
+use super::console::Console;
+use super::crew::Ending;
+use super::report::hdr_log::HdrLog;
+use super::report::json::{Circumstances, result};
+use super::run::{Outcome, Run};
+use super::run_options::{JsonTarget, RunOptions, deprecations};
+use super::server::MySqlOptions;
+use super::session::{PlainHost, Session};
+use super::test::{REFUSED, ScriptTest, Test, tell_failure};
+use super::{commands, cpu_test, header, help};
+use bakeoff_script::host::LogLevel;
+
+/// Exit codes, sysbench's.
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+/// Forced shutdown, or workers that were not ready in time.
+const FORCED: u8 = 2;
+
+/// Runs the command; `arguments` are those after the program's name.
+pub fn sysbench(arguments: &[String]) -> ExitCode {
+    let code = match CommandLine::parse(arguments) {
+        Ok(line) => call(&line, arguments),
+        Err(words) => {
+            complain(&words);
+            FAILED
+        }
+    };
+    // Threads that a forced shutdown leaves behind are not waited for.
+    ExitCode::from(code)
+}
+
+/// Slips on the command line go to standard error; all else does not.
+fn complain(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+fn call(line: &CommandLine, arguments: &[String]) -> u8 {
+    if line.is_on("help") {
+        let _ = writeln!(std::io::stdout(), "{}", help::help());
+        return DONE;
+    }
+    let early = Console::new(
+        line.int("verbosity"),
+        line.has("json") && line.text("json").is_empty(),
+    );
+    let options = match RunOptions::read(line) {
+        Ok(options) => Arc::new(options),
+        Err(words) => {
+            early.fatal(&words);
+            return FAILED;
+        }
+    };
+    if line.is_on("version") {
+        let _ = writeln!(std::io::stdout(), "sysbench {}", options.dialect.version());
+        return DONE;
+    }
+    let aside = options.json == Some(JsonTarget::StandardOutput);
+    let console = Arc::new(Console::new(options.verbosity, aside));
+    for words in deprecations(line) {
+        console.log(LogLevel::Warning, &words);
+    }
+    console.notice(&header::header(&options));
+    let code = Invocation {
+        line,
+        arguments,
+        options,
+        console: Arc::clone(&console),
+    }
+    .run();
+    console.finish();
+    code
+}
+
+/// One call, with its options read.
+struct Invocation<'a> {
+    line: &'a CommandLine,
+    arguments: &'a [String],
+    options: Arc<RunOptions>,
+    console: Arc<Console>,
+}
+
+impl Invocation<'_> {
+    fn run(&self) -> u8 {
+        let name = self.line.test.as_deref().unwrap_or("-");
+        let done = match name {
+            "cpu" => self.run_cpu(),
+            name if REFUSED.contains(&name) => Err(format!(
+                "the {name} test is not to be had: bakeoff measures MySQL and MariaDB; cpu is the one built-in test here"
+            )),
+            name => self.run_script(name),
+        };
+        done.unwrap_or_else(|words| {
+            if !words.is_empty() {
+                self.console.fatal(&words);
+            }
+            FAILED
+        })
+    }
+
+    fn run_cpu(&self) -> Result<u8, String> {
+        let mut max_prime = cpu_test::MAX_PRIME;
+        for (name, value) in &self.line.others {
+            let number = value.as_deref().unwrap_or_default();
+            match name.replace('_', "-").as_str() {
+                "cpu-max-prime" => {
+                    max_prime = number
+                        .parse()
+                        .ok()
+                        .filter(|limit| *limit > 0)
+                        .ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))?;
+                }
+                _ => return Ok(unknown_option(name, value.as_deref())),
+            }
+        }
+        match self.line.command.as_deref() {
+            Some("run") => {}
+            Some("help") => {
+                self.console.print(&help::cpu_help());
+                return Ok(DONE);
+            }
+            None => return Ok(DONE),
+            Some(command) => return Ok(no_command("cpu", command)),
+        }
+        let mysql = MySqlOptions::read(self.line)?;
+        let session = Arc::new(Session::new(
+            Arc::clone(&self.console),
+            mysql.rotation()?,
+            true,
+        ));
+        let limit = format!("Prime numbers limit: {max_prime}");
+        self.console
+            .notice(&header::preamble(&self.options, None, Some(&limit)));
+        let run = Run {
+            test: Arc::new(Test::Cpu { max_prime }),
+            options: Arc::clone(&self.options),
+            session,
+        };
+        let outcome = run.run(None, self.hdr_log()?);
+        self.conclude("cpu", &run, outcome, &mysql)
+    }
+
+    fn run_script(&self, name: &str) -> Result<u8, String> {
+        let mysql = MySqlOptions::read(self.line)?;
+        mysql.check()?;
+        let mut source = find_on_path(name).map_err(|error| match error {
+            ScriptError::NotFound { .. } => {
+                format!("Cannot find benchmark '{name}': no such built-in test, file or module")
+            }
+            other => other.to_string(),
+        })?;
+        apply_luajit_command(&mut source, self.line.text("luajit_cmd"))?;
+        let session = Arc::new(Session::new(
+            Arc::clone(&self.console),
+            mysql.rotation()?,
+            mysql.is_dry_run(),
+        ));
+        let test = ScriptTest {
+            settings: self.settings(&source, &mysql)?,
+            source,
+        };
+        let main = match test.load(ThreadRole::Main, PlainHost::new(&session)) {
+            Ok(main) => main,
+            Err(ScriptError::UnknownOption { name, .. }) => {
+                let given = self.line.others.iter();
+                let mut same = given.filter(|(given, _)| given.replace('-', "_") == name);
+                let (name, value) = same.next().map_or((name.as_str(), None), |(name, value)| {
+                    (name.as_str(), value.as_deref())
+                });
+                return Ok(unknown_option(name, value));
+            }
+            Err(error) => {
+                tell_failure(&self.console, "", &error);
+                return Ok(FAILED);
+            }
+        };
+        match self.line.command.as_deref() {
+            None => Ok(DONE),
+            Some("run") if !has_command(&main, "run") => {
+                self.run_events(name, main, test, &session, &mysql)
+            }
+            Some("help") => self.help(&main, name),
+            Some(command) if has_command(&main, command) => {
+                let done = commands::run(command, &main, &Arc::new(test), &self.options, &session);
+                Ok(if done { DONE } else { FAILED })
+            }
+            Some(command) => Ok(no_command(name, command)),
+        }
+    }
+
+    fn help(&self, main: &Script, name: &str) -> Result<u8, String> {
+        if !has_command(main, "help") {
+            return Ok(no_command(name, "help"));
+        }
+        let told = main.command("help");
+        match told {
+            Ok(()) => {
+                self.console.print("");
+                Ok(DONE)
+            }
+            Err(error) => {
+                tell_failure(&self.console, "help", &error);
+                Ok(FAILED)
+            }
+        }
+    }
+
+    fn run_events(
+        &self,
+        name: &str,
+        main: Script,
+        test: ScriptTest,
+        session: &Arc<Session>,
+        mysql: &MySqlOptions<'_>,
+    ) -> Result<u8, String> {
+        if let Err(error) = main.init() {
+            tell_failure(&self.console, "init", &error);
+            return Ok(FAILED);
+        }
+        let charset = mysql.charset();
+        self.console
+            .notice(&header::preamble(&self.options, Some(&charset), None));
+        let run = Run {
+            test: Arc::new(Test::Script(Box::new(test))),
+            options: Arc::clone(&self.options),
+            session: Arc::clone(session),
+        };
+        let outcome = run.run(Some(&main), self.hdr_log()?);
+        let ran = matches!(outcome.ending, Ending::Complete | Ending::Failed);
+        let mut code = self.conclude(name, &run, outcome, mysql)?;
+        if ran && let Err(error) = main.done() {
+            tell_failure(&self.console, "done", &error);
+            code = FAILED;
+        }
+        Ok(code)
+    }
+
+    fn hdr_log(&self) -> Result<Option<HdrLog>, String> {
+        let path = self.options.hdr_log.as_deref();
+        path.map(HdrLog::create).transpose()
+    }
+
+    /// What the script is run with.
+    fn settings(
+        &self,
+        source: &ScriptSource,
+        mysql: &MySqlOptions<'_>,
+    ) -> Result<Settings, String> {
+        let mut options = std::collections::BTreeMap::new();
+        if !self.line.others_of_files.is_empty() {
+            // A file may hold options of other scripts: only this one's are passed on.
+            let known = describe(source)
+                .map(|known| known.options)
+                .unwrap_or_default();
+            let is_known =
+                |name: &str| known.is_empty() || known.iter().any(|option| option.name == name);
+            for (name, value) in &self.line.others_of_files {
+                if is_known(name) {
+                    options.insert(name.clone(), OptionValue::Text(value.clone()));
+                }
+            }
+        }
+        for (name, value) in &self.line.others {
+            let value = value
+                .clone()
+                .map_or(OptionValue::Bool(true), OptionValue::Text);
+            options.insert(name.replace('-', "_"), value);
+        }
+        let mut general = self.line.values();
+        if let Some(percentile) = self.options.first_percentile() {
+            general.insert(
+                "percentile".to_owned(),
+                OptionValue::Double(percentile.per_cent),
+            );
+        }
+        let argv = std::iter::once("sysbench".to_owned());
+        Ok(Settings {
+            options,
+            general,
+            threads: self.options.threads,
+            seed: self.options.seed,
+            rand: self.options.rand,
+            ignore_errors: mysql.ignored_errors()?,
+            argv: argv.chain(self.arguments.iter().cloned()).collect(),
+            command: self.line.command.clone(),
+        })
+    }
+
+    /// Writes the JSON result and finds the exit code.
+    fn conclude(
+        &self,
+        test: &str,
+        run: &Run,
+        outcome: Outcome,
+        mysql: &MySqlOptions<'_>,
+    ) -> Result<u8, String> {
+        let Outcome {
+            ending,
+            whole,
+            intervals,
+            dropped,
+        } = outcome;
+        let unfinished = match ending {
+            Ending::Forced { unfinished } => unfinished,
+            _ => 0,
+        };
+        let reported = matches!(ending, Ending::Complete | Ending::Forced { .. });
+        if let Some(target) = self.options.json.as_ref().filter(|_| reported) {
+            let circumstances = Circumstances {
+                test,
+                options: &self.options,
+                given: self.given(),
+                charset: mysql.charset(),
+                server: run.session.server(),
+                forced_shutdown: matches!(ending, Ending::Forced { .. }),
+                unfinished,
+                dropped,
+            };
+            write_json(target, &result(circumstances, &whole, intervals))?;
+        }
+        Ok(match ending {
+            Ending::Complete => DONE,
+            Ending::Failed => FAILED,
+            Ending::NotReady | Ending::Forced { .. } => FORCED,
+        })
+    }
+
+    /// Options as given, for the record; passwords are not for the record.
+    fn given(&self) -> Map<String, Value> {
+        let general = self.line.values();
+        let general = general
+            .iter()
+            .map(|(name, value)| (name.clone(), value.to_text()));
+        let others = self.line.others.iter().map(|(name, value)| {
+            let name = name.replace('-', "_");
+            (name, value.clone().unwrap_or_else(|| "on".to_owned()))
+        });
+        general
+            .chain(others)
+            .filter(|(name, _)| !name.contains("password"))
+            .map(|(name, value)| (name, json!(value)))
+            .collect()
+    }
+}
+
+fn has_command(script: &Script, command: &str) -> bool {
+    let mut commands = script.commands().iter();
+    commands.any(|known| known.name == command)
+}
+
+fn unknown_option(name: &str, value: Option<&str>) -> u8 {
+    let name = name.replace('_', "-");
+    match value {
+        Some(value) => complain(&format!("invalid option: --{name}={value}")),
+        None => complain(&format!("invalid option: --{name}")),
+    }
+    FAILED
+}
+
+fn no_command(test: &str, command: &str) -> u8 {
+    if ["prepare", "run", "cleanup", "help"].contains(&command) {
+        complain(&format!(
+            "'{test}' test does not implement the '{command}' command."
+        ));
+    } else {
+        complain(&format!("Unknown command: {command}"));
+    }
+    FAILED
+}
+
+/// `--luajit-cmd`: what `luajit -j` does without modules of its own.
+fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), String> {
+    match command {
+        "" | "on" => {}
+        // On the script's own first line, so that line numbers stay.
+        "off" | "flush" => {
+            let comment = if source.text.starts_with(b"#") {
+                "--"
+            } else {
+                ""
+            };
+            let prefix = format!("jit.{command}() {comment}");
+            source.text = [prefix.as_bytes(), &source.text].concat();
+        }
+        other => {
+            return Err(format!(
+                "Invalid value for --luajit-cmd: '{other}'. It is on, off or flush"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn write_json(target: &JsonTarget, result: &Value) -> Result<(), String> {
+    match target {
+        JsonTarget::StandardOutput => {
+            // A closed pipe is the reader's choice.
+            let _ = writeln!(std::io::stdout(), "{result:#}");
+            Ok(())
+        }
+        JsonTarget::File(path) => std::fs::write(path, format!("{result:#}\n"))
+            .map_err(|error| format!("--json {}: {error}", path.display())),
+    }
+}

@@ -1,0 +1,232 @@
+//! `run`: workers made ready, started together, watched to their end, and reported.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use bakeoff_metrics::now_ns;
+use bakeoff_script::Script;
+use bakeoff_script::host::LogLevel;
+use serde_json::Value;
+
+use super::crew::{Crew, Ending};
+use super::pace::Pace;
+use super::report::final_block::{Heading, block};
+use super::report::hdr_log::HdrLog;
+use super::report::reporter::{Reported, Reporter};
+use super::report::{cumulative_statistics, histogram};
+use super::run_options::RunOptions;
+use super::session::Session;
+use super::tally::{Mark, Stretch, Tally};
+use super::test::{Test, tell_failure};
+use super::worker_host::Load;
+use crate::contract::Failure;
+use crate::gate::Gate;
+use crate::slice::Slice;
+use crate::team::spawn_with_stack;
+
+/// What is run and how.
+pub(super) struct Run {
+    pub(super) test: Arc<Test>,
+    pub(super) options: Arc<RunOptions>,
+    pub(super) session: Arc<Session>,
+}
+
+/// What a run gave.
+pub(super) struct Outcome {
+    pub(super) ending: Ending,
+    /// All that was counted.
+    pub(super) whole: Stretch,
+    /// For `--json`.
+    pub(super) intervals: Vec<Value>,
+    /// With `--rate`: events whose time had come and that were never begun.
+    pub(super) dropped: Option<u64>,
+}
+
+impl Outcome {
+    fn without_a_run(ending: Ending) -> Self {
+        Self {
+            ending,
+            whole: Stretch::default(),
+            intervals: Vec::new(),
+            dropped: None,
+        }
+    }
+}
+
+/// When counting begins, when the last event may begin, when the last one ended [ns of the clock].
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    count_from_ns: u64,
+    deadline_ns: u64,
+    end_ns: u64,
+}
+
+impl Run {
+    /// Runs the test. `main` is the script's global state, whose `init()` has been called.
+    pub(super) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
+        let console = &self.session.console;
+        let load = Arc::new(self.load());
+        let crew = Crew::start(&self.test, &self.options, &load);
+        if let Err(ending) = crew.wait_until_ready(&self.options) {
+            return Outcome::without_a_run(ending);
+        }
+        let (start, started) = channel();
+        let reporter = Reporter {
+            load: Arc::clone(&load),
+            test: Arc::clone(&self.test),
+            options: Arc::clone(&self.options),
+            hdr_log,
+        };
+        let reporter = spawn_with_stack("sb", "report", self.options.stack_bytes, move || {
+            reporter.run(&started)
+        });
+        let slice = self.slice();
+        let mut times = Times {
+            count_from_ns: slice.guard_end_ns,
+            deadline_ns: slice.deadline_ns,
+            end_ns: 0,
+        };
+        if let Some(rate) = self.options.rate_per_s {
+            let _ = load
+                .pace
+                .set(Pace::new(rate, slice.start_ns, self.options.seed));
+        }
+        console.notice("Threads started!\n");
+        load.gate.open(Arc::new(slice));
+        // A reporter that could not be started is missed below.
+        let _ = start.send(times.count_from_ns);
+
+        let ending = crew.wait_until_done(&self.options, times.deadline_ns);
+        times.end_ns = now_ns();
+        drop(start);
+        let reported = match end_reporter(reporter) {
+            Ok(reported) => reported,
+            Err(words) => {
+                console.fatal(&words);
+                return Outcome::without_a_run(Ending::Failed);
+            }
+        };
+        self.tell_ending(&load, ending, &crew);
+        if ending != Ending::Failed {
+            self.report(main, &load, reported.period, times);
+        }
+        Outcome {
+            ending,
+            dropped: self.dropped(&load, times),
+            whole: load.tally.whole(times.count_from_ns, times.end_ns),
+            intervals: reported.intervals,
+        }
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            session: Arc::clone(&self.session),
+            gate: Gate::new(self.options.threads as usize),
+            tally: Tally::new(self.options.threads),
+            events_left: self.options.events.map(AtomicU64::new),
+            pace: OnceLock::new(),
+            warms_up: !self.options.warmup.is_zero(),
+        }
+    }
+
+    /// The run as one turn of the gate: its guard is the warm-up.
+    fn slice(&self) -> Slice {
+        let ns =
+            |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let start_ns = now_ns();
+        let guard_end_ns = start_ns.saturating_add(ns(self.options.warmup));
+        Slice {
+            block: 0,
+            turn: 0,
+            start_ns,
+            guard_end_ns,
+            deadline_ns: self
+                .options
+                .time
+                .map_or(u64::MAX, |time| guard_end_ns.saturating_add(ns(time))),
+            agenda: None,
+        }
+    }
+
+    fn tell_ending(&self, load: &Load, ending: Ending, crew: &Crew) {
+        let console = &self.session.console;
+        match ending {
+            Ending::Complete => console.log(LogLevel::Info, "Done.\n"),
+            Ending::Forced { unfinished } => {
+                console.fatal("The --max-time limit has expired, forcing shutdown...");
+                console.notice(&format!(
+                    "\nNumber of unfinished transactions on forced shutdown: {unfinished}"
+                ));
+                crew.cut();
+            }
+            Ending::Failed | Ending::NotReady => {}
+        }
+        if let Some(server) = load.session.server() {
+            let (charset, collation) = (&server.charset, &server.collation);
+            console.log(
+                LogLevel::Debug,
+                &format!("Connections used character set {charset}, collation {collation}"),
+            );
+        }
+    }
+
+    /// The histogram and the final block, or what the script's hook makes of it.
+    fn report(&self, main: Option<&Script>, load: &Load, mut period: Mark, times: Times) {
+        let (console, options) = (&self.session.console, &self.options);
+        let stretch = load.tally.period(&mut period, times.end_ns);
+        if options.histogram {
+            console.notice(&histogram::table(&stretch));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
+        let total_s = (times.end_ns.saturating_sub(times.count_from_ns)) as f64 / 1e9;
+        if let Some(script) = main.filter(|script| script.has_report_cumulative()) {
+            let statistics =
+                cumulative_statistics(&stretch, total_s, options.first_percentile(), 0);
+            if let Err(error) = script.report_cumulative(&statistics) {
+                tell_failure(console, "sysbench.hooks.report_cumulative", &error);
+            }
+            return;
+        }
+        let heading = Heading::of(&self.test, load.session.server().is_some());
+        console.notice(&block(
+            &stretch,
+            total_s,
+            heading,
+            options.dialect,
+            &options.percentiles,
+        ));
+        if options.debug {
+            for (thread, (events, seconds)) in stretch.by_worker.iter().enumerate() {
+                console.log(
+                    LogLevel::Debug,
+                    &format!("    thread #{thread:3}: events: {events}  total time taken by event execution: {seconds:.4}s"),
+                );
+            }
+        }
+    }
+
+    /// With `--rate` and a run that its time ended: what was due and never begun.
+    fn dropped(&self, load: &Load, times: Times) -> Option<u64> {
+        let pace = load.pace.get()?;
+        if times.end_ns < times.deadline_ns {
+            return Some(0);
+        }
+        let dropped = pace.waiting(times.deadline_ns);
+        if dropped > 0 {
+            self.session.console.log(
+                LogLevel::Warning,
+                &format!("{dropped} events were due and never begun: the servers did not keep up with --rate"),
+            );
+        }
+        Some(dropped)
+    }
+}
+
+fn end_reporter(reporter: Result<JoinHandle<Reported>, Failure>) -> Result<Reported, String> {
+    reporter
+        .map_err(|failure| failure.message)?
+        .join()
+        .map_err(|_| "a bug in the engine: panic in the reporting thread".to_owned())
+}
