@@ -31,8 +31,12 @@ host.operation = extras.operation or function() end
 --- Tells how many more of `total` units of `label` this thread has finished.
 host.progress = extras.progress or function() end
 
---- Waits between two events; belongs to no event's latency.
+local ends_s -- when a run under plain sysbench is over: from then on nobody waits
+
+--- Waits between two events; belongs to no event's latency, and ends with the run.
 host.think = extras.think or function(seconds)
+   ends_s = ends_s or host.now_s() + (sysbench.opt.time > 0 and sysbench.opt.time or math.huge)
+   seconds = math.max(0, math.min(seconds, ends_s - host.now_s()))
    for _ = 1, math.floor(seconds) do
       ffi.C.usleep(999999) -- usleep may refuse a whole second
    end

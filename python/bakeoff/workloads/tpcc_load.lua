@@ -264,8 +264,10 @@ function load.run(con, settings, thread, c_load)
       local kind, names = part.kind, schema.names(settings, part.set)
       local line_counts = kind[2] == load_order and line_counts_of(settings.seed, part.set, part.warehouse, part.part)
       out:reseed(settings.seed, kind[1], part.set, part.warehouse, part.part)
+      con:query("BEGIN")
       kind[2](out, names, part.warehouse, part.part, c_load, line_counts)
       out:flush()
+      con:query("COMMIT")
    end
    return sent
 end
