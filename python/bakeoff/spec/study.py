@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bakeoff.errors import SpecError
+from bakeoff.spec.design import Design
 from bakeoff.spec.server import ServerSpec
 
 OptionValue = bool | int | float | str
@@ -25,6 +26,7 @@ class Data(BaseModel):
         charset, collation: of the database, hence of the tables; None: the server's default.
         table_options: appended to CREATE TABLE (`ROW_FORMAT=COMPRESSED`).
         engine: storage engine, as `--mysql-storage-engine`.
+        options: of the workloads' scripts, for this arm alone (`table_size`); they go over the workload's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,6 +35,7 @@ class Data(BaseModel):
     collation: str | None = None
     table_options: str = ""
     engine: str = "innodb"
+    options: tuple[tuple[str, OptionValue], ...] = ()
 
 
 class Connection(BaseModel):
@@ -101,6 +104,7 @@ class Study(BaseModel):
         builds: independent loads of the data per arm, rotated over epochs.
         freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
         seed: everything random in the run follows from it.
+        design: factors and levels that the arms come from, and published figures; None: a duel.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -119,6 +123,7 @@ class Study(BaseModel):
     freeze: bool | None = None
     pin: bool = False
     seed: int = 0
+    design: Design | None = None
 
     @property
     def baseline(self) -> Arm:
