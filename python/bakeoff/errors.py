@@ -39,10 +39,15 @@ class BakeoffError(Exception):
 
 
 class SpecError(BakeoffError):
-    """What the user asked for cannot be: a typo, an unknown name, a contradiction."""
+    """What the user asked for cannot be: a typo, an unknown name, a contradiction.
+
+    Attributes:
+        arm: name of the arm that cannot be, where it is one; a study file's line follows from it.
+    """
 
     code = "spec"
     exit_code = ExitCode.USAGE
+    arm: str | None = None
 
 
 class ServerError(BakeoffError):

@@ -1,4 +1,4 @@
-"""`bakeoff list`: servers, workloads, runs."""
+"""`bakeoff list`: studies, servers, workloads, runs."""
 
 import json
 from enum import StrEnum
@@ -14,12 +14,15 @@ from bakeoff.cli.output import Format, format_option
 from bakeoff.engine import describe_workloads
 from bakeoff.results import list_runs
 from bakeoff.servers import Catalog, is_installed
+from bakeoff.spec.shipped import shipped_studies
+from bakeoff.spec.study_file import read_study
 from bakeoff.units import format_bytes
 
 
 class Kind(StrEnum):
     """What can be listed."""
 
+    STUDIES = "studies"
     SERVERS = "servers"
     WORKLOADS = "workloads"
     RUNS = "runs"
@@ -30,8 +33,9 @@ def list_things(
     runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
-    """List servers that can be had by name, workloads with their options, or runs."""
-    rows = _runs(runs) if kind is Kind.RUNS else _servers() if kind is Kind.SERVERS else _workloads()
+    """List studies that ship, servers that can be had by name, workloads with their options, or runs."""
+    listers = {Kind.STUDIES: _studies, Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads}
+    rows = _runs(runs) if kind is Kind.RUNS else listers[kind]()
     if output is Format.JSON:
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -53,6 +57,14 @@ def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "" if value is None else str(value)
+
+
+def _studies() -> list[dict[str, Any]]:
+    rows = []
+    for name, path in shipped_studies().items():
+        loaded = read_study(path)
+        rows.append({"name": name, "question": loaded.form.question, "scales": " ".join(loaded.form.scales)})
+    return rows
 
 
 def _servers() -> list[dict[str, Any]]:

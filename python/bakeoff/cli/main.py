@@ -8,7 +8,8 @@ from pathlib import Path
 
 import typer
 
-from bakeoff.cli import doctor, duel, listing, report, server
+from bakeoff.cli import doctor, duel, listing, plan, report, server
+from bakeoff.cli import run as run_command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 
 app = typer.Typer(
@@ -20,6 +21,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("duel")(duel.duel)
+app.command("run")(run_command.run)
+app.command("plan")(plan.plan)
 app.command("report")(report.report)
 app.command("list")(listing.list_things)
 app.command("doctor")(doctor.doctor)

@@ -86,6 +86,9 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
 
 
 def _question(context: Context) -> str:
+    design = context.study.design
+    if design and design.question:
+        return design.question
     baseline = context.labels[context.analysis.baseline]
     contenders = [context.labels[name] for name in context.analysis.contenders]
     if len(contenders) == 1:

@@ -5,21 +5,25 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-import psutil
-
 from bakeoff.engine import ArmAddress, describe_workloads
 from bakeoff.errors import HostError, SpecError
 from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Origin, Study, Workload
-from bakeoff.units import format_bytes
 
-# InnoDB needs 200 to 260 bytes for a row of sbtest (119 + 59 characters, two indexes, pages 15/16 full); the rest is
-# head room.
-_BYTES_PER_ROW = 400
-_BUFFER_POOL_MIN_BYTES = 128 * 2**20
-# Of the memory that is free: the rest is for the page cache, the client and what servers use outside the pool.
-_MEMORY_SHARE = 0.6
-_BESIDES_POOL_BYTES = 400 * 2**20
+# Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. Only
+# what is known to be so stands here: anything else gets loads of its own.
+_NOT_IN_DATA = frozenset(
+    {
+        "innodb_adaptive_flushing", "innodb_adaptive_hash_index", "innodb_buffer_pool_instances",
+        "innodb_buffer_pool_size", "innodb_doublewrite", "innodb_flush_log_at_trx_commit", "innodb_flush_method",
+        "innodb_flush_neighbors", "innodb_io_capacity", "innodb_io_capacity_max", "innodb_page_cleaners",
+        "innodb_purge_threads", "innodb_read_io_threads", "innodb_spin_wait_delay", "innodb_sync_spin_loops",
+        "innodb_thread_concurrency", "innodb_use_native_aio", "innodb_write_io_threads", "join_buffer_size",
+        "max_connections", "performance_schema", "query_cache_size", "query_cache_type", "read_buffer_size",
+        "sort_buffer_size", "sync_binlog", "table_open_cache", "table_open_cache_instances", "thread_cache_size",
+        "thread_handling", "tmp_table_size", "transaction_isolation",
+    }
+)  # fmt: skip
 # Administration, gates and statistics connect besides the load.
 _SPARE_CONNECTIONS = 32
 
@@ -64,32 +68,58 @@ class ArmSetup:
     @property
     def build_key(self) -> tuple[object, ...]:
         """What the loaded data depends on."""
-        return (self.arm.server, self.arm.data)
+        return build_key(self.arm)
+
+
+def build_key(arm: Arm) -> tuple[object, ...]:
+    """What an arm's loaded data depends on: binaries, the options that touch it, what the tables hold."""
+    kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
+    return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
+
+
+def connections_of(study: Study) -> int:
+    """The largest number of connections that a server of the study must take."""
+    return max(study.threads) + _SPARE_CONNECTIONS
 
 
 def prepare_arms(
-    study: Study, *, passwords: Mapping[str, str], on_progress: Callable[[str, int, int | None], None]
+    study: Study,
+    memory: ServerMemory,
+    *,
+    passwords: Mapping[str, str],
+    on_progress: Callable[[str, int, int | None], None],
 ) -> tuple[ArmSetup, ...]:
     """Install every server of the study and work out its settings.
 
     Args:
-        study: its arms, memory and concurrencies.
+        study: its arms and concurrencies.
+        memory: what every server is given.
         passwords: of servers named by URL, by arm name.
         on_progress: (what, bytes done, bytes in all or None) of downloads.
 
     Raises:
-        SpecError: unknown version, an option that it does not know.
+        SpecError: unknown version, an option that it does not know; `error.arm` names the arm.
         ServerError, HostError: it cannot be fetched, or this machine lacks something.
     """
-    memory = share_memory(study)
-    connections = max(study.threads) + _SPARE_CONNECTIONS
-    setups = []
-    for arm in study.arms:
+    connections = connections_of(study)
+    return tuple(
+        _prepare_arm(arm, study, memory, connections, passwords.get(arm.name), on_progress) for arm in study.arms
+    )
+
+
+def _prepare_arm(
+    arm: Arm,
+    study: Study,
+    memory: ServerMemory,
+    connections: int,
+    password: str | None,
+    on_progress: Callable[[str, int, int | None], None],
+) -> ArmSetup:
+    try:
         if arm.server.origin is Origin.URL:
-            remote = RemoteServer(arm.server, password=passwords.get(arm.name), name=arm.name)
+            remote = RemoteServer(arm.server, password=password, name=arm.name)
             remote.query("SELECT 1")  # whether it answers and lets us in is better known now than after loading
-            setups.append(ArmSetup(arm, remote=remote))
-            continue
+            return ArmSetup(arm, remote=remote)
         installation = install(arm.server, progress=on_progress)
         settings = settings_for(
             installation,
@@ -100,27 +130,10 @@ def prepare_arms(
             connections=connections,
             tls=arm.connection.tls != "disabled",
         )
-        setups.append(ArmSetup(arm, installation=installation, settings=settings))
-    return tuple(setups)
-
-
-def share_memory(study: Study) -> ServerMemory:
-    """The same buffer pool for every arm: the data and a half more, as far as memory allows.
-
-    Raises:
-        HostError: the servers would not fit into this machine's memory.
-    """
-    wanted = max(_BUFFER_POOL_MIN_BYTES, study.tables * study.table_size * _BYTES_PER_ROW)
-    ours = sum(1 for arm in study.arms if arm.server.origin is not Origin.URL)
-    available = psutil.virtual_memory().available
-    fits = int(available * _MEMORY_SHARE / max(ours, 1)) - _BESIDES_POOL_BYTES
-    if fits < _BUFFER_POOL_MIN_BYTES:
-        raise HostError(
-            f"memory: {ours} servers do not fit into the {format_bytes(available)} that are free.",
-            hint="End other programs or compare fewer servers at once.",
-        )
-    step = 32 * 2**20
-    return ServerMemory(buffer_pool_bytes=min(wanted, fits) // step * step)
+    except SpecError as error:
+        error.arm = arm.name
+        raise
+    return ArmSetup(arm, installation=installation, settings=settings)
 
 
 def cpu_sets(study: Study) -> tuple[frozenset[int] | None, frozenset[int] | None]:

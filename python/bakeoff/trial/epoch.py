@@ -255,8 +255,8 @@ class Epoch:
             {
                 "cell": cell.name,
                 "script": cell.script,
-                "options": script_options(study, workload, study.baseline.data),
-                "arm_options": {},
+                "options": script_options(study, workload, study.baseline.data.model_copy(update={"options": ()})),
+                "arm_options": {arm.name: dict(arm.data.options) for arm in study.arms if arm.data.options},
                 "threads": cell.threads,
                 "arms": [arm.name for arm in study.arms],
                 "seconds": seconds,

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, TrialInvalid
+from bakeoff.errors import BakeoffError, HostError, TrialInvalid
 from bakeoff.plan import Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.frames import slices_frame
@@ -26,6 +26,7 @@ from bakeoff.trial.arms import check_workloads, cpu_sets, prepare_arms
 from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, is_voiding
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import Loader
+from bakeoff.trial.memory import share_memory
 
 _PILOT_S = 6.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
@@ -50,7 +51,13 @@ def run_study(
         BakeoffError: it could not be started, or what came out cannot be used.
     """
     check_workloads(study.workloads)
-    setups = prepare_arms(study, passwords=passwords, on_progress=listener.progress)
+    share = share_memory(study)
+    if share.at_once < share.servers:
+        raise HostError(
+            f"memory: of the study's {share.servers} servers only {share.at_once} fit at once.",
+            hint="Load fewer rows, or compare fewer arms.",
+        )
+    setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=listener.progress)
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
         run = RunDirectory.create(
             runs_root,

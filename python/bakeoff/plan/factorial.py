@@ -1,0 +1,174 @@
+"""From a study file to a study: every combination of levels that `where` leaves is an arm, the baseline first."""
+
+import itertools
+import string
+from collections.abc import Mapping
+from pathlib import Path
+
+from bakeoff.errors import SpecError
+from bakeoff.plan.published import read_published
+from bakeoff.plan.sizes import workload_bytes
+from bakeoff.spec import Arm, Study, Workload, control_of
+from bakeoff.spec.design import Design, Factor
+from bakeoff.spec.settings import ArmParts, part_of
+from bakeoff.spec.study_file import LoadedStudy, StudyFile, WorkloadForm
+
+ARMS_MAX = 64
+"""More arms than a report can show, or a person can read."""
+
+_DEFAULTS = {name: field.default for name, field in Study.model_fields.items()}
+
+Combination = tuple[str, ...]
+
+
+def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
+    """Make the study of a file.
+
+    Args:
+        loaded: the file, one of its scales applied.
+        seed: unless the file has one.
+
+    Raises:
+        SpecError: no contender is left, the baseline is excluded, a combination contradicts itself; with file and line.
+    """
+    form = loaded.form
+    baseline = _baseline(loaded)
+    everything = list(itertools.product(*loaded.levels.values()))
+    kept = [each for each in everything if not _excluded(loaded, each)]
+    if baseline not in kept:
+        raise loaded.error(
+            "baseline" if form.baseline else "where",
+            reason=f"the baseline ({_words(baseline)}) is left out by where.",
+            hint="Name another one: baseline: {FACTOR: LEVEL}.",
+        )
+    kept.remove(baseline)
+    if not kept:
+        raise loaded.error("factors", reason="nothing is left to compare the baseline with.", hint="Add a level.")
+    if len(kept) >= ARMS_MAX:
+        raise loaded.error(
+            "factors",
+            reason=f"{len(kept) + 1} combinations are more than {ARMS_MAX} arms.",
+            hint="Leave some out with where, or split the study.",
+        )
+    workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
+    combinations = (baseline, *kept)
+    names = arm_names(len(combinations))
+    arms = [
+        _arm(loaded, name, combination, _expected_bytes(form, workloads))
+        for name, combination in zip(names, combinations, strict=True)
+    ]
+    levels = dict(zip(names, combinations, strict=True))
+    if form.control:
+        arms.append(control_of(arms[0]))
+        levels[arms[-1].name] = baseline
+    sizes = {
+        name: getattr(form, name)
+        for name in ("tables", "table_size", "precision", "builds")
+        if getattr(form, name) is not None
+    }
+    study = Study(
+        title=form.title,
+        arms=tuple(arms),
+        workloads=workloads,
+        threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),
+        equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
+        budget_s=form.budget or _DEFAULTS["budget_s"],
+        profile=form.profile,
+        freeze=form.freeze,
+        pin=form.pin,
+        seed=seed if form.seed is None else form.seed,
+        design=Design(
+            question=form.question,
+            about=form.about,
+            scale=loaded.scale,
+            factors=tuple(_factor(name, bundles) for name, bundles in loaded.levels.items()),
+            levels=levels,
+            excluded=len(everything) - len(kept) - 1,
+        ),
+        **sizes,
+    )
+    assert study.design
+    published = read_published(loaded, study)
+    return study.model_copy(update={"design": study.design.model_copy(update={"published": published})})
+
+
+def arm_names(count: int) -> tuple[str, ...]:
+    """Names of arms: `A` to `Z`, then `AA`, `AB` and so on."""
+    letters = string.ascii_uppercase
+    doubles = (a + b for a in letters for b in letters)
+    return tuple(itertools.islice(itertools.chain(letters, doubles), count))
+
+
+def _baseline(loaded: LoadedStudy) -> Combination:
+    named = loaded.form.baseline
+    return tuple(named.get(factor, next(iter(levels))) for factor, levels in loaded.levels.items())
+
+
+def _excluded(loaded: LoadedStudy, combination: Combination) -> bool:
+    levels = dict(zip(loaded.levels, combination, strict=True))
+    return any(
+        all(levels[factor] in ([wanted] if isinstance(wanted, str) else wanted) for factor, wanted in each.items())
+        for each in (exclusion.exclude for exclusion in loaded.form.where)
+    )
+
+
+def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: int) -> Arm:
+    settings = dict(loaded.form.settings)
+    for (factor, levels), level in zip(loaded.levels.items(), combination, strict=True):
+        for setting, value in levels[level].items():
+            if setting in settings and setting not in loaded.form.settings:
+                raise loaded.error(
+                    *loaded.place_of(factor, level),
+                    reason=f"{setting} is varied by another factor too.",
+                    hint="Let one factor vary a setting.",
+                )
+            settings[setting] = value
+    parts = ArmParts(data_bytes=data_bytes)
+    try:
+        parts.apply(settings)
+        if parts.server is None:
+            raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
+    except SpecError as error:
+        chosen = list(zip(loaded.levels, combination, strict=True))
+        place = next((each for each in chosen if each[1] in error.message), chosen[-1])
+        raise loaded.error(
+            *loaded.place_of(*place), reason=f"{_words(combination)}: {error.message}", hint=error.hint
+        ) from None
+    return Arm(
+        name=name,
+        label=_label(loaded, combination),
+        server=parts.server,
+        data=parts.data,
+        connection=parts.connection,
+    )
+
+
+def _label(loaded: LoadedStudy, combination: Combination) -> str:
+    """The levels of what is varied; a factor that has one level says nothing."""
+    told = [level for levels, level in zip(loaded.levels.values(), combination, strict=True) if len(levels) > 1]
+    return _words(tuple(told))
+
+
+def _words(combination: Combination) -> str:
+    return " · ".join(combination)
+
+
+def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
+    form = WorkloadForm(script=written) if isinstance(written, str) else written
+    beside = folder / form.script
+    script = str(beside.resolve()) if form.script.endswith(".lua") and beside.is_file() else form.script
+    options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
+    return Workload(script=script, options=options, rate_per_s=form.rate_per_s)
+
+
+def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...]) -> int:
+    sizes = {
+        "tables": form.tables or _DEFAULTS["tables"],
+        "table_size": form.table_size or _DEFAULTS["table_size"],
+    }
+    return max(workload_bytes(workload.script, sizes | dict(workload.options)) for workload in workloads)
+
+
+def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
+    parts = dict.fromkeys(part_of(setting) for settings in bundles.values() for setting in settings)
+    return Factor(name=name, parts=tuple(parts), levels=tuple(bundles))

@@ -1,0 +1,50 @@
+"""How much data a study's workloads load, before anything is loaded: for memory, disk and the buffer pool."""
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from bakeoff.spec import Data, Study, Workload
+from bakeoff.spec.study import OptionValue
+
+_BYTES_PER_ROW = 250
+"""Of an sbtest row in InnoDB: 200 to 260 with both indexes and pages 15/16 full (measured)."""
+
+_BYTES_PER_WAREHOUSE = 110 * 2**20
+"""Of TPC-C with all indexes in InnoDB (docs/tpcc.md)."""
+
+
+def workload_bytes(script: str, options: Mapping[str, OptionValue]) -> int:
+    """Bytes that a script's `prepare` is expected to load."""
+    tables = _number(options.get("tables"), 1)
+    stem = PurePath(script).name.removesuffix(".lua")
+    if stem.startswith("tpcc"):
+        scale = _number(options.get("warehouses"), 0) or _number(options.get("scale"), 10)
+        return tables * scale * _BYTES_PER_WAREHOUSE
+    return tables * _number(options.get("table_size"), 10_000) * _BYTES_PER_ROW
+
+
+def data_bytes(study: Study, data: Data) -> int:
+    """Bytes that one load of an arm with this data is expected to take, all workloads together."""
+    sizes: dict[str, int] = {}
+    for workload in study.workloads:
+        family = _family(workload)
+        sizes[family] = max(sizes.get(family, 0), workload_bytes(workload.script, options_of(study, workload, data)))
+    return sum(sizes.values())
+
+
+def options_of(study: Study, workload: Workload, data: Data) -> dict[str, OptionValue]:
+    """Options of a script on one arm: the study's sizes, what the workload says, then what the arm's data says."""
+    options: dict[str, OptionValue] = {"tables": study.tables, "table_size": study.table_size}
+    return options | dict(workload.options) | dict(data.options)
+
+
+def _family(workload: Workload) -> str:
+    stem = PurePath(workload.script).name.removesuffix(".lua")
+    return "sbtest" if stem.startswith(("oltp_", "select_random_")) else stem
+
+
+def _number(value: OptionValue | None, default: int) -> int:
+    try:
+        return int(float(value)) if value is not None else default
+    except ValueError:
+        return default

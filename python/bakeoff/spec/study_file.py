@@ -1,0 +1,334 @@
+"""A study as a person writes it: one YAML file (docs/studies.md), read with the line of every value.
+
+This module knows the file's form and its mistakes. The arms that follow from it are made by `bakeoff.plan.factorial`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from bakeoff.errors import SpecError
+from bakeoff.spec.settings import check_level, part_of, rows_of
+from bakeoff.spec.study import OptionValue, Profile
+from bakeoff.spec.yaml_lines import Lines, load_yaml
+from bakeoff.spec.yaml_lines import Path as Place
+from bakeoff.units import parse_duration_s, parse_precision
+
+
+def _level(value: object) -> object:
+    """A level as text. A number with a point is refused: YAML reads 8.10 as 8.1."""
+    if isinstance(value, bool):
+        return "ON" if value else "OFF"
+    return str(value) if isinstance(value, int) else value
+
+
+def _seconds(value: object) -> object:
+    return parse_duration_s(str(value)) if isinstance(value, str | int) else value
+
+
+def _precision(value: object) -> object:
+    return parse_precision(str(value)) if isinstance(value, str | float | int) else value
+
+
+def _rows(value: object) -> object:
+    return rows_of(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
+
+
+Level = Annotated[str, BeforeValidator(_level, json_schema_input_type=str | int | bool)]
+Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | int)]
+Precision = Annotated[float, BeforeValidator(_precision, json_schema_input_type=str | float)]
+Rows = Annotated[int, BeforeValidator(_rows, json_schema_input_type=str | int), Field(ge=1)]
+Threads = Annotated[int, Field(ge=1, strict=True)]
+
+Levels = list[Level] | dict[str, dict[str, Level]]
+"""Levels of a factor: values of one setting, or named bundles of settings."""
+
+
+class Form(BaseModel):
+    """Base of the file's parts: an unknown key is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WorkloadForm(Form):
+    """A workload with options; a bare name is a workload without any."""
+
+    script: str = Field(description="Bundled name (`bakeoff list workloads`) or path of a Lua file beside the study.")
+    options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
+    rate_per_s: float | None = Field(default=None, gt=0, description="Open loop at this many events per second.")
+
+
+class Exclusion(Form):
+    """Combinations that are left out."""
+
+    exclude: dict[str, Level | list[Level]] = Field(
+        alias="not", description="Factor: level, or a list of levels; a combination that fits all of them is left out."
+    )
+
+
+class PublishedForm(Form):
+    """Published figures to compare with, as a CSV file with one row a figure."""
+
+    file: str = Field(description="CSV, beside the study file.")
+    source: str = Field(description="Who, where, when.")
+    value: str = Field(description="Column of the throughput.")
+    columns: dict[str, str] = Field(description="Factor (or `workload`, `threads`): its column.")
+
+
+class Sizes(Form):
+    """What a scale may change: how much is measured, never what is asked."""
+
+    workloads: list[str | WorkloadForm] | None = Field(default=None, min_length=1)
+    threads: list[Threads] | None = Field(default=None, min_length=1, description="Connections; the ladder.")
+    tables: int | None = Field(default=None, ge=1, le=1000)
+    table_size: Rows | None = Field(default=None, description="Rows a table: 20000, 100k, 10m.")
+    precision: Precision | None = Field(default=None, description="Half-width at which to stop: 1%.")
+    equivalence: Precision | None = Field(default=None, description="Margin of EQUIVALENT; the precision by default.")
+    budget: Seconds | None = Field(default=None, description="Wall time from loading to verdict: 90s, 2h.")
+    builds: int | None = Field(default=None, ge=1, description="Independent loads of the data per arm.")
+
+
+class Scale(Sizes):
+    """One size of the study."""
+
+    keep: dict[str, list[Level]] = Field(default={}, description="Factor: the levels that remain at this scale.")
+    settings: dict[str, Level] = Field(default={}, description="Settings of every arm at this scale.")
+
+
+class StudyFile(Sizes):
+    """A study file."""
+
+    title: str = Field(min_length=1, description="Short; names the run.")
+    question: str = Field(default="", description="The question in a sentence; stands above the report.")
+    about: str = Field(default="", description="Where the question comes from.")
+    servers: list[str] | None = Field(default=None, min_length=1, description="Short for the factor `server`.")
+    factors: dict[str, Levels] = Field(default={}, description="What is varied, and its levels.")
+    settings: dict[str, Level] = Field(default={}, description="Settings that are the same on every arm.")
+    baseline: dict[str, Level] = Field(
+        default={}, description="Factor: level. Factors not named are at their first level."
+    )
+    where: list[Exclusion] = Field(default=[], description="Combinations left out.")
+    profile: Profile = Field(default=Profile.MATCHED, description="matched: same memory and durability; stock.")
+    control: bool = Field(default=False, description="A second instance of the baseline, as a control.")
+    freeze: bool | None = Field(default=None, description="Stop resting servers; default: when a workload writes.")
+    pin: bool = Field(default=False, description="Disjoint CPUs for client and servers.")
+    seed: int | None = Field(default=None, ge=0)
+    scales: dict[str, Scale] = Field(default={}, description="demo, small, paper: sizes of the same question.")
+    published: PublishedForm | None = None
+
+
+@dataclass(frozen=True)
+class LoadedStudy:
+    """A study file that was read, one of its scales applied.
+
+    Attributes:
+        path: the file; what it names lies beside it.
+        scale: the name of the scale, or empty.
+        levels: factor -> level -> settings; the order is the file's.
+    """
+
+    path: Path
+    form: StudyFile
+    lines: Lines
+    scale: str
+    levels: dict[str, dict[str, dict[str, str]]]
+
+    def place_of(self, factor: str, level: str) -> Place:
+        """Where a level stands in the file."""
+        if factor == "server" and "server" not in self.form.factors:
+            return ("servers", (self.form.servers or []).index(level))
+        written = self.form.factors[factor]
+        if isinstance(written, dict):
+            return ("factors", factor, level)
+        return ("factors", factor, written.index(level))
+
+    def error(self, *place: str | int, reason: str, hint: str = "") -> SpecError:
+        """A mistake at a place of this file."""
+        return self.lines.error(place, reason, hint=hint)
+
+
+def read_study(path: Path, *, scale: str = "") -> LoadedStudy:
+    """Read a study file.
+
+    Raises:
+        SpecError: whatever is wrong with it; with file, line, reason and remedy.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SpecError(f"study {path} cannot be read: {reason}.", hint="See `bakeoff list studies`.") from None
+    document, lines = load_yaml(text, path.name)
+    if not isinstance(document, dict):
+        raise lines.error((), "a study is a mapping of keys.", hint="It begins with `title: …`; see docs/studies.md.")
+    try:
+        form = StudyFile.model_validate(document)
+    except ValidationError as error:
+        raise _first_mistake(error, lines) from None
+    except SpecError as error:  # a duration or a precision that a validator could not read
+        raise _found(error, document, lines) from None
+    whole = LoadedStudy(path, form, lines, "", _all_levels(form, lines))
+    _check(whole)
+    for name in form.scales:  # a mistake in one scale is told whichever is asked for
+        _scaled(form, name, lines)
+    if not scale:
+        return whole
+    form = _scaled(form, scale, lines)
+    loaded = LoadedStudy(path, form, lines, scale, _all_levels(form, lines))
+    _check_baseline(loaded)
+    return loaded
+
+
+def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
+    if scale not in form.scales:
+        have = ", ".join(form.scales) or "none"
+        raise lines.error(("scales",), f"there is no scale {scale}.", hint=f"This study has {have}.")
+    chosen = form.scales[scale]
+    changed: dict[str, Any] = {
+        name: getattr(chosen, name) for name in Sizes.model_fields if getattr(chosen, name) is not None
+    }
+    factors, servers = dict(form.factors), form.servers
+    for name, levels in chosen.keep.items():
+        known = servers if name == "server" and servers else factors.get(name)
+        if known is None:
+            raise lines.error(("scales", scale, "keep", name), f"there is no factor {name}.", hint=_names(form))
+        for index, level in enumerate(levels):
+            if level not in known:
+                raise lines.error(
+                    ("scales", scale, "keep", name, index),
+                    f"factor {name} has no level {level!r}.",
+                    hint=f"It has {', '.join(known)}.",
+                )
+        if name == "server" and servers:
+            servers = [level for level in servers if level in levels]
+        elif isinstance(known, dict):
+            factors[name] = {level: known[level] for level in known if level in levels}
+        else:
+            factors[name] = [level for level in known if level in levels]
+    changed |= {"factors": factors, "servers": servers, "settings": form.settings | chosen.settings}
+    return form.model_copy(update=changed)
+
+
+def _all_levels(form: StudyFile, lines: Lines) -> dict[str, dict[str, dict[str, str]]]:
+    """Every factor with its levels as settings, each checked."""
+    if form.servers and "server" in form.factors:
+        raise lines.error(("servers",), "servers and factors.server say the same.", hint="Keep one of them.")
+    factors: dict[str, Levels] = {"server": form.servers} if form.servers else {}
+    factors |= form.factors
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for factor, levels in factors.items():
+        place: Place = ("servers",) if factor == "server" and form.servers else ("factors", factor)
+        if not levels:
+            raise lines.error(place, "a factor needs a level.", hint="Write at least two, or move it to settings.")
+        if isinstance(levels, dict):
+            found[factor] = levels
+            for level, settings in levels.items():
+                for name, value in settings.items():
+                    _checked(lines, (*place, level, name), name, value)
+            continue
+        for index, value in enumerate(levels):
+            if value in levels[:index]:
+                raise lines.error((*place, index), f"level {value!r} comes twice.", hint="Leave one out.")
+            _checked(lines, (*place, index), factor, value)
+        found[factor] = {value: {factor: value} for value in levels}
+    for name, value in form.settings.items():
+        _checked(lines, ("settings", name), name, value)
+        for factor, bundles in found.items():
+            if any(name in settings for settings in bundles.values()):
+                raise lines.error(
+                    ("settings", name), f"factor {factor} varies it already.", hint="Keep one of the two."
+                )
+    for index, script in enumerate(form.workloads or []):
+        if not (script if isinstance(script, str) else script.script).strip():
+            raise lines.error(("workloads", index), "a workload needs a name.", hint="See `bakeoff list workloads`.")
+    return found
+
+
+def _checked(lines: Lines, place: Place, name: str, value: str) -> None:
+    try:
+        part_of(name)
+        check_level(name, value)
+    except SpecError as error:
+        raise lines.error(place, error.message, hint=error.hint) from None
+
+
+def _check(loaded: LoadedStudy) -> None:
+    """What one part of the file says of another."""
+    form, levels = loaded.form, loaded.levels
+    if "server" not in form.settings and not any(
+        "server" in settings for bundles in levels.values() for settings in bundles.values()
+    ):
+        raise loaded.error(reason="no server is named.", hint="Write servers: [mysql:5.7, mysql:8.0].")
+    _check_baseline(loaded)
+    for index, exclusion in enumerate(form.where):
+        for factor, wanted in exclusion.exclude.items():
+            _refer(loaded, ("where", index, "not", factor), factor, [wanted] if isinstance(wanted, str) else wanted)
+    if not form.workloads:
+        raise loaded.error(reason="no workload is named.", hint="Write workloads: [oltp_read_only].")
+    for factor in form.published.columns if form.published else ():
+        if factor not in levels and factor not in ("workload", "threads", *form.settings):
+            raise loaded.error(
+                "published", "columns", factor, reason=f"there is no factor {factor}.", hint=_names(form)
+            )
+
+
+def _check_baseline(loaded: LoadedStudy) -> None:
+    for factor, level in loaded.form.baseline.items():
+        _refer(loaded, ("baseline", factor), factor, [level])
+
+
+def _refer(loaded: LoadedStudy, place: Place, factor: str, wanted: Sequence[str]) -> None:
+    """See that a factor and its levels are there."""
+    if factor not in loaded.levels:
+        raise loaded.error(*place, reason=f"there is no factor {factor}.", hint=_names(loaded.form))
+    for level in wanted:
+        if level not in loaded.levels[factor]:
+            have = ", ".join(loaded.levels[factor])
+            raise loaded.error(*place, reason=f"factor {factor} has no level {level!r}.", hint=f"It has {have}.")
+
+
+def _names(form: StudyFile) -> str:
+    names = (["server"] if form.servers else []) + list(form.factors)
+    return f"This study has {', '.join(names)}." if names else "Write factors: {NAME: [LEVEL, LEVEL]}."
+
+
+_REMEDIES = {
+    "extra_forbidden": "Leave it out, or look for a typo; docs/studies.md lists the keys.",
+    "missing": "Write it.",
+    "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
+}
+
+
+def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
+    """The first of pydantic's findings as one line; branches of a union are passed over for the deepest one."""
+    found = max(error.errors(), key=lambda each: (len(_path(each["loc"])), each["type"] == "extra_forbidden"))
+    path = _path(found["loc"])
+    reason = {"extra_forbidden": "there is no such key", "missing": "it is missing"}.get(found["type"], found["msg"])
+    reason = reason[0].lower() + reason[1:]
+    return lines.error(path, f"{reason}.", hint=_REMEDIES.get(found["type"], "See docs/studies.md."))
+
+
+def _path(location: tuple[int | str, ...]) -> Place:
+    """Pydantic's location without the names of union branches, which hold brackets or are class names."""
+    unions = {"WorkloadForm", "str", "int", "float", "bool"}
+    return tuple(part for part in location if not (isinstance(part, str) and (part in unions or "[" in part)))
+
+
+def _found(error: SpecError, document: dict[str, Any], lines: Lines) -> SpecError:
+    """The place of a value that a validator refused: its text stands in the message in quotes."""
+    for name, value, place in _scalars(document, ()):
+        if name in ("budget", "precision", "equivalence", "table_size") and repr(str(value)) in error.message:
+            return lines.error(place, error.message, hint=error.hint)
+    return lines.error((), error.message, hint=error.hint)
+
+
+def _scalars(node: Any, place: Place) -> Iterator[tuple[str, Any, Place]]:  # noqa: ANN401 — whatever YAML holds
+    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in pairs:
+        if isinstance(value, dict | list):
+            yield from _scalars(value, (*place, key))
+        else:
+            yield str(key), value, (*place, key)

@@ -1,0 +1,254 @@
+"""Study files: what they become, and every mistake as one line with file, line, reason and remedy."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakeoff.errors import SpecError
+from bakeoff.plan.factorial import arm_names, make_study
+from bakeoff.spec.design import Part
+from bakeoff.spec.schema import study_schema
+from bakeoff.spec.settings import rows_of
+from bakeoff.spec.shipped import find_study, shipped_studies
+from bakeoff.spec.study_file import read_study
+from bakeoff.trial.arms import build_key
+
+ROOT = Path(__file__).parents[2]
+
+GOOD = """\
+title: Charsets
+question: What does utf8mb4 cost?
+servers: ["mysql:5.7", "mysql:8.0"]
+factors:
+  collation: [latin1_swedish_ci, utf8mb4_general_ci, utf8mb4_0900_ai_ci]
+  prepare_mode: [server, client]
+where:
+  - not: {server: "mysql:5.7", collation: utf8mb4_0900_ai_ci}
+baseline: {server: "mysql:8.0"}
+workloads: [oltp_read_only, {script: oltp_point_select, options: {range_size: 10}}]
+threads: [1, 16]
+tables: 2
+table_size: 20k
+precision: 2%
+budget: 1h30m
+scales:
+  demo: {keep: {collation: [latin1_swedish_ci, utf8mb4_general_ci]}, budget: 4m, table_size: 5000}
+"""
+
+
+def made(tmp_path, text=GOOD, scale=""):
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    return make_study(read_study(path, scale=scale), seed=7)
+
+
+def test_every_combination_that_where_leaves_is_an_arm(tmp_path):
+    study = made(tmp_path)
+    assert len(study.arms) == 2 * 3 * 2 - 2
+    assert study.baseline.label == "mysql:8.0 · latin1_swedish_ci · server"
+    assert len({arm.label for arm in study.arms}) == len(study.arms)
+    assert not any("5.7" in arm.label and "0900" in arm.label for arm in study.arms)
+    assert study.design.excluded == 2
+    assert study.design.levels["A"] == ("mysql:8.0", "latin1_swedish_ci", "server")
+    assert [factor.parts for factor in study.design.factors] == [(Part.SERVER,), (Part.DATA,), (Part.CLIENT,)]
+    assert (study.budget_s, study.tables, study.table_size, study.threads) == (5400.0, 2, 20_000, (1, 16))
+    assert study.precision == study.equivalence == pytest.approx(math.log(1.02))
+    assert study.workloads[1].options == (("range_size", 10),)
+    assert study.seed == 7
+
+
+def test_a_scale_changes_sizes_and_keeps_the_question(tmp_path):
+    study = made(tmp_path, scale="demo")
+    assert len(study.arms) == 2 * 2 * 2
+    assert (study.budget_s, study.table_size, study.design.scale) == (240.0, 5000, "demo")
+    assert len(study.design.factors) == 3
+
+
+def test_settings_reach_the_part_that_they_belong_to(tmp_path):
+    study = made(
+        tmp_path,
+        """\
+title: All settings
+servers: ["mysql:8.0,innodb_io_capacity=500"]
+settings: {transport: tcp, charset: utf8mb4, connection_charset: latin1, page_size: 8k, row_format: compressed}
+factors:
+  key_block_size: [4, 8]
+  option.innodb_flush_neighbors: [0, 1]
+  rows: [1k, 2k]
+  allocator:
+    system: {preload: default}
+    jemalloc: {preload: libjemalloc.so.2}
+workloads: [oltp_point_select]
+""",
+    )
+    arm = next(arm for arm in study.arms if arm.label == "8 · 1 · 2k · jemalloc")
+    assert dict(arm.server.options) == {
+        "innodb_io_capacity": "500", "innodb_page_size": "8k", "innodb_flush_neighbors": "1",
+    }  # fmt: skip
+    assert arm.server.env == (("LD_PRELOAD", "libjemalloc.so.2"),)
+    assert study.baseline.server.env == ()
+    assert arm.data.table_options == "ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8"
+    assert arm.data.options == (("table_size", 2000),)
+    assert (arm.connection.transport, arm.connection.charset, arm.data.charset) == ("tcp", "latin1", "utf8mb4")
+
+
+def test_arms_share_loads_exactly_where_that_is_sound(tmp_path):
+    study = made(
+        tmp_path,
+        """\
+title: Sharing
+servers: ["mysql:8.0"]
+factors:
+  prepare_mode: [server, client]
+  preload: [default, libjemalloc.so.2]
+  buffer_pool: [64M, 128M]
+  page_size: [8k, 16k]
+  collation: [utf8mb4_bin, utf8mb4_general_ci]
+workloads: [oltp_point_select]
+""",
+    )
+    assert len(study.arms) == 32
+    assert len({build_key(arm) for arm in study.arms}) == 4  # page size × collation
+
+
+def test_a_buffer_pool_can_be_a_ratio_of_the_data(tmp_path):
+    study = made(
+        tmp_path,
+        'title: Pools\nservers: ["mysql:8.0"]\nfactors: {buffer_pool: [4x, 1x, 0.25x]}\nworkloads: [oltp_read_only]\n'
+        "tables: 4\ntable_size: 1m\n",
+    )
+    sizes = [int(dict(arm.server.options)["innodb_buffer_pool_size"]) for arm in study.arms]
+    assert sizes[0] / sizes[1] == pytest.approx(4, rel=0.02)
+    assert sizes[1] / sizes[2] == pytest.approx(4, rel=0.02)
+    assert 0.5e9 < sizes[1] < 2e9
+
+
+def changed(old, new):
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "named", "remedy"),
+    [
+        (changed("title: Charsets", "titel: Charsets"), 1, "titel", "typo"),
+        (changed("title: Charsets\n", ""), 1, "title: it is missing", "Write it"),
+        (changed("  prepare_mode: [server", "  prepare_mod: [server"), 6, "prepare_mod", "prepare_mode"),
+        (changed("  prepare_mode: [server, client]", "  innodb_io_size: [1, 2]"), 6, "innodb_io_size", "option."),
+        (changed("[server, client]", "[server, klient]"), 6, "'klient' is no prepare_mode", "server, client"),
+        (changed("[server, client]", "[server, server]"), 6, "comes twice", "Leave one out"),
+        (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
+        (changed("prepare_mode: [server, client]", "option.x: [8.10, 1]"), 6, "valid string", "quotes"),
+        (changed('baseline: {server: "mysql:8.0"}', 'baseline: {server: "mysql:5.6"}'), 9, "mysql:5.6", "mysql:5.7"),
+        (changed('baseline: {server: "mysql:8.0"}', "baseline: {charset: x}"), 9, "no factor charset", "collation"),
+        (
+            changed('baseline: {server: "mysql:8.0"}', "baseline: {collation: utf8mb4_0900_ai_ci}"),
+            9,
+            "left out by where",
+            "Name another",
+        ),
+        (changed("collation: utf8mb4_0900_ai_ci}", "collation: utf8mb4_0900_as}"), 8, "utf8mb4_0900_as", "It has"),
+        (changed('servers: ["mysql:5.7", "mysql:8.0"]', "servers: [mysql 5.7]"), 3, "mysql 5.7", "FLAVOUR:VERSION"),
+        (changed('servers: ["mysql:5.7", "mysql:8.0"]', "servers: []"), 3, "at least 1 item", "studies.md"),
+        (
+            changed('servers: ["mysql:5.7", "mysql:8.0"]', 'servers: ["mysql://u:pw@h/", "mysql:8.0"]'),
+            3,
+            "password",
+            "MYSQL_PWD",
+        ),
+        (changed("budget: 1h30m", "budget: soon"), 15, "soon", "4m"),
+        (changed("precision: 2%", "precision: 90%"), 14, "90%", "1%"),
+        (changed("table_size: 20k", "table_size: many"), 13, "many", "100k"),
+        (changed("threads: [1, 16]", "threads: [1, four]"), 11, "threads.1", "studies.md"),
+        (changed("threads: [1, 16]", "threads: [1, 0]"), 11, "greater than or equal to 1", "studies.md"),
+        (changed("tables: 2", "tables: 2000"), 12, "1000", "studies.md"),
+        (changed("workloads: [oltp_read_only", "workloads: [''"), 10, "needs a name", "list workloads"),
+        (changed("options: {range_size", "option: {range_size"), 10, "option", "typo"),
+        (changed("keep: {collation:", "keep: {colation:"), 17, "colation", "collation"),
+        (changed("[latin1_swedish_ci, utf8mb4_general_ci]}", "[latin1]}"), 17, "'latin1'", "latin1_swedish_ci"),
+        (changed("title: Charsets", "title: [Charsets"), 2, "", "quote"),
+        (GOOD + "budget: 3h\n", 18, "duplicate key", "quote"),
+        (GOOD + "settings: {prepare_mode: client}\n", 18, "varies it already", "Keep one"),
+        (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
+        (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "comes twice", "Leave"),
+        ("- a\n", 1, "mapping", "title"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
+    with pytest.raises(SpecError) as caught:
+        made(tmp_path, text)
+    message = str(caught.value)
+    assert message.startswith(f"my.yaml:{line}: "), message
+    assert named in message
+    assert remedy in message
+    assert "\n" not in message
+
+
+def test_a_collation_of_another_charset_is_refused(tmp_path):
+    with pytest.raises(SpecError, match=r"my.yaml:5: .*latin1_swedish_ci is of charset latin1, not of utf8mb4"):
+        made(tmp_path, GOOD + "settings: {charset: utf8mb4}\n")
+
+
+def test_a_scale_that_is_not_there_is_told_with_those_that_are(tmp_path):
+    with pytest.raises(SpecError, match=r"my.yaml:16: scales: there is no scale paper. This study has demo."):
+        made(tmp_path, scale="paper")
+
+
+def test_published_figures_find_their_arms_and_cells(tmp_path):
+    (tmp_path / "p.csv").write_text("w,s,c,t,tps\noltp_read_only,mysql:5.7.25,latin1_swedish_ci,16,100.5\n")
+    text = GOOD + (
+        "published:\n  file: p.csv\n  source: somebody\n  value: tps\n"
+        "  columns: {workload: w, server: s, collation: c, threads: t}\n"
+    )
+    study = made(tmp_path, text)
+    figures = study.design.published.figures
+    labels = {arm.name: arm.label for arm in study.arms}
+    assert {labels[figure.arm] for figure in figures} == {
+        "mysql:5.7 · latin1_swedish_ci · server", "mysql:5.7 · latin1_swedish_ci · client",
+    }  # fmt: skip
+    assert {(figure.cell, figure.value) for figure in figures} == {("oltp_read_only/16", 100.5)}
+    with pytest.raises(SpecError, match=r"my.yaml:22: published.columns.threads: p.csv has no column tt. It has w, s"):
+        made(tmp_path, text.replace("threads: t}", "threads: tt}"))
+
+
+def test_the_schema_in_the_documents_is_the_one_in_force():
+    written = (ROOT / "docs" / "study.schema.json").read_text(encoding="utf-8")
+    assert written == study_schema(), "write it anew: python -m bakeoff.spec.schema > docs/study.schema.json"
+
+
+def test_the_study_in_the_manual_is_read(tmp_path):
+    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    example = text.split("```yaml\n")[1].split("```")[0]
+    study = made(tmp_path, example)
+    assert len(study.arms) == 4
+
+
+@pytest.mark.parametrize("name", sorted(shipped_studies()))
+@pytest.mark.parametrize("scale", ["demo", "small", "paper"])
+def test_every_shipped_study_has_every_scale(name, scale):
+    study = make_study(read_study(shipped_studies()[name], scale=scale), seed=1)
+    whole = make_study(read_study(shipped_studies()[name]), seed=1)
+    assert [factor.name for factor in study.design.factors] == [factor.name for factor in whole.design.factors]
+    assert study.design.question
+    assert study.design.about
+    assert scale != "demo" or study.budget_s <= 300
+
+
+def test_a_name_that_no_study_has_is_told_with_the_nearest():
+    with pytest.raises(SpecError, match="Did you mean charset-collation"):
+        find_study("charset-colation")
+    with pytest.raises(SpecError, match="there is no such file"):
+        find_study("nowhere/my.yaml")
+
+
+@given(st.integers(1, 700))
+def test_arm_names_are_unique(count):
+    assert len(set(arm_names(count))) == count
+
+
+@pytest.mark.parametrize(("text", "rows"), [("20000", 20_000), ("100k", 100_000), ("10m", 10_000_000), ("1,000", 1000)])
+def test_rows_are_read_as_people_write_them(text, rows):
+    assert rows_of(text) == rows
