@@ -8,6 +8,7 @@ from bakeoff.report import answers as answering
 from bakeoff.report import numbers, panels, settings, tables
 from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.curves import latency_curves
+from bakeoff.report.tpcc import tpcc_tables
 from bakeoff.report.view import ArmView, ReportView, Role, Status
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
@@ -44,6 +45,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
     notes, marks = answering.footnotes(context)
     time_panels, arm_panels = panels.time_panels(context)
     pilot_table, pilot_panels = tables.pilot(context)
+    tpcc, tpcc_types = tpcc_tables(context)
     return ReportView(
         run=run.name,
         directory=str(run.path),
@@ -64,6 +66,8 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         latency=tables.latency_table(context),
         percentile_panels=panels.percentile_panels(context, latency_curves(context)),
         costs=tables.costs_table(context),
+        tpcc=tpcc,
+        tpcc_types=tpcc_types,
         cpu_bars=tables.cpu_bars(context),
         arm_panels=arm_panels,
         host_panels=panels.host_panels(context),

@@ -16,6 +16,8 @@ def render_markdown(view: ReportView) -> str:
     parts += [_plain(sentence) for sentence in (*view.summary, view.conditions)]
     parts += ["## Throughput", _table(view.throughput)]
     parts += ["## Latency", _plain(view.latency_note), _table(view.latency)]
+    if view.tpcc.rows:
+        parts += ["## TPC-C", _table(view.tpcc), _plain(view.tpcc.note), _table(view.tpcc_types)]
     parts += ["## What one event costs", _table(view.costs), _plain(view.costs.note)]
     parts.append("## Settings")
     parts.append(_table(view.declared) if view.declared.rows else "The study sets nothing differently on any arm.")

@@ -35,6 +35,9 @@ def render_terminal(view: ReportView, console: Console) -> None:
             notes = "".join(f" [{number}]" for number in answer.notes)
             where = f"{answer.workload}, {answer.threads}: "
             console.print(Text.assemble((where, "dim"), (answer.sentence, _STYLES[answer.tone]), notes))
+    for row in view.tpcc.rows:
+        arm, tpmc, *_ = row.values
+        console.print(Text(f"tpmC, {row.group}, {arm.text}: {tpmc.text} ({tpmc.sub})"))
     for sentence in view.summary:
         console.print(Text(sentence))
     if view.conditions:

@@ -258,6 +258,8 @@ class ReportView(Frozen):
     latency: Table
     percentile_panels: tuple[Panel, ...]
     costs: Table
+    tpcc: Table
+    tpcc_types: Table
     cpu_bars: tuple[Bar, ...]
     arm_panels: tuple[Panel, ...]
     host_panels: tuple[Panel, ...]
