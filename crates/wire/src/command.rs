@@ -36,6 +36,7 @@ const TYPE_LONGLONG: u8 = 8;
 const TYPE_VAR_STRING: u8 = 253;
 
 impl Parameter<'_> {
+    #[inline]
     fn type_code(&self) -> u8 {
         match self {
             Parameter::Null => TYPE_NULL,
@@ -60,6 +61,7 @@ impl BoundTypes {
     }
 
     /// Takes in the types of `values`; must they be sent?
+    #[inline]
     fn update<'a>(&mut self, values: impl ExactSizeIterator<Item = Parameter<'a>>) -> bool {
         if self.codes.len() != values.len() {
             self.codes.clear();
@@ -124,14 +126,16 @@ pub fn execute<'a>(
     values: impl ExactSizeIterator<Item = Parameter<'a>> + Clone,
     types: &mut BoundTypes,
 ) -> u8 {
-    let header_at = packet::begin(out);
-    out.push(COM_STMT_EXECUTE);
-    out.extend_from_slice(&statement.to_le_bytes());
-    // No cursor; executed once.
-    out.extend_from_slice(&[0, 1, 0, 0, 0]);
+    let header_at = out.len();
+    let [a, b, c, d] = statement.to_le_bytes();
+    // Room for the header; the statement; no cursor; executed once.
+    let head = [0, 0, 0, 0, COM_STMT_EXECUTE, a, b, c, d, 0, 1, 0, 0, 0];
+    out.extend_from_slice(&head);
     if values.len() > 0 {
         let nulls_at = out.len();
-        out.resize(nulls_at + values.len().div_ceil(8), 0);
+        for _ in 0..values.len().div_ceil(8) {
+            out.push(0);
+        }
         if types.update(values.clone()) {
             out.push(1);
             for &code in &types.codes {

@@ -23,10 +23,10 @@ impl Header {
     /// Decodes the header at the start of `bytes`; `None` while it is incomplete.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let [a, b, c, sequence] = *bytes.first_chunk::<HEADER_BYTES>()?;
+        let header = u32::from_le_bytes(*bytes.first_chunk()?);
         Some(Self {
-            payload_bytes: u32::from_le_bytes([a, b, c, 0]) as usize,
-            sequence,
+            payload_bytes: (header & 0xff_ffff) as usize,
+            sequence: (header >> 24) as u8,
         })
     }
 

@@ -25,7 +25,7 @@ pub enum Outcome {
         sequence: u8,
     },
     /// The server refused or broke off the statement.
-    Failed(ServerError),
+    Failed(Box<ServerError>),
 }
 
 /// An OK packet.
@@ -163,6 +163,17 @@ impl ReplyScanner {
     #[inline]
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
         loop {
+            match self.phase {
+                Phase::Rows if !self.continued => {
+                    self.result.rows += self.pass_by(bytes, u64::MAX);
+                }
+                Phase::Columns => {
+                    let passed = self.pass_by(bytes, self.definitions_left.into());
+                    self.definitions_left -= passed as u32;
+                    self.defined();
+                }
+                _ => {}
+            }
             let Some(packet) = bytes.get(self.at..) else {
                 return Ok(None);
             };
@@ -229,6 +240,35 @@ impl ReplyScanner {
         }
     }
 
+    /// Passes by rows or definitions that are nothing out of the ordinary, `limit` at most, and returns how many: the hot loop of a
+    /// large result. It stops at the first packet that is not surely such a one, which is then looked at in full.
+    #[inline]
+    fn pass_by(&mut self, bytes: &[u8], limit: u64) -> u64 {
+        let mut rest = bytes.get(self.at..).unwrap_or_default();
+        let mut sequence = u32::from(self.sequence) << 24;
+        let mut passed = 0;
+        while passed < limit
+            && let Some(&[a, b, c, d, kind]) = rest.first_chunk()
+        {
+            // One comparison for the sequence number and for both ends of the length: a wrong number leaves high bits behind.
+            let payload_bytes = u32::from_le_bytes([a, b, c, d]) ^ sequence;
+            if !(1..MAX_PAYLOAD_BYTES as u32).contains(&payload_bytes) || kind >= 0xfe {
+                break;
+            }
+            let Some(next) = rest.get(HEADER_BYTES + payload_bytes as usize..) else {
+                break;
+            };
+            rest = next;
+            sequence = sequence.wrapping_add(1 << 24);
+            passed += 1;
+        }
+        if passed > 0 {
+            self.at = bytes.len() - rest.len();
+            self.sequence = (sequence >> 24) as u8;
+        }
+        passed
+    }
+
     /// Drops the rows received so far, to keep a huge result out of memory. Returns what to take out of the buffer: offset and
     /// length. Does nothing (length 0) outside of rows.
     pub fn forget_rows(&mut self, received_bytes: usize) -> (usize, usize) {
@@ -263,16 +303,17 @@ impl ReplyScanner {
             None => Ok(None),
             Some(payload) if payload.first() == Some(&0xff) => {
                 self.step(header);
-                Ok(Some(Outcome::Failed(ServerError::parse(payload)?)))
+                Ok(Some(Outcome::Failed(ServerError::parse(payload)?.into())))
             }
             Some(_) => Err(malformed("packets are out of order")),
         }
     }
 
     /// Interprets a packet that is complete and no row.
+    #[inline]
     fn read(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if payload.first() == Some(&0xff) {
-            return Ok(Some(Outcome::Failed(ServerError::parse(payload)?)));
+            return Ok(Some(Outcome::Failed(ServerError::parse(payload)?.into())));
         }
         match self.phase {
             Phase::First => self.first(payload),
@@ -301,9 +342,21 @@ impl ReplyScanner {
         }
     }
 
+    #[inline]
     fn first(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
+        match (payload, self.answering) {
+            (&[columns @ 1..=0xfa], Answering::Statement) => {
+                self.columns_begin(columns.into());
+                Ok(None)
+            }
+            ([0, ..], Answering::Statement) => Ok(Some(Outcome::Done(done(payload)?))),
+            _ => self.first_of_another_kind(payload),
+        }
+    }
+
+    #[cold]
+    fn first_of_another_kind(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
         match (payload.first(), self.answering) {
-            (Some(0), Answering::Statement) => Ok(Some(Outcome::Done(done(payload)?))),
             (Some(0), Answering::Prepare) => {
                 let mut reader = Reader::new(&payload[1..], "answer to a prepare");
                 self.prepared = Prepared {
@@ -332,17 +385,23 @@ impl ReplyScanner {
                 if columns == 0 || columns > MAX_COLUMNS || !reader.is_empty() {
                     return Err(reader.malformed("the number of columns makes no sense"));
                 }
-                self.result.columns = columns as u32;
-                self.result.columns_at = self.at;
-                self.definitions_left = columns as u32;
-                self.phase = Phase::Columns;
+                self.columns_begin(columns as u32);
                 Ok(None)
             }
             _ => Err(malformed("its first packet is of no known kind")),
         }
     }
 
+    #[inline]
+    fn columns_begin(&mut self, columns: u32) {
+        self.result.columns = columns;
+        self.result.columns_at = self.at;
+        self.definitions_left = columns;
+        self.phase = Phase::Columns;
+    }
+
     /// A definition was passed by.
+    #[inline]
     fn defined(&mut self) -> Option<Outcome> {
         if self.definitions_left > 0 {
             return None;
@@ -368,6 +427,7 @@ impl ReplyScanner {
         Some(Outcome::Prepared(self.prepared))
     }
 
+    #[inline]
     fn rows_begin(&mut self) {
         self.result.rows_at = self.at;
         self.phase = Phase::Rows;
@@ -375,7 +435,32 @@ impl ReplyScanner {
 }
 
 /// An OK packet, whatever its first byte.
+#[inline]
 fn done(payload: &[u8]) -> Result<Done, Malformed> {
+    // The commonest form of all, without reading it piece by piece: two integers of one byte each.
+    if let &[
+        _,
+        affected_rows @ 0..=0xfa,
+        last_insert_id @ 0..=0xfa,
+        s0,
+        s1,
+        w0,
+        w1,
+        ..,
+    ] = payload
+    {
+        return Ok(Done {
+            affected_rows: affected_rows.into(),
+            last_insert_id: last_insert_id.into(),
+            status: u16::from_le_bytes([s0, s1]),
+            warnings: u16::from_le_bytes([w0, w1]),
+        });
+    }
+    done_at_length(payload)
+}
+
+#[cold]
+fn done_at_length(payload: &[u8]) -> Result<Done, Malformed> {
     let mut reader = Reader::new(payload, "OK packet");
     reader.u8()?;
     Ok(Done {

@@ -7,11 +7,11 @@ use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
 use bakeoff_wire::charset::MultiByte;
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::template::{Dialect, Template};
-use bakeoff_wire::{Answering, Outcome, Prepared, command};
+use bakeoff_wire::{Prepared, command};
 
 use super::address::{PrepareMode, ServerAddress};
 use super::errors;
-use super::exchange::{Answer, Exchange};
+use super::exchange::Exchange;
 use super::statement::{ServerStatement, Statement, Statements, controls_transaction, parameter};
 use super::transport::{self, Connected};
 use crate::lifeline::{Lifeline, Traffic};
@@ -103,25 +103,9 @@ impl Client {
     /// As [`Connection::query`].
     pub fn ping(&mut self) -> Result<(), SqlError> {
         command::ping(self.exchange.begin()?);
-        self.cursor.stop();
-        self.exchange.run(1).map(drop)
-    }
-
-    fn dialect(&self) -> Dialect {
-        Dialect {
-            no_backslash_escapes: self.exchange.no_backslash_escapes(),
-            multi_byte: self.session.multi_byte,
-        }
-    }
-
-    /// Keeps the place of the rows, if there are any.
-    #[inline]
-    fn keep(&mut self, answer: &Answer, encoding: Encoding) -> Reply {
-        match answer.result {
-            Some(result) => self.cursor.restart(result, encoding),
-            None => self.cursor.stop(),
-        }
-        answer.reply
+        self.exchange
+            .run(1, Encoding::Text, &mut self.cursor)
+            .map(drop)
     }
 }
 
@@ -162,7 +146,9 @@ fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), Sql
         sql.push_str(name(collation, "collation")?);
     }
     let sequence = command::query(exchange.begin()?, sql.as_bytes());
-    exchange.run(sequence).map(drop)
+    exchange
+        .run(sequence, Encoding::Text, &mut RowCursor::default())
+        .map(drop)
 }
 
 /// Lets through what may stand in SQL without quotes.
@@ -183,11 +169,8 @@ fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
         exchange.begin()?,
         b"SELECT @@character_set_connection, @@collation_connection",
     );
-    let answer = exchange.run(sequence)?;
     let mut cursor = RowCursor::default();
-    if let Some(result) = answer.result {
-        cursor.restart(result, Encoding::Text);
-    }
+    exchange.run(sequence, Encoding::Text, &mut cursor)?;
     let mut row = Vec::new();
     cursor
         .next(exchange.reply_bytes(), &mut row)
@@ -202,6 +185,14 @@ fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
     Ok([text(0), text(1)])
 }
 
+/// How text is quoted on this connection now.
+fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
+    Dialect {
+        no_backslash_escapes: exchange.no_backslash_escapes(),
+        multi_byte: session.multi_byte,
+    }
+}
+
 /// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.
 fn prepare_on_server(
     exchange: &mut Exchange,
@@ -210,25 +201,21 @@ fn prepare_on_server(
 ) -> Result<Prepared, SqlError> {
     let sequence = command::prepare(exchange.begin()?, sql);
     cursor.stop();
-    match exchange.ask(Answering::Prepare, sequence)? {
-        Outcome::Prepared(prepared) => Ok(prepared),
-        other => Err(errors::lost(format!("a prepare was answered by {other:?}"))),
-    }
+    exchange.prepare(sequence)
 }
 
 impl Connection for Client {
     #[inline]
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
         let sequence = command::query(self.exchange.begin()?, sql);
-        self.cursor.stop();
-        let answer = self.exchange.run(sequence)?;
-        Ok(self.keep(&answer, Encoding::Text))
+        self.exchange
+            .run(sequence, Encoding::Text, &mut self.cursor)
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
         let text = self.address.prepare_mode == PrepareMode::Client || controls_transaction(sql);
         let statement = if text {
-            Statement::Text(Template::new(sql, self.dialect()))
+            Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
         } else {
             match prepare_on_server(&mut self.exchange, &mut self.cursor, sql) {
                 Ok(prepared) => Statement::Server(ServerStatement {
@@ -239,7 +226,7 @@ impl Connection for Client {
                     generation: self.generation,
                 }),
                 Err(error) if error.code == CANNOT_PREPARE => {
-                    Statement::Text(Template::new(sql, self.dialect()))
+                    Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
                 }
                 Err(error) => return Err(error),
             }
@@ -249,7 +236,6 @@ impl Connection for Client {
 
     #[inline]
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
-        let dialect = self.dialect();
         match self
             .statements
             .get_mut(statement)
@@ -272,31 +258,31 @@ impl Connection for Client {
                     statement.generation = self.generation;
                     statement.types.forget();
                 }
-                let outbox = self.exchange.begin()?;
-                self.cursor.stop();
                 let sequence = command::execute(
-                    outbox,
+                    self.exchange.begin()?,
                     statement.id,
                     values.iter().map(parameter),
                     &mut statement.types,
                 );
-                let answer = self
+                let reply = self
                     .exchange
-                    .run(sequence)
-                    .inspect_err(|_| statement.types.forget())?;
-                Ok(self.keep(&answer, Encoding::Binary))
+                    .run(sequence, Encoding::Binary, &mut self.cursor);
+                if reply.is_err() {
+                    statement.types.forget();
+                }
+                reply
             }
             Statement::Text(template) => {
                 if values.len() != template.parameters() {
                     return Err(errors::parameters(values.len(), template.parameters()));
                 }
+                let dialect = dialect(&self.exchange, &self.session);
                 let sequence = command::query_with(self.exchange.begin()?, |out| {
                     template.render(values.iter().map(parameter), dialect, out)
                 })
                 .map_err(|_| errors::unsupported_value())?;
-                self.cursor.stop();
-                let answer = self.exchange.run(sequence)?;
-                Ok(self.keep(&answer, Encoding::Text))
+                self.exchange
+                    .run(sequence, Encoding::Text, &mut self.cursor)
             }
         }
     }
@@ -310,10 +296,7 @@ impl Connection for Client {
     }
 
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
-        let encoding = self.cursor.encoding();
-        self.cursor.stop();
-        let answer = self.exchange.next_result()?;
-        Ok(answer.map(|answer| self.keep(&answer, encoding)))
+        self.exchange.next_result(&mut self.cursor)
     }
 
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {

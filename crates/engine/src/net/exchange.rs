@@ -3,7 +3,8 @@
 use std::io;
 
 use bakeoff_script::host::{QueryClass, Reply, SqlError};
-use bakeoff_wire::{Answering, Inbox, Outcome, ReplyScanner, ResultSet, capability, command};
+use bakeoff_wire::row::{Encoding, RowCursor};
+use bakeoff_wire::{Answering, Inbox, Outcome, Prepared, ReplyScanner, capability, command};
 
 use super::errors;
 use super::transport::Transport;
@@ -23,12 +24,6 @@ pub(super) struct Exchange {
     more_results: bool,
     /// Why the connection is of no use any more.
     broken: Option<SqlError>,
-}
-
-/// A reply, with its result set where there is one.
-pub(super) struct Answer {
-    pub(super) reply: Reply,
-    pub(super) result: Option<ResultSet>,
 }
 
 impl Exchange {
@@ -73,35 +68,40 @@ impl Exchange {
         Ok(&mut self.outbox)
     }
 
-    /// Sends the outbox and receives the reply to its last command. `sequence`: what the command's encoder returned.
-    #[inline]
-    pub(super) fn ask(&mut self, answering: Answering, sequence: u8) -> Result<Outcome, SqlError> {
-        self.scanner = ReplyScanner::with_sequence(answering, self.deprecate_eof, sequence);
-        let sent = self.transport.send(&self.outbox);
-        self.outbox.clear();
-        if let Err(error) = sent {
-            return Err(self.break_off_sending(&error));
+    /// Sends the outbox, whose last command is a COM_STMT_PREPARE, and receives the answer.
+    pub(super) fn prepare(&mut self, sequence: u8) -> Result<Prepared, SqlError> {
+        self.send(Answering::Prepare, sequence)?;
+        match self.receive()? {
+            Outcome::Prepared(prepared) => Ok(prepared),
+            other => Err(self.unwanted(other)),
         }
-        self.receive()
     }
 
-    /// As [`Exchange::ask`], for commands answered by an OK packet or a result set.
+    /// Sends the outbox and receives the reply to its last command. `sequence`: what the command's encoder returned; `rows` gets to
+    /// stand before the reply's rows, if there are any.
     #[inline]
-    pub(super) fn run(&mut self, sequence: u8) -> Result<Answer, SqlError> {
-        let outcome = self.ask(Answering::Statement, sequence)?;
-        self.answer(outcome)
+    pub(super) fn run(
+        &mut self,
+        sequence: u8,
+        encoding: Encoding,
+        rows: &mut RowCursor,
+    ) -> Result<Reply, SqlError> {
+        rows.stop();
+        self.send(Answering::Statement, sequence)?;
+        self.receive_reply(encoding, rows)
     }
 
     /// The next result of the last command.
-    pub(super) fn next_result(&mut self) -> Result<Option<Answer>, SqlError> {
+    pub(super) fn next_result(&mut self, rows: &mut RowCursor) -> Result<Option<Reply>, SqlError> {
+        let encoding = rows.encoding();
+        rows.stop();
         if !self.more_results {
             return Ok(None);
         }
         let follower = self.scanner.follow();
         self.inbox.consume(self.scanner.reply_bytes());
         self.scanner = follower;
-        let outcome = self.receive()?;
-        self.answer(outcome).map(Some)
+        self.receive_reply(encoding, rows).map(Some)
     }
 
     /// Says goodbye, without waiting for anything.
@@ -113,78 +113,99 @@ impl Exchange {
         }
     }
 
-    /// Receives one reply; a request for a file is refused and becomes an error.
     #[inline]
-    fn receive(&mut self) -> Result<Outcome, SqlError> {
-        match self.receive_outcome()? {
-            Outcome::LocalInfile { sequence } => Err(self.refuse_local_infile(sequence)),
-            outcome => Ok(outcome),
-        }
+    fn send(&mut self, answering: Answering, sequence: u8) -> Result<(), SqlError> {
+        self.scanner = ReplyScanner::with_sequence(answering, self.deprecate_eof, sequence);
+        let sent = self.transport.send(&self.outbox);
+        self.outbox.clear();
+        sent.map_err(|error| self.break_off_sending(&error))
     }
 
-    /// Receives until the scanner has an outcome; a failed statement is an error.
+    /// Receives a reply that has a result set or is an OK packet; anything else is an error.
     #[inline]
-    fn receive_outcome(&mut self) -> Result<Outcome, SqlError> {
+    fn receive_reply(
+        &mut self,
+        encoding: Encoding,
+        rows: &mut RowCursor,
+    ) -> Result<Reply, SqlError> {
         loop {
+            // Looked at where it is made: carried up through functions, an outcome is copied at each.
             match self.scanner.scan(self.inbox.unread()) {
-                Ok(Some(Outcome::Failed(error))) => return Err(self.failed(errors::server(error))),
-                Ok(Some(outcome)) => return Ok(outcome),
-                Ok(None) => {}
+                Ok(None) => self.receive_more()?,
+                Ok(Some(Outcome::ResultSet(result))) => {
+                    rows.restart(result, encoding);
+                    return Ok(Reply {
+                        class: QueryClass::Read,
+                        columns: result.columns,
+                        rows: result.rows,
+                        affected_rows: 0,
+                        last_insert_id: 0,
+                        more_results: self.take_status(result.status),
+                    });
+                }
+                Ok(Some(Outcome::Done(done))) => {
+                    return Ok(Reply {
+                        class: if done.affected_rows > 0 {
+                            QueryClass::Write
+                        } else {
+                            QueryClass::Other
+                        },
+                        columns: 0,
+                        rows: 0,
+                        affected_rows: done.affected_rows,
+                        last_insert_id: done.last_insert_id,
+                        more_results: self.take_status(done.status),
+                    });
+                }
+                Ok(Some(other)) => return Err(self.unwanted(other)),
                 Err(error) => return Err(self.break_off(errors::malformed(error))),
             }
-            if self.inbox.unread().len() > MAX_KEPT_BYTES {
-                let (at, bytes) = self.scanner.forget_rows(self.inbox.unread().len());
-                self.inbox.remove(at, bytes);
-            }
-            match self.transport.receive(self.inbox.spare()) {
-                Ok(0) => return Err(self.break_off(errors::lost("the server closed it"))),
-                Ok(received) => self.inbox.received(received),
-                Err(error) => return Err(self.break_off(errors::lost(silence(&error)))),
+        }
+    }
+
+    #[cold]
+    fn unwanted(&mut self, outcome: Outcome) -> SqlError {
+        match outcome {
+            Outcome::Failed(error) => self.failed(errors::server(*error)),
+            Outcome::LocalInfile { sequence } => self.refuse_local_infile(sequence),
+            _ => self.break_off(errors::lost("a reply of another kind was due")),
+        }
+    }
+
+    /// Receives one reply of whatever kind.
+    fn receive(&mut self) -> Result<Outcome, SqlError> {
+        loop {
+            match self.scanner.scan(self.inbox.unread()) {
+                Ok(None) => self.receive_more()?,
+                Ok(Some(outcome)) => return Ok(outcome),
+                Err(error) => return Err(self.break_off(errors::malformed(error))),
             }
         }
     }
 
+    /// Waits for more of a reply than the inbox has.
     #[inline]
-    fn answer(&mut self, outcome: Outcome) -> Result<Answer, SqlError> {
-        let (reply, status, result) = match outcome {
-            Outcome::Done(done) => {
-                let class = if done.affected_rows > 0 {
-                    QueryClass::Write
-                } else {
-                    QueryClass::Other
-                };
-                let reply = Reply {
-                    class,
-                    columns: 0,
-                    rows: 0,
-                    affected_rows: done.affected_rows,
-                    last_insert_id: done.last_insert_id,
-                    more_results: false,
-                };
-                (reply, done.status, None)
+    fn receive_more(&mut self) -> Result<(), SqlError> {
+        if self.inbox.unread().len() > MAX_KEPT_BYTES {
+            let (at, bytes) = self.scanner.forget_rows(self.inbox.unread().len());
+            self.inbox.remove(at, bytes);
+        }
+        match self.transport.receive(self.inbox.spare()) {
+            Ok(0) => Err(self.break_off(errors::lost("the server closed it"))),
+            Ok(received) => {
+                self.inbox.received(received);
+                Ok(())
             }
-            Outcome::ResultSet(result) => {
-                let reply = Reply {
-                    class: QueryClass::Read,
-                    columns: result.columns,
-                    rows: result.rows,
-                    affected_rows: 0,
-                    last_insert_id: 0,
-                    more_results: false,
-                };
-                (reply, result.status, Some(result))
-            }
-            _ => return Err(self.break_off(errors::lost("a reply of another kind was due"))),
-        };
+            Err(error) => Err(self.break_off(errors::lost(silence(&error)))),
+        }
+    }
+
+    /// Takes in a reply's status flags; do further results follow?
+    #[inline]
+    fn take_status(&mut self, status: u16) -> bool {
         self.status = status;
         self.more_results = status & capability::STATUS_MORE_RESULTS != 0;
-        Ok(Answer {
-            reply: Reply {
-                more_results: self.more_results,
-                ..reply
-            },
-            result,
-        })
+        self.more_results
     }
 
     #[cold]
@@ -208,7 +229,10 @@ impl Exchange {
     #[cold]
     fn break_off_sending(&mut self, error: &io::Error) -> SqlError {
         let told = match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.receive().err(),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => match self.receive() {
+                Ok(outcome) => Some(self.unwanted(outcome)),
+                Err(error) => Some(error),
+            },
             _ => None,
         };
         let error = match told {
@@ -231,18 +255,24 @@ impl Exchange {
         if let Err(error) = sent {
             return self.break_off(errors::gone(silence(&error)));
         }
-        match self.receive_outcome() {
+        match self.receive() {
             Ok(Outcome::Done(done)) => {
-                self.status = done.status;
-                self.more_results = done.status & capability::STATUS_MORE_RESULTS != 0;
+                self.take_status(done.status);
                 errors::local_infile_refused()
+            }
+            Ok(Outcome::Failed(error)) => {
+                let error = self.failed(errors::server(*error));
+                if error.fatal {
+                    error
+                } else {
+                    errors::local_infile_refused()
+                }
             }
             // A second request, above all: a server that never stops asking ends here.
             Ok(_) => self.break_off(errors::lost(
                 "the server does not take no for an answer to LOCAL INFILE",
             )),
-            Err(error) if error.fatal => error,
-            Err(_) => errors::local_infile_refused(),
+            Err(error) => error,
         }
     }
 }
