@@ -130,23 +130,29 @@ impl SqlConnection {
         command: impl FnOnce(&mut dyn Connection) -> Result<Option<Reply>, SqlError>,
     ) -> Option<Reply> {
         let link = self.link.as_deref_mut();
-        let outcome = guarded(|session| {
+        let mut reply = None;
+        // What crosses the shield is small on purpose: a whole reply or error would be copied several times on its way out.
+        let outcome = shielded(Err(None), |session| {
             session.survived();
-            let reply =
-                command(link.ok_or_else(|| client_error(2006, "the connection is closed"))?)?;
+            reply = match link {
+                Some(link) => command(link),
+                None => Err(client_error(2006, "the connection is closed")),
+            }
+            .map_err(|error| Some(Box::new(error)))?;
             if let Some(reply) = &reply {
                 session.host.count_reply(reply);
             }
-            Ok(reply)
+            Ok(())
         });
         match outcome {
-            Ok(reply) => {
+            Ok(()) => {
                 self.error = NONE;
                 self.code = 0;
                 self.more_results = reply.is_some_and(|reply| reply.more_results);
                 reply
             }
             Err(error) => {
+                let error = error.unwrap_or_else(|| Box::new(internal_error()));
                 self.fail(current(), &error, query);
                 None
             }
@@ -161,6 +167,7 @@ impl SqlConnection {
         }
     }
 
+    #[cold]
     pub(super) fn fail(&mut self, session: &Session, error: &SqlError, query: &[u8]) {
         session.failed(error, query);
         self.more_results = false;
@@ -205,8 +212,12 @@ impl SqlConnection {
 pub(super) fn guarded<T>(
     call: impl FnOnce(&Session) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
-    shielded(None, |session| Some(call(session)))
-        .unwrap_or_else(|| Err(client_error(2000, "internal error")))
+    shielded(None, |session| Some(call(session))).unwrap_or_else(|| Err(internal_error()))
+}
+
+/// What a script sees of a panic, which goes on when Lua has returned.
+fn internal_error() -> SqlError {
+    client_error(2000, "internal error")
 }
 
 pub(super) fn client_error(code: u16, message: &str) -> SqlError {
