@@ -1,4 +1,4 @@
-"""From a study to a verdict on the screen: what `duel` and later `run` share."""
+"""From a study to a verdict on the screen: what `duel` and `run` share."""
 
 import contextlib
 import signal
@@ -14,6 +14,7 @@ from rich.console import Console
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
+from bakeoff.results import RunDirectory
 from bakeoff.spec import Study
 from bakeoff.trial import run_study
 
@@ -24,6 +25,7 @@ class RunOptions:
 
     Attributes:
         passwords: by arm name; never written anywhere.
+        resume: a run to go on with.
     """
 
     runs_root: Path
@@ -32,6 +34,7 @@ class RunOptions:
     quiet: bool = False
     json: bool = False
     open_report: bool = False
+    resume: RunDirectory | None = None
 
 
 def run_and_tell(study: Study, options: RunOptions) -> int:
@@ -49,6 +52,7 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
             stop=stop,
             passwords=options.passwords,
             command_line=options.command_line,
+            resume=options.resume,
         )
         live.stage("writing the report")
         view = build_view(run, analysis)

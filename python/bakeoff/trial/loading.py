@@ -70,8 +70,11 @@ class Loader:
             snapshot = self.house.snapshot(instance, f"{arm.name}-{build}")
         finally:
             instance.remove()
+        record = f"builds/{arm.name}-{build}.json"
+        if self.run.read_json(record) is not None:  # a resumed run: the same seeds, the same data
+            return snapshot
         self.run.write_json(
-            f"builds/{arm.name}-{build}.json",
+            record,
             {
                 "arm": arm.name,
                 "build": build,

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -27,6 +27,7 @@ from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, i
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import Loader
 from bakeoff.trial.memory import share_memory
+from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memory, kept_memory, read_before
 
 _PILOT_S = 6.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
@@ -42,16 +43,28 @@ def run_study(
     stop: threading.Event,
     passwords: Mapping[str, str],
     command_line: Sequence[str],
+    resume: RunDirectory | None = None,
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
-    Whatever happens no server is left behind, and a run without a finished epoch leaves no directory.
+    Whatever happens no server is left behind, and a new run without a finished epoch leaves no directory.
+
+    Args:
+        study: the question; of a resumed run its own (`trial.resume.resumed_study`).
+        runs_root: where a new run directory is made.
+        listener: told what happens.
+        stop: set it to end in order.
+        passwords: of servers named by URL, by arm name.
+        command_line: for the manifest.
+        resume: a run to go on with; its finished epochs count and are not measured again.
 
     Raises:
         BakeoffError: it could not be started, or what came out cannot be used.
     """
+    if resume is not None:
+        check_machine(resume)
     check_workloads(study.workloads)
-    share = share_memory(study)
+    share = (kept_memory(resume) if resume else None) or share_memory(study)
     if share.at_once < share.servers:
         raise HostError(
             f"memory: of the study's {share.servers} servers only {share.at_once} fit at once.",
@@ -59,7 +72,7 @@ def run_study(
         )
     setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=listener.progress)
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
-        run = RunDirectory.create(
+        run = resume or RunDirectory.create(
             runs_root,
             study,
             command=command_line,
@@ -67,22 +80,31 @@ def run_study(
             data_path=work_root(),
             secrets=tuple(passwords.values()),
         )
-        try:
-            begin = time.monotonic()
-            loader = Loader(study, house, run, listener, engine)
-            snapshots = loader.load_all(setups)
-            for setup in setups:
-                if setup.remote:
-                    loader.load_remote(setup)
-            client_cpus, server_cpus = cpu_sets(study)
-            tools = EpochTools(
-                study, setups, house, snapshots, listener, stop, client_cpus=client_cpus, server_cpus=server_cpus
-            )
-            engine.close()
-            analysis = _Trial(study, run, tools, begin).run()
-        except BaseException:
-            run.discard_if_empty()
-            raise
+        with run.hold():
+            try:
+                before = read_before(run) if resume else Before()
+                check_servers(before, setups)
+                keep_memory(run, share)
+                begin = time.monotonic()
+                loader = Loader(study, house, run, listener, engine)
+                snapshots = loader.load_all(setups)
+                for setup in setups:
+                    if setup.remote:
+                        loader.load_remote(setup)
+                if before.used_s:
+                    begin = time.monotonic() - before.used_s
+                client_cpus, server_cpus = cpu_sets(study)
+                tools = EpochTools(
+                    study, setups, house, snapshots, listener, stop, client_cpus=client_cpus, server_cpus=server_cpus
+                )
+                engine.close()
+                history = list(before.history)
+                trial = _Trial(study, run, tools, begin, plan=before.plan, history=history, resumed=bool(history))
+                analysis = trial.run()
+            except BaseException:
+                if resume is None:
+                    run.discard_if_empty()
+                raise
     return run, analysis
 
 
@@ -95,13 +117,14 @@ class _Trial:
     tools: EpochTools
     begin: float
     plan: Plan | None = None
+    history: list[EpochData] = field(default_factory=list)
+    resumed: bool = False
 
     def run(self) -> Analysis:
         """Epochs until the rule says stop; the analysis is written before returning."""
-        finished: frozenset[str] = frozenset()
-        history: list[EpochData] = []
+        history = self.history
         voided_in_a_row = 0
-        stop = Stop.RUNNING
+        stop, finished = self._where_it_stood()
         while stop is Stop.RUNNING:
             data = self._one_epoch(len(history), finished)
             if data is None:
@@ -123,6 +146,15 @@ class _Trial:
         self.run_directory.write_analysis(analysis)
         return analysis
 
+    def _where_it_stood(self) -> tuple[Stop, frozenset[str]]:
+        """What the rule says of the epochs of a resumed run; its plan is not changed any more."""
+        if self.plan is None or not self.history:
+            return Stop.RUNNING, frozenset()
+        valid = [data for data in self.history if data.valid]
+        estimates = [epoch_estimates(data, baseline=self.study.baseline.name) for data in valid]
+        decision = decide(estimates, self.study, self.plan, elapsed_s=self._elapsed_s())
+        return decision.stop, decision.finished
+
     def _consider(self, history: list[EpochData]) -> tuple[Stop, frozenset[str]]:
         """Ask the stopping rule, and tell whoever listens where things stand."""
         if self.plan is None:
@@ -137,7 +169,7 @@ class _Trial:
             if len(valid) == PILOT_EPOCHS == len(history):
                 slices = pl.concat([data.slices for data in valid])
                 self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
-                if decision.stop is Stop.RUNNING:
+                if decision.stop is Stop.RUNNING and not self.resumed:
                     seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                     if seconds is not None:
                         self._start_anew(history, seconds)

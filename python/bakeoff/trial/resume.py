@@ -1,0 +1,135 @@
+"""Going on with a run that was killed: what is finished counts as it is, and nothing of it is measured again.
+
+The data is loaded anew from the same seeds, because snapshots end with the process that made them; that time is not
+taken from the budget a second time. The plan, its slice lengths and the memory of the servers stay as they were.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.plan import Plan
+from bakeoff.results import EpochData, RunDirectory
+from bakeoff.results.host import gather_host
+from bakeoff.servers import ServerMemory
+from bakeoff.servers.places import work_root
+from bakeoff.spec import Study
+from bakeoff.trial.arms import ArmSetup
+from bakeoff.trial.memory import MemoryShare
+
+_MEMORY_FILE = "memory.json"
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a run holds already; empty for a new one.
+
+    Attributes:
+        history: finished epochs, valid and voided, ascending.
+        plan: None: it was killed before there was one.
+        used_s: wall seconds of the budget that went into it.
+    """
+
+    history: tuple[EpochData, ...] = ()
+    plan: Plan | None = None
+    used_s: float = 0.0
+
+
+def read_before(run: RunDirectory) -> Before:
+    """What a run holds, for going on with it."""
+    plan = run.plan()
+    loading_s = sum(float(build.get("seconds", 0.0)) for build in run.builds().values())
+    return Before(
+        history=tuple(run.load_epochs()),
+        plan=Plan.model_validate(plan) if plan else None,
+        used_s=loading_s + sum(run.outcome(epoch).wall_s for epoch in run.finished_epochs()),
+    )
+
+
+def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
+    """The run's study, with more (or less) of a budget.
+
+    Args:
+        run: what is gone on with.
+        budget_s: None: as before.
+        asked: the study of a file named beside the run; None: the run's own will do.
+
+    Raises:
+        SpecError: the file asks something else than the run did.
+    """
+    study = run.study()
+    if asked is not None:
+        same = {"seed": study.seed, "budget_s": study.budget_s}
+        if asked.model_copy(update=same) != study:
+            names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
+            other = [name for name in names if name not in same]
+            raise SpecError(
+                f"run {run.name} was begun with another study: {', '.join(other)} differ.",
+                hint="Leave the study out (bakeoff run --resume RUN), or begin a new run.",
+            )
+    return study if budget_s is None else study.model_copy(update={"budget_s": budget_s})
+
+
+def check_machine(run: RunDirectory) -> None:
+    """Refuse to mix epochs of two machines.
+
+    Raises:
+        ResultsError: processors or memory are not those of the run.
+    """
+    then, now = run.manifest().host, gather_host(run.path, work_root())
+    for what in ("cpu_model", "cpus", "memory_bytes"):
+        before, here = getattr(then, what), getattr(now, what)
+        if before != here and not (what == "memory_bytes" and abs(before - here) < 0.02 * before):
+            raise ResultsError(
+                f"run {run.name} was begun on another machine: {what} was {before} and is {here}.",
+                hint="Begin a new run here and compare the two.",
+            )
+
+
+def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
+    """Refuse to mix epochs of two server versions: a name such as `mysql:8.0` may mean a newer one today.
+
+    Raises:
+        ResultsError: an arm's binaries are of another version than those in the finished epochs.
+    """
+    for data in before.history[:1]:
+        for setup in setups:
+            told = data.variables.get(setup.arm.name, {}).get("version")
+            if setup.installation and told and not _same_version(told, setup.installation.version_text):
+                raise ResultsError(
+                    f"arm {setup.arm.name} was measured as version {told}, and {setup.arm.server} is "
+                    f"{setup.installation.version_text} now.",
+                    hint="Begin a new run.",
+                )
+
+
+def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
+    """Write down what every server is given, so that a resumed run gives the same."""
+    run.write_json(
+        _MEMORY_FILE,
+        {
+            "buffer_pool_bytes": share.memory.buffer_pool_bytes,
+            "redo_bytes": share.memory.redo_bytes,
+            "per_server_bytes": share.per_server_bytes,
+            "servers": share.servers,
+            "at_once": share.at_once,
+        },
+    )
+
+
+def kept_memory(run: RunDirectory) -> MemoryShare | None:
+    """What the run's servers were given; None when it was killed before that was known."""
+    kept = run.read_json(_MEMORY_FILE)
+    if kept is None:
+        return None
+    return MemoryShare(
+        memory=ServerMemory(buffer_pool_bytes=kept["buffer_pool_bytes"], redo_bytes=kept["redo_bytes"]),
+        per_server_bytes=kept["per_server_bytes"],
+        servers=kept["servers"],
+        at_once=kept["at_once"],
+    )
+
+
+def _same_version(told: str, binary: str) -> bool:
+    """`8.0.15-log` and `8.0.15` are one version: the server appends how it runs."""
+    return told.startswith(binary.split("-")[0]) or binary.startswith(told.split("-")[0])

@@ -1,0 +1,128 @@
+"""A run whose whole process group is killed goes on where it was."""
+
+import os
+import signal
+import subprocess
+import time
+
+import psutil
+import pytest
+
+from bakeoff.results import open_run
+from bakeoff.stats.model import Analysis
+from conftest import COMMAND
+
+STUDY = """\
+title: to be killed
+servers: ["mysql:8.0.15"]
+factors:
+  prepare_mode: [server, client]
+workloads: [oltp_point_select]
+threads: [2]
+tables: 1
+table_size: 2k
+builds: 2
+precision: 0.1%
+budget: 90s
+"""
+
+
+def start_in_a_group(shell, *arguments):
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=shell.folder,
+        env=shell.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition, limit_s, what):
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"waited {limit_s} s for {what}")
+
+
+def alive(process):
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def servers_of(process):
+    """Servers and engines that a command has started, and what watches over them."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def contents(path):
+    return {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in path.iterdir() if file.is_file()}
+
+
+@pytest.mark.server
+def test_a_killed_run_goes_on_and_measures_nothing_twice(shell):
+    (shell.folder / "my.yaml").write_text(STUDY)
+    process = start_in_a_group(shell, "run", "my.yaml", "--seed", "3", "--quiet")
+    try:
+        second = lambda: [run / "epochs" / "002" for run in shell.runs if (run / "epochs" / "002").exists()]  # noqa: E731
+        wait_for(second, 200, "the third epoch")
+        wait_for(lambda: any("mysqld" in " ".join(each.cmdline()) for each in servers_of(process)), 30, "a server")
+        started = servers_of(process)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    wait_for(lambda: not any(map(alive, started)), 20, "the servers to die")
+    (path,) = shell.runs
+    run = open_run(path)
+    finished = run.finished_epochs()
+    assert finished == (0, 1)
+    assert run.abandoned_epochs() == 1
+    before = {epoch: contents(path / "epochs" / f"{epoch:03d}") for epoch in finished}
+    builds = contents(path / "builds")
+    plan = run.plan()
+
+    ran = shell.run("run", "my.yaml", "--resume", path.name, "--quiet", "--budget", "130s", limit_s=280)
+
+    assert ran.code == 0, ran
+    assert shell.runs == [path]
+    after = run.finished_epochs()
+    assert after == tuple(range(len(after)))
+    assert len(after) > 2
+    assert {epoch: contents(path / "epochs" / f"{epoch:03d}") for epoch in finished} == before
+    assert contents(path / "builds") == builds
+    assert run.plan() == plan
+    analysis = Analysis.model_validate(run.analysis())
+    (comparison,) = analysis.comparisons
+    assert [point.epoch for point in comparison.points] == list(after)
+    assert analysis.epochs_used == len(after)
+    assert (path / "epochs" / "002.abandoned-1").is_dir()
+    assert run.outcome(2).seeds == {**run.outcome(2).seeds, "order": plan["epochs"][2]["seeds"]["order"]}
+
+
+@pytest.mark.server
+def test_another_study_is_refused_and_a_run_that_is_being_written_too(shell):
+    (shell.folder / "my.yaml").write_text(STUDY)
+    assert shell.run("run", "my.yaml", "--quiet", "--budget", "30s").code == 0
+    (path,) = shell.runs
+    (shell.folder / "other.yaml").write_text(STUDY.replace("threads: [2]", "threads: [3]"))
+    ran = shell.run("run", "other.yaml", "--resume", path.name)
+    assert ran.code == 2
+    assert "threads differ" in ran.complaint
+    with open_run(path).hold():
+        ran = shell.run("run", "--resume", path.name)
+    assert ran.code == 2
+    assert "another bakeoff" in ran.complaint
+    assert (path / "analysis.json").exists()
+
+
+def test_what_cannot_be_resumed(shell):
+    ran = shell.run("run", "--resume", "no-such-run")
+    assert (ran.code, "no-such-run" in ran.complaint) == (2, True)
+    ran = shell.run("run")
+    assert ran.code == 2
+    assert "list studies" in ran.complaint
