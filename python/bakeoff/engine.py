@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -109,6 +110,16 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
         raise SpecError(f"workload: {reason}", hint="See `bakeoff list workloads`.")
     described: list[Message] = json.loads(asked.stdout)
     return described
+
+
+@cache
+def declares(script: str, kind: str, name: str) -> bool:
+    """Whether a script declares an option (`kind` "options") or a command ("commands") of that name.
+
+    Raises:
+        SpecError: as `describe_workloads`.
+    """
+    return any(declared["name"] == name for declared in describe_workloads([script])[0][kind])
 
 
 class Engine:

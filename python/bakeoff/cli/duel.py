@@ -13,7 +13,10 @@ from bakeoff.cli.running import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
 from bakeoff.spec import Arm, Connection, Data, Profile, Study, Workload, control_of, parse_server
 from bakeoff.spec.server import url_password
+from bakeoff.spec.study import OptionValue
 from bakeoff.units import parse_duration_s, parse_precision
+
+Options = tuple[tuple[str, OptionValue], ...]
 
 _ARM_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -31,6 +34,7 @@ def duel(
     table_size: Annotated[
         str, typer.Option("--table-size", help="Rows a table; k and m are 1,000 and 1,000,000.")
     ] = "100000",
+    warehouses: Annotated[int, typer.Option(min=1, help="Of the workload tpcc.")] = 2,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
@@ -120,7 +124,8 @@ def duel(
         title=" against ".join(str(spec) for spec in specs),
         arms=tuple(arms),
         workloads=tuple(
-            Workload(script=script, options=options, rate_per_s=rate) for script in _split(workload, "--workload")
+            Workload(script=script, options=_scaled(script, options, warehouses), rate_per_s=rate)
+            for script in _split(workload, "--workload")
         ),
         threads=tuple(_number(text, "--threads") for text in _split([threads], "--threads")),
         tables=tables,
@@ -163,14 +168,19 @@ def _number(text: str, flag: str) -> int:
     return int(digits) * scale
 
 
-def _parse_options(texts: list[str]) -> tuple[tuple[str, bool | int | float | str], ...]:
-    options: dict[str, bool | int | float | str] = {}
+def _parse_options(texts: list[str]) -> Options:
+    options: dict[str, OptionValue] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise SpecError(f"--option: {text!r} is not NAME=VALUE.", hint="Write -o range_size=10.")
         options[name.lstrip("-").replace("-", "_")] = value
     return tuple(options.items())
+
+
+def _scaled(script: str, options: Options, warehouses: int) -> Options:
+    """TPC-C has warehouses where the other scripts have tables and rows."""
+    return (("scale", warehouses), *options) if script == "tpcc" else options
 
 
 def _prepare_mode(text: str) -> str:

@@ -12,18 +12,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from bakeoff.engine import Engine, Measurement, Message
-from bakeoff.errors import EngineError, ServerError
+from bakeoff.engine import Engine, Measurement, Message, declares
+from bakeoff.errors import EngineError, ServerError, TrialInvalid
 from bakeoff.plan import Cell, EpochDraft
+from bakeoff.plan.rounds import ROUND_BLOCKS
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.servers import Gates, Instance, Reading, ServerHouse, Snapshot, gates
 from bakeoff.spec import Study, Workload
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.host import HostWatch
 from bakeoff.trial.listener import Listener
-from bakeoff.trial.loading import SnapshotKey, database_of, script_options
+from bakeoff.trial.loading import SnapshotKey, check_data, database_of, families, script_options
 
 _SETTLE_LIMIT_S = 60.0
+# Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
+# by the interleaving.
+_SETTLE_BETWEEN_S = 10.0
 _WARM_S = 5.0
 _WARM_CELL_MIN_S = 1.5
 _WARM_SLICE_NS = 50_000_000
@@ -56,7 +60,12 @@ class Phases:
 
 @dataclass(frozen=True)
 class EpochTools:
-    """What every epoch of a run works with."""
+    """What every epoch of a run works with.
+
+    Attributes:
+        setups: arms of the study, or of one round of it.
+        at_once: how many servers fit into memory; more arms than that take rounds.
+    """
 
     study: Study
     setups: tuple[ArmSetup, ...]
@@ -66,6 +75,7 @@ class EpochTools:
     stop: threading.Event
     client_cpus: frozenset[int] | None
     server_cpus: frozenset[int] | None
+    at_once: int
 
 
 class Epoch:
@@ -74,9 +84,12 @@ class Epoch:
     Args:
         draft: orders, build, padding and seeds of this epoch.
         writer: where its evidence goes.
+        previous: the round before this one, when the arms do not all fit into memory at once.
     """
 
-    def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter) -> None:
+    def __init__(
+        self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, *, previous: "Epoch | None" = None
+    ) -> None:
         self.phases = Phases()
         self.gates: dict[str, Gates] = {}
         self._tools = tools
@@ -86,6 +99,9 @@ class Epoch:
         self._begin = time.monotonic()
         self._servers: dict[str, Reading] = {}
         self._measured: list[str] = []
+        self._round: int = previous._round + 1 if previous else 0
+        self._ends_ns: dict[str, int] = previous._ends_ns if previous else {}
+        self._first_begin: float = previous._first_begin if previous else self._begin
         self._exit = contextlib.ExitStack()
         self._engine: Engine
         self._host: HostWatch | None = None
@@ -149,9 +165,32 @@ class Epoch:
                 guard_ns=cell.slices.guard_ns,
             )
         self._measured.append(cell.name)
-        self._writer.add_slices(measured.slices)
+        self._writer.add_slices(self._in_this_round(cell.name, measured.slices))
         self._writer.add_histograms(measured.histograms)
         _check_errors(measured.slices)
+
+    def check_data(self) -> None:
+        """Have the scripts that can check their own data do so, now that the load has gone over it.
+
+        Raises:
+            TrialInvalid: a condition does not hold: the server lost or invented something.
+        """
+        study = self._tools.study
+        with self.phases.measure("check"):
+            for database, workload in families(study.workloads):
+                if not declares(workload.script, "commands", "check"):
+                    continue
+                self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: checking the data of {database}")
+                self._engine.open(self._addresses(workload))
+                for setup in self._tools.setups:
+                    try:
+                        check_data(self._engine, study, setup, workload)
+                    except EngineError as error:
+                        if error.code != "script_error":
+                            raise
+                        raise TrialInvalid(
+                            f"{setup.arm.label}: {workload.script} finds its data inconsistent after the load: {error}"
+                        ) from None
 
     def read_status(self) -> None:
         """Keep the servers' counters as they are after measuring.
@@ -165,7 +204,10 @@ class Epoch:
     def outcome(self, *, void_reason: str = "") -> Outcome:
         """What happened, for outcome.json; ask after everything was stopped."""
         if self._host:
-            self._writer.add_host_samples(self._host.samples)
+            later_ns = int((self._begin - self._first_begin) * 1e9)
+            self._writer.add_host_samples(
+                sample | {"time_ns": sample["time_ns"] + later_ns} for sample in self._host.samples
+            )
         return Outcome(
             epoch=self._draft.epoch,
             build=self._draft.build,
@@ -180,6 +222,15 @@ class Epoch:
             seeds=self._draft.seeds.model_dump(),
             gates={name: passed.as_record() for name, passed in self.gates.items()},
         )
+
+    def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
+        """Slices with blocks and times that follow those of the rounds before."""
+        begin_ns = self._ends_ns.get(cell, 0)
+        self._ends_ns[cell] = begin_ns + max((each["start_ns"] + each["length_ns"] for each in slices), default=0)
+        if self._round == 0:
+            return slices
+        first = self._round * ROUND_BLOCKS
+        return [each | {"block": first + each["block"], "start_ns": begin_ns + each["start_ns"]} for each in slices]
 
     def _start_servers(self) -> None:
         tools, draft = self._tools, self._draft
@@ -233,10 +284,10 @@ class Epoch:
 
     def _settle(self) -> None:
         self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: letting writes settle")
-        with self.phases.measure("gates"):
-            for server in self._servers.values():
-                if isinstance(server, Instance):
-                    gates.settle(server, _SETTLE_LIMIT_S)
+        ours = [server for server in self._servers.values() if isinstance(server, Instance)]
+        with self.phases.measure("gates"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            for _ in pool.map(lambda server: gates.settle(server, _SETTLE_BETWEEN_S), ours):
+                pass
 
     def _measure(
         self,
@@ -256,9 +307,13 @@ class Epoch:
                 "cell": cell.name,
                 "script": cell.script,
                 "options": script_options(study, workload, study.baseline.data.model_copy(update={"options": ()})),
-                "arm_options": {arm.name: dict(arm.data.options) for arm in study.arms if arm.data.options},
+                "arm_options": {
+                    setup.arm.name: dict(setup.arm.data.options)
+                    for setup in self._tools.setups
+                    if setup.arm.data.options
+                },
                 "threads": cell.threads,
-                "arms": [arm.name for arm in study.arms],
+                "arms": [setup.arm.name for setup in self._tools.setups],
                 "seconds": seconds,
                 "blocks": None,
                 "slice_ns": slice_ns,
@@ -287,7 +342,7 @@ class Epoch:
 
     def _in_start_order(self) -> list[ArmSetup]:
         by_name = {setup.arm.name: setup for setup in self._tools.setups}
-        return [by_name[name] for name in self._draft.start_order]
+        return [by_name[name] for name in self._draft.start_order if name in by_name]
 
     def _keep_logs(self) -> None:
         for name, server in self._servers.items():

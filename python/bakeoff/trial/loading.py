@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from bakeoff.engine import Engine
+from bakeoff.engine import Engine, declares
 from bakeoff.plan.seeds import seed_for
 from bakeoff.results import RunDirectory
 from bakeoff.servers import Reading, ServerHouse, Snapshot, gates, table_engine
@@ -101,6 +101,24 @@ class Loader:
             seed=seed_for(self.study.seed, "build", build),
             on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
         )
+        check_data(self.engine, self.study, setup, workload)
+
+
+def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload) -> None:
+    """Have the script check its own data (TPC-C's consistency conditions), if it can; the engine knows the arm already.
+
+    Raises:
+        EngineError: a condition does not hold.
+    """
+    if declares(workload.script, "commands", "check"):
+        engine.command(
+            setup.arm.name,
+            workload.script,
+            "check",
+            options=script_options(study, workload, setup.arm.data),
+            threads=_LOADER_THREADS,
+            seed=study.seed,
+        )
 
 
 def families(workloads: Iterable[Workload]) -> list[tuple[str, Workload]]:
@@ -121,10 +139,9 @@ def database_of(workload: Workload) -> str:
 
 def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
     """Options of the script: the study's tables and sizes, what the workload says, then what the arm's data says."""
-    options: dict[str, Any] = {
-        "tables": study.tables,
-        "table_size": study.table_size,
-    }
+    options: dict[str, Any] = {}
+    if declares(workload.script, "options", "table_size"):
+        options |= {"tables": study.tables, "table_size": study.table_size}
     if data.table_options:
         options["create_table_options"] = data.table_options
     return options | dict(workload.options) | dict(data.options)

@@ -9,9 +9,11 @@ from pathlib import Path
 import polars as pl
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, HostError, TrialInvalid
-from bakeoff.plan import Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study
+from bakeoff.errors import BakeoffError, TrialInvalid
+from bakeoff.plan import EpochDraft, Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study
+from bakeoff.plan.rounds import rounds
 from bakeoff.results import EpochData, RunDirectory
+from bakeoff.results.epoch import joined
 from bakeoff.results.frames import slices_frame
 from bakeoff.servers import ServerHouse
 from bakeoff.servers.places import work_root
@@ -31,6 +33,7 @@ from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memo
 
 _PILOT_S = 6.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
+_ROUND_S = 1.0  # least measuring seconds of a cell in one round: two blocks of short slices
 # An epoch voided again and again is not bad luck.
 _VOID_IN_A_ROW = 2
 
@@ -65,11 +68,6 @@ def run_study(
         check_machine(resume)
     check_workloads(study.workloads)
     share = (kept_memory(resume) if resume else None) or share_memory(study)
-    if share.at_once < share.servers:
-        raise HostError(
-            f"memory: of the study's {share.servers} servers only {share.at_once} fit at once.",
-            hint="Load fewer rows, or compare fewer arms.",
-        )
     setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=listener.progress)
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
         run = resume or RunDirectory.create(
@@ -95,7 +93,15 @@ def run_study(
                     begin = time.monotonic() - before.used_s
                 client_cpus, server_cpus = cpu_sets(study)
                 tools = EpochTools(
-                    study, setups, house, snapshots, listener, stop, client_cpus=client_cpus, server_cpus=server_cpus
+                    study,
+                    setups,
+                    house,
+                    snapshots,
+                    listener,
+                    stop,
+                    client_cpus=client_cpus,
+                    server_cpus=server_cpus,
+                    at_once=max(share.at_once, 2),
                 )
                 engine.close()
                 history = list(before.history)
@@ -194,27 +200,46 @@ class _Trial:
         plan = self.plan or plan_study(self.study, overhead_s=0.0, load_s=0.0)
         draft = epoch_draft(plan, self.study, number, finished=finished)
         writer = self.run_directory.epoch(number, draft.build)
-        epoch = Epoch(self.tools, draft, writer)
+        done: list[Epoch] = []
         reason = ""
-        try:
-            with epoch:
-                epoch.warm(plan.cells)
-                if self.plan is None:
-                    self.plan = plan = self._plan_from(epoch, plan)
-                for cell in draft.cell_order:
-                    epoch.measure(plan.cell(cell), plan.seconds_per_cell)
-                epoch.read_status()
-        except Interrupted:
-            return None
-        except (BakeoffError, TooManyErrors) as error:
-            if not is_voiding(error):
-                raise
-            reason = str(error)
-        outcome = epoch.outcome(void_reason=reason)
+        for arms in rounds(plan.arms, at_once=self.tools.at_once, seed=self.study.seed, epoch=number):
+            here = replace(self.tools, setups=tuple(each for each in self.tools.setups if each.arm.name in arms))
+            done.append(Epoch(here, draft, writer, previous=done[-1] if done else None))
+            try:
+                self._one_round(done[-1], draft)
+            except Interrupted:
+                return None
+            except (BakeoffError, TooManyErrors) as error:
+                if not is_voiding(error):
+                    raise
+                reason = str(error)
+                break
+        outcome = joined([epoch.outcome(void_reason=reason) for epoch in done])
         writer.finish(outcome)
         if outcome.void_reason:
             self.tools.listener.note(f"epoch {number + 1} is voided for all arms: {outcome.void_reason}")
         return self.run_directory.load_epoch(number)
+
+    def _one_round(self, epoch: Epoch, draft: EpochDraft) -> None:
+        """Measure the arms that run together; the measuring time of a cell is shared by the rounds of an epoch."""
+        plan = self.plan or plan_study(self.study, overhead_s=0.0, load_s=0.0)
+        with epoch:
+            epoch.warm(plan.cells)
+            if self.plan is None:
+                self.plan = plan = self._plan_from(epoch, plan)
+            seconds = plan.seconds_per_cell
+            if self._rounds > 1:
+                seconds = max(seconds / self._rounds, _ROUND_S)
+            for cell in draft.cell_order:
+                epoch.measure(plan.cell(cell), seconds)
+            epoch.read_status()
+            epoch.check_data()
+
+    @property
+    def _rounds(self) -> int:
+        """Rounds of an epoch: 1 when all servers fit into memory."""
+        names = tuple(arm.name for arm in self.study.arms)
+        return len(rounds(names, at_once=self.tools.at_once, seed=self.study.seed, epoch=0))
 
     def _plan_from(self, epoch: Epoch, draft: Plan) -> Plan:
         """The plan proper: slice lengths by pilot, seconds a cell by what an epoch costs here."""
@@ -228,10 +253,9 @@ class _Trial:
             choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
             chosen[cell.name] = choice.slices
             curves[cell.name] = choice.model_dump(mode="json")
-        overhead_s = (
-            sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm")) + _STOP_S
-        )
-        plan = plan_study(self.study, overhead_s=overhead_s, load_s=self._elapsed_s() - overhead_s + _STOP_S)
+        begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm"))
+        load_s = self._elapsed_s() - begun_s
+        plan = plan_study(self.study, overhead_s=self._rounds * (begun_s + _STOP_S), load_s=load_s)
         plan = plan.with_slices(chosen)
         self.run_directory.write_json("plan.json", plan)
         self.run_directory.write_json("pilot.json", curves)
