@@ -10,7 +10,6 @@ import pytest
 
 from bakeoff.results import open_run
 from bakeoff.stats.model import Analysis
-from conftest import COMMAND
 
 STUDY = """\
 title: to be killed
@@ -29,7 +28,7 @@ budget: 90s
 
 def start_in_a_group(shell, *arguments):
     return subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*shell.command, *arguments],
         cwd=shell.folder,
         env=shell.env,
         stdout=subprocess.DEVNULL,
