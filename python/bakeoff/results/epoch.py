@@ -1,5 +1,6 @@
 """What one epoch left behind: its outcome, and its measurements as frames."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -34,6 +35,28 @@ class Outcome(BaseModel):
     cell_order: tuple[str, ...] = ()
     seeds: dict[str, int] = {}
     gates: dict[str, dict[str, JsonValue]] = {}
+
+
+def joined(rounds: Sequence[Outcome]) -> Outcome:
+    """The outcome of an epoch of several rounds: phases are summed; the baseline's gates are those of its first."""
+    first = rounds[0]
+    phases: dict[str, float] = {}
+    gates: dict[str, dict[str, JsonValue]] = {}
+    for outcome in rounds:
+        for phase, seconds in outcome.phases_s.items():
+            phases[phase] = phases.get(phase, 0.0) + seconds
+        gates = outcome.gates | gates
+    return first.model_copy(
+        update={
+            "valid": all(outcome.valid for outcome in rounds),
+            "void_reason": next((outcome.void_reason for outcome in rounds if outcome.void_reason), ""),
+            "wall_s": max(outcome.wall_s for outcome in rounds),  # each counts from its own begin to the epoch's end
+            "measured_s": sum(outcome.measured_s for outcome in rounds),
+            "phases_s": phases,
+            "cell_order": tuple(dict.fromkeys(cell for outcome in rounds for cell in outcome.cell_order)),
+            "gates": gates,
+        }
+    )
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ over connections of the time they were busy. Slices are never used as n; the D_e
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from bakeoff.plan.rounds import ROUND_BLOCKS
 from bakeoff.results.epoch import EpochData
 
 _TRIM = 0.2  # share of blocks left out on each side of the secondary estimate
@@ -65,19 +66,27 @@ def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
         baseline: name of the arm that the ratios are over.
 
     Returns:
-        A pair for every cell and contender that were measured together with the baseline; none of an empty epoch.
+        A pair for every cell and contender that were measured together with the baseline; none of an empty epoch. When
+        the arms took several rounds, each with the baseline, a contender is compared with that of its own round.
     """
-    if epoch.slices.is_empty():
-        return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=())
-    slices, cut = _whole_blocks(with_rates(epoch.slices))
     order = {cell: i for i, cell in enumerate(epoch.slices["cell"].unique(maintain_order=True))}
+    numbered = epoch.slices.with_columns(round=pl.col("block") // ROUND_BLOCKS)
+    by_round = numbered.partition_by("round", include_key=False, maintain_order=True)
+    pairs = [pair for slices in by_round for pair in _round_pairs(replace(epoch, slices=slices), baseline)]
+    pairs.sort(key=lambda pair: (order[pair.cell], pair.contender))
+    return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=tuple(pairs))
+
+
+def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
+    """The pairs of arms that ran together."""
+    slices, cut = _whole_blocks(with_rates(epoch.slices))
     rates = _rates(slices, ["cell", "arm"])
     halves = _rates(_with_half(slices), ["cell", "arm", "half"])
     contrasts = _contrasts(slices, baseline)
     carried = _carry_over(slices)
     seconds = _wall_seconds(slices)
     pairs = []
-    for cell, arm in sorted(rates, key=lambda key: (order[str(key[0])], key[1])):
+    for cell, arm in rates:
         if arm == baseline or (cell, baseline) not in rates:
             continue
         blocks = contrasts.get((cell, arm), np.empty(0))
@@ -97,7 +106,7 @@ def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
                 trend=_trend(halves, cell, arm, baseline),
             )
         )
-    return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=tuple(pairs))
+    return pairs
 
 
 def with_rates(slices: pl.DataFrame) -> pl.DataFrame:
