@@ -163,16 +163,15 @@ impl ReplyScanner {
     #[inline]
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
         loop {
-            match self.phase {
-                Phase::Rows if !self.continued => {
-                    self.result.rows += self.pass_by(bytes, u64::MAX);
-                }
-                Phase::Columns => {
+            if !self.continued {
+                if self.phase == Phase::Columns {
                     let passed = self.pass_by(bytes, self.definitions_left.into());
                     self.definitions_left -= passed as u32;
                     self.defined();
                 }
-                _ => {}
+                if self.phase == Phase::Rows {
+                    self.result.rows += self.pass_by(bytes, u64::MAX);
+                }
             }
             let Some(packet) = bytes.get(self.at..) else {
                 return Ok(None);
@@ -234,8 +233,10 @@ impl ReplyScanner {
                 return Ok(None);
             };
             self.step(header);
-            if let Some(outcome) = self.read(payload)? {
-                return Ok(Some(outcome));
+            match self.read(payload) {
+                Ok(None) => {}
+                // Handed on as it is, which spares a copy.
+                outcome_or_error => return outcome_or_error,
             }
         }
     }

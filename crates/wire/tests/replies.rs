@@ -6,7 +6,7 @@
 mod server;
 
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
-use bakeoff_wire::{Answering, Inbox, Outcome, ReplyScanner, command};
+use bakeoff_wire::{Answering, Inbox, Outcome, ReplyScanner, command, packet};
 use proptest::prelude::*;
 use server::{Reply, Value, Writer};
 
@@ -228,6 +228,24 @@ fn packets_out_of_order_are_refused() {
             .scan(&stream)
             .is_err()
     );
+}
+
+#[test]
+fn a_definition_and_a_row_of_several_packets_count_once() {
+    const FULL_BYTES: usize = 0xff_ffff;
+    let mut stream = Vec::new();
+    let mut sequence = packet::encode(&mut stream, &[2], 1);
+    for payload in [vec![3; FULL_BYTES + 9], vec![3; 9], vec![0; FULL_BYTES + 9]] {
+        sequence = packet::encode(&mut stream, &payload, sequence);
+    }
+    packet::encode(&mut stream, &[0xfe, 0, 0, 2, 0, 0, 0], sequence);
+    let mut scanner = ReplyScanner::new(Answering::Statement, true);
+    let outcome = scanner.scan(&stream);
+    let Ok(Some(Outcome::ResultSet(result))) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!((result.columns, result.rows), (2, 1));
+    assert_eq!(scanner.reply_bytes(), stream.len());
 }
 
 #[test]
