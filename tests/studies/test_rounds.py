@@ -1,0 +1,111 @@
+"""More arms than fit into memory: rounds that all hold the baseline, and ratios within a round."""
+
+import math
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakeoff.errors import HostError
+from bakeoff.plan.factorial import arm_names, make_study
+from bakeoff.plan.rounds import ROUND_BLOCKS, rounds
+from bakeoff.report.live import QuietLive
+from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.spec.study_file import read_study
+from bakeoff.stats.estimate import epoch_estimates
+from bakeoff.trial import run_study
+from bakeoff.trial import study as trial
+from bakeoff.trial.memory import share_memory
+from stats.slices import epoch_of, quads, slice_row
+
+
+@given(count=st.integers(2, 40), at_once=st.integers(2, 12), seed=st.integers(0, 9), epoch=st.integers(0, 9))
+def test_every_contender_meets_the_baseline_once_an_epoch(count, at_once, seed, epoch):
+    arms = arm_names(count)
+    made = rounds(arms, at_once=at_once, seed=seed, epoch=epoch)
+    assert all(group[0] == "A" for group in made)
+    assert sorted(name for group in made for name in group[1:]) == sorted(arms[1:])
+    sizes = [len(group) for group in made]
+    assert max(sizes) <= at_once
+    assert max(sizes) - min(sizes) <= 1
+    assert len(made) == (1 if count <= at_once else math.ceil((count - 1) / (at_once - 1)))
+
+
+def test_who_is_together_changes_from_epoch_to_epoch():
+    assert len({rounds(arm_names(9), at_once=3, seed=1, epoch=epoch) for epoch in range(6)}) > 1
+
+
+def test_a_contender_is_compared_with_the_baseline_of_its_own_round():
+    # The machine is twice as fast in the second round; both contenders are 10 % slower than their own baseline.
+    second = [
+        slice_row(
+            "A" if arm == "A" else "C", ROUND_BLOCKS + block, position, events=2000 if arm == "A" else 1800, start_s=100
+        )
+        for block in range(4)
+        for position, arm in enumerate("ABBA")
+    ]
+    estimates = epoch_estimates(epoch_of([*quads([0.9] * 4), *second]), baseline="A")
+    assert [(pair.contender, pair.blocks) for pair in estimates.pairs] == [("B", 4), ("C", 4)]
+    assert [pair.value for pair in estimates.pairs] == [pytest.approx(math.log(0.9))] * 2
+
+
+def study_of(count, *, rows=1000):
+    arms = tuple(
+        Arm(name=name, label=name, server=parse_server("mysql:8.0.15"))
+        for name in arm_names(count)
+    )  # fmt: skip
+    return Study(title="t", arms=arms, workloads=(Workload(script="oltp_point_select"),), tables=1, table_size=rows)
+
+
+GIB = 2**30
+
+
+def test_as_many_servers_as_fit_run_at_once():
+    assert share_memory(study_of(8), available_bytes=24 * GIB).at_once == 8
+    tight = share_memory(study_of(8), available_bytes=3 * GIB)
+    assert (tight.at_once, tight.servers) == (3, 8)
+    assert tight.memory == share_memory(study_of(2), available_bytes=24 * GIB).memory
+
+
+def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():
+    large = study_of(4, rows=20_000_000)
+    roomy, tight = (share_memory(large, available_bytes=size * GIB) for size in (64, 8))
+    assert (roomy.at_once, tight.at_once) == (4, 2)
+    assert tight.memory.buffer_pool_bytes < roomy.memory.buffer_pool_bytes
+    with pytest.raises(HostError, match=r"not even 2 servers fit .* GB would do"):
+        share_memory(study_of(4), available_bytes=GIB // 2)
+
+
+@pytest.mark.server
+def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
+    (shell.folder / "my.yaml").write_text(
+        'title: pairs\nservers: ["mysql:8.0.15"]\nworkloads: [oltp_point_select]\nthreads: [2]\ntables: 1\n'
+        "table_size: 2k\nbuilds: 1\nbudget: 60s\nprecision: 20%\nfactors:\n  prepare_mode: [server, client]\n"
+        "  transport: [socket, tcp]\n"
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shell.cache))
+    # 0.6 of what is free must hold two servers and not three.
+    tight = share_memory(study_of(4), available_bytes=int(1.9 * GIB))
+    monkeypatch.setattr(trial, "share_memory", lambda _study: tight)
+    study = make_study(read_study(shell.folder / "my.yaml"), seed=4)
+    run, analysis = run_study(
+        study,
+        shell.folder / "runs",
+        listener=QuietLive(),
+        stop=threading.Event(),
+        passwords={},
+        command_line=("test",),
+    )
+    assert {comparison.contender for comparison in analysis.comparisons} == {"B", "C", "D"}
+    slices = run.load_epoch(0).slices
+    by_round = {
+        number: set(rows["arm"])
+        for (number,), rows in slices.with_columns(round=slices["block"] // ROUND_BLOCKS).group_by("round")
+    }
+    assert len(by_round) == 3
+    assert all("A" in arms and len(arms) == 2 for arms in by_round.values())
+    assert run.read_json("memory.json")["at_once"] == 2
+    assert set(run.server_json(0, "variables.json")) == {"A", "B", "C", "D"}
+    assert set(run.outcome(0).gates) == {"A", "B", "C", "D"}
+    assert shell.left_behind() == []
