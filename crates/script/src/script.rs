@@ -263,6 +263,16 @@ impl Script {
         self.session.reseed(key_seed, block, thread);
     }
 
+    /// Frees what loading and setting up have left: a third of a state's memory, which thousands of idle workers need not keep.
+    ///
+    /// # Errors
+    /// What a finaliser of the script raised.
+    pub fn collect_garbage(&self) -> Result<(), ScriptError> {
+        let _entered = self.session.enter();
+        // Twice: the first round only finds what has finalisers.
+        (0..2).try_for_each(|_| self.lua().gc_collect().map_err(|error| lua_error(&error)))
+    }
+
     fn lua(&self) -> &Lua {
         // Set by `load` before the script is handed out, taken by `drop`.
         self.lua
