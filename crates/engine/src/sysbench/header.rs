@@ -11,12 +11,8 @@ pub(super) fn header(options: &RunOptions) -> String {
     )
 }
 
-/// The options of the run. `charset`: of the connections, for scripts; `of_test`: lines of a built-in test.
-pub(super) fn preamble(
-    options: &RunOptions,
-    charset: Option<&(String, Option<String>)>,
-    of_test: Option<&str>,
-) -> String {
+/// The options of the run. `of_test`: a line of a built-in test.
+pub(super) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
     let mut lines = vec![
         "Running the test with following options:".to_owned(),
         format!("Number of threads: {}", options.threads),
@@ -37,12 +33,6 @@ pub(super) fn preamble(
         lines.push(format!(
             "Report checkpoint(s) at {} seconds",
             seconds.join(", ")
-        ));
-    }
-    if let Some((charset, collation)) = charset {
-        let collation = collation.as_deref().unwrap_or("the server's default");
-        lines.push(format!(
-            "Connection character set: {charset}, collation: {collation}"
         ));
     }
     if options.debug {
@@ -83,7 +73,7 @@ mod tests {
             "--threads=2 --rate=20 --report-interval=1 --report-checkpoints=4,2 --rand-seed=7 --time=1 --forced-shutdown=1",
         );
         assert_eq!(
-            preamble(&options, None, None),
+            preamble(&options, None),
             "Running the test with following options:\nNumber of threads: 2\nTarget transaction rate: 20/sec\n\
              Report intermediate results every 1 second(s)\nReport checkpoint(s) at 2, 4 seconds\n\
              Initializing random number generator from seed (7).\n\nForcing shutdown in 2 seconds\n\nInitializing worker threads...\n"
@@ -91,16 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_preamble_has_two_empty_lines_and_names_the_character_set() {
-        let charset = ("utf8mb4".to_owned(), None);
+    fn a_plain_preamble_has_two_empty_lines() {
         assert_eq!(
-            preamble(
-                &options("run"),
-                Some(&charset),
-                Some("Prime numbers limit: 10000")
-            ),
+            preamble(&options("run"), Some("Prime numbers limit: 10000")),
             "Running the test with following options:\nNumber of threads: 1\n\
-             Connection character set: utf8mb4, collation: the server's default\n\
              Initializing random number generator from current time\n\n\nPrime numbers limit: 10000\n\nInitializing worker threads...\n"
         );
     }

@@ -141,7 +141,7 @@ impl Invocation<'_> {
         ));
         let limit = format!("Prime numbers limit: {max_prime}");
         self.console
-            .notice(&header::preamble(&self.options, None, Some(&limit)));
+            .notice(&header::preamble(&self.options, Some(&limit)));
         let run = Run {
             test: Arc::new(Test::Cpu { max_prime }),
             options: Arc::clone(&self.options),
@@ -228,9 +228,7 @@ impl Invocation<'_> {
             tell_failure(&self.console, "init", &error);
             return Ok(FAILED);
         }
-        let charset = mysql.charset();
-        self.console
-            .notice(&header::preamble(&self.options, Some(&charset), None));
+        self.console.notice(&header::preamble(&self.options, None));
         let run = Run {
             test: Arc::new(Test::Script(Box::new(test))),
             options: Arc::clone(&self.options),

@@ -18,6 +18,7 @@ mod crew;
 mod dry_run;
 mod header;
 mod help;
+mod idle;
 mod invocation;
 mod my_cnf;
 mod options;
@@ -29,6 +30,7 @@ mod server;
 mod session;
 mod tally;
 mod test;
+mod turnstile;
 mod worker_host;
 
 pub use invocation::sysbench;

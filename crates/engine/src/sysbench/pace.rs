@@ -11,6 +11,8 @@ use crate::random::SplitMix64;
 /// The schedule of a run, shared by its workers.
 #[derive(Debug)]
 pub(super) struct Pace {
+    /// Nothing is due from here on [ns of the clock].
+    end_ns: u64,
     state: Mutex<State>,
 }
 
@@ -51,12 +53,12 @@ impl Arrivals {
 }
 
 impl Pace {
-    /// `rate_per_s` events a second on average from `start_ns` [ns of the clock] on.
+    /// `rate_per_s` events a second on average from `start_ns` to `end_ns` [ns of the clock].
     #[expect(
         clippy::cast_precision_loss,
         reason = "the sum's error is below a microsecond"
     )]
-    pub(super) fn new(rate_per_s: u32, start_ns: u64, seed: u64) -> Self {
+    pub(super) fn new(rate_per_s: u32, start_ns: u64, end_ns: u64, seed: u64) -> Self {
         let mut taken = Arrivals {
             stream: SplitMix64::of(&[seed, u64::from(rate_per_s)]),
             gap_ns: 1e9 / f64::from(rate_per_s.max(1)),
@@ -66,6 +68,7 @@ impl Pace {
         taken.step();
         taken.count = 0;
         Self {
+            end_ns,
             state: Mutex::new(State {
                 arrived: taken.clone(),
                 taken,
@@ -77,11 +80,11 @@ impl Pace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next intended start [ns of the clock]; `None` when it lies at or behind `end_ns`.
-    pub(super) fn take(&self, end_ns: u64) -> Option<u64> {
+    /// Takes the next intended start [ns of the clock]; `None` when none is due before the end.
+    pub(super) fn take(&self) -> Option<u64> {
         let taken = &mut self.lock().taken;
         let intended_ns = taken.next_ns();
-        (intended_ns < end_ns).then(|| {
+        (intended_ns < self.end_ns).then(|| {
             taken.step();
             intended_ns
         })
@@ -89,6 +92,7 @@ impl Pace {
 
     /// Intended starts before `now_ns` [ns of the clock] that nobody has taken yet.
     pub(super) fn waiting(&self, now_ns: u64) -> u64 {
+        let now_ns = now_ns.min(self.end_ns);
         let mut state = self.lock();
         while state.arrived.next_ns() < now_ns {
             state.arrived.step();
@@ -105,26 +109,30 @@ mod tests {
 
     #[test]
     fn starts_come_at_the_rate_and_in_order() {
-        let pace = Pace::new(1_000, 5 * SECOND_NS, 1);
-        let starts: Vec<u64> = std::iter::from_fn(|| pace.take(15 * SECOND_NS)).collect();
+        let pace = Pace::new(1_000, 5 * SECOND_NS, 15 * SECOND_NS, 1);
+        let starts: Vec<u64> = std::iter::from_fn(|| pace.take()).collect();
         assert!(starts.is_sorted() && starts[0] >= 5 * SECOND_NS);
         // 10,000 expected; the standard deviation is 100.
         assert!((9_500..10_500).contains(&starts.len()), "{}", starts.len());
-        assert_eq!(pace.take(15 * SECOND_NS), None);
+        assert_eq!(pace.take(), None);
     }
 
     #[test]
-    fn what_nobody_took_waits() {
-        let pace = Pace::new(100, 0, 2);
+    fn what_nobody_took_waits_and_what_is_taken_ahead_does_not() {
+        let pace = Pace::new(100, 0, 2 * SECOND_NS, 2);
         assert_eq!(pace.waiting(0), 0);
         let after_a_second = pace.waiting(SECOND_NS);
         assert!(after_a_second > 50, "{after_a_second}");
         for _ in 0..10 {
-            pace.take(u64::MAX);
+            pace.take();
         }
         assert_eq!(pace.waiting(SECOND_NS), after_a_second - 10);
-        // Taken ahead of their time by idle workers: nothing waits.
-        while pace.take(2 * SECOND_NS).is_some() {}
+        while pace.take().is_some() {}
         assert_eq!(pace.waiting(SECOND_NS), 0);
+        assert_eq!(
+            pace.waiting(9 * SECOND_NS),
+            0,
+            "nothing is due after the end"
+        );
     }
 }

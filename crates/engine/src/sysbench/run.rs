@@ -11,6 +11,7 @@ use bakeoff_script::host::LogLevel;
 use serde_json::Value;
 
 use super::crew::{Crew, Ending};
+use super::idle::IdleConnections;
 use super::pace::Pace;
 use super::report::final_block::{Heading, block};
 use super::report::hdr_log::HdrLog;
@@ -20,6 +21,7 @@ use super::run_options::RunOptions;
 use super::session::Session;
 use super::tally::{Mark, Stretch, Tally};
 use super::test::{Test, tell_failure};
+use super::turnstile::Turnstile;
 use super::worker_host::Load;
 use crate::contract::Failure;
 use crate::gate::Gate;
@@ -67,6 +69,20 @@ impl Run {
     /// Runs the test. `main` is the script's global state, whose `init()` has been called.
     pub(super) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
         let console = &self.session.console;
+        let idle = match self.options.idle_connections {
+            count if count > 0 && !self.session.dry_run => {
+                IdleConnections::open(&self.session, count)
+            }
+            _ => Ok(IdleConnections::none()),
+        };
+        // Held until the run has ended.
+        let _idle = match idle {
+            Ok(idle) => idle,
+            Err(words) => {
+                console.fatal(&words);
+                return Outcome::without_a_run(Ending::Failed);
+            }
+        };
         let load = Arc::new(self.load());
         let crew = Crew::start(&self.test, &self.options, &load);
         if let Err(ending) = crew.wait_until_ready(&self.options) {
@@ -89,9 +105,18 @@ impl Run {
             end_ns: 0,
         };
         if let Some(rate) = self.options.rate_per_s {
-            let _ = load
-                .pace
-                .set(Pace::new(rate, slice.start_ns, self.options.seed));
+            let _ = load.pace.set(Pace::new(
+                rate,
+                slice.start_ns,
+                slice.deadline_ns,
+                self.options.seed,
+            ));
+        }
+        if let Some(server) = self.session.server().filter(|_| !self.session.dry_run) {
+            let (charset, collation) = (&server.charset, &server.collation);
+            console.notice(&format!(
+                "Connection character set: {charset}, collation: {collation}"
+            ));
         }
         console.notice("Threads started!\n");
         load.gate.open(Arc::new(slice));
@@ -99,7 +124,10 @@ impl Run {
         let _ = start.send(times.count_from_ns);
 
         let ending = crew.wait_until_done(&self.options, times.deadline_ns);
-        times.end_ns = now_ns();
+        times.end_ns = match ending {
+            Ending::Complete => load.tally.last_departure_ns().unwrap_or_else(now_ns),
+            _ => now_ns(),
+        };
         drop(start);
         let reported = match end_reporter(reporter) {
             Ok(reported) => reported,
@@ -108,7 +136,7 @@ impl Run {
                 return Outcome::without_a_run(Ending::Failed);
             }
         };
-        self.tell_ending(&load, ending, &crew);
+        self.tell_ending(ending, &crew);
         if ending != Ending::Failed {
             self.report(main, &load, reported.period, times);
         }
@@ -127,6 +155,7 @@ impl Run {
             tally: Tally::new(self.options.threads),
             events_left: self.options.events.map(AtomicU64::new),
             pace: OnceLock::new(),
+            loading: Turnstile::for_cpus(),
             warms_up: !self.options.warmup.is_zero(),
         }
     }
@@ -150,7 +179,7 @@ impl Run {
         }
     }
 
-    fn tell_ending(&self, load: &Load, ending: Ending, crew: &Crew) {
+    fn tell_ending(&self, ending: Ending, crew: &Crew) {
         let console = &self.session.console;
         match ending {
             Ending::Complete => console.log(LogLevel::Info, "Done.\n"),
@@ -162,13 +191,6 @@ impl Run {
                 crew.cut();
             }
             Ending::Failed | Ending::NotReady => {}
-        }
-        if let Some(server) = load.session.server() {
-            let (charset, collation) = (&server.charset, &server.collation);
-            console.log(
-                LogLevel::Debug,
-                &format!("Connections used character set {charset}, collation {collation}"),
-            );
         }
     }
 

@@ -60,6 +60,7 @@ pub(super) struct RunOptions {
     pub(super) forced_shutdown: Option<Duration>,
     pub(super) stack_bytes: usize,
     pub(super) thread_init_timeout: Duration,
+    pub(super) idle_connections: u32,
     /// Events a second of all workers together.
     pub(super) rate_per_s: Option<u32>,
     pub(super) report_interval_s: Option<u64>,
@@ -107,6 +108,7 @@ impl RunOptions {
         }
         let given_seed = Some(line.int("rand_seed")).filter(|seed| *seed != 0);
         let interval = seconds("report-interval", line.int("report_interval"))?.as_secs();
+        let idle = line.int("idle_connections");
         let percentiles = percentiles(line)?;
         if line.is_on("histogram") && percentiles.is_empty() {
             return Err("--histogram cannot be used with --percentile=0".to_owned());
@@ -123,6 +125,10 @@ impl RunOptions {
                 .unwrap_or(usize::MAX)
                 .max(LEAST_STACK_BYTES),
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
+            idle_connections: u32::try_from(idle)
+                .ok()
+                .filter(|_| idle <= MOST_THREADS)
+                .ok_or_else(|| format!("Invalid value for --idle-connections: {idle}"))?,
             rate_per_s: u32::try_from(rate)
                 .map(|rate| Some(rate).filter(|rate| *rate > 0))
                 .map_err(|_| format!("Invalid value for --rate: {rate}"))?,

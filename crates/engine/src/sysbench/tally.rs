@@ -3,7 +3,7 @@
 //! Counters belong to one worker each and need no locked instruction. Latencies go into a few histograms that the workers share by
 //! number, not into one each: 5,000 idle workers must not cost 5,000 histograms.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bakeoff_metrics::{LatencyHistogram, SliceCounters, SliceTotals};
@@ -32,6 +32,8 @@ pub(super) struct Tally {
     seats: Vec<Seat>,
     shards: Vec<Shard>,
     running: AtomicU32,
+    /// When the last worker ended its events [ns of the clock]; 0: none has.
+    last_departure_ns: AtomicU64,
     collected: Mutex<Collected>,
 }
 
@@ -107,6 +109,7 @@ impl Tally {
                 .map(|_| Shard::default())
                 .collect(),
             running: AtomicU32::new(0),
+            last_departure_ns: AtomicU64::new(0),
             collected: Mutex::default(),
         }
     }
@@ -130,8 +133,14 @@ impl Tally {
     }
 
     /// A worker has ended them.
-    pub(super) fn depart(&self) {
+    pub(super) fn depart(&self, now_ns: u64) {
         self.running.fetch_sub(1, Relaxed);
+        self.last_departure_ns.fetch_max(now_ns, Relaxed);
+    }
+
+    /// When the last worker ended its events [ns of the clock]: what comes after it (`thread_done()`, goodbyes) is no part of the run.
+    pub(super) fn last_departure_ns(&self) -> Option<u64> {
+        Some(self.last_departure_ns.load(Relaxed)).filter(|ns| *ns > 0)
     }
 
     /// Workers between [`Tally::arrive`] and [`Tally::depart`].

@@ -73,8 +73,13 @@ impl ScriptTest {
                 failure(error)
             }
         };
-        let script = self
-            .load(ThreadRole::Worker(thread), Rc::clone(host) as HostRef)
+        let script = host
+            .loading()
+            .pass(|| {
+                let script = self.load(ThreadRole::Worker(thread), Rc::clone(host) as HostRef)?;
+                script.collect_garbage()?;
+                Ok(script)
+            })
             .map_err(told(""))?;
         script.thread_init().map_err(told("thread_init"))?;
         console.log(

@@ -15,6 +15,7 @@ use super::console::Console;
 use super::pace::Pace;
 use super::session::{Session, tell};
 use super::tally::{Seat, Tally};
+use super::turnstile::Turnstile;
 use crate::connector::Connector;
 use crate::gate::Gate;
 use crate::slice::Slice;
@@ -28,6 +29,8 @@ pub(super) struct Load {
     pub(super) events_left: Option<AtomicU64>,
     /// `--rate`; set when the run starts.
     pub(super) pace: std::sync::OnceLock<Pace>,
+    /// Where workers load their scripts.
+    pub(super) loading: Turnstile,
     /// Statements of `thread_init()` count, as in sysbench; unless there is a warm-up, whose end begins the counting.
     pub(super) warms_up: bool,
 }
@@ -90,7 +93,12 @@ impl WorkerHost {
 
     /// No more events will begin.
     pub(super) fn end(&self) {
-        self.load.tally.depart();
+        self.load.tally.depart(self.boundary_ns.get());
+    }
+
+    /// Where this worker's script is loaded.
+    pub(super) fn loading(&self) -> &Turnstile {
+        &self.load.loading
     }
 
     /// Where messages go.
@@ -133,7 +141,7 @@ impl WorkerHost {
 
     /// Takes the next intended start and waits for it.
     fn wait_for_intended(&self, pace: &Pace) -> Option<u64> {
-        let Some(intended_ns) = pace.take(self.deadline_ns.get()) else {
+        let Some(intended_ns) = pace.take() else {
             // The run lasts as long as it was asked to, also when no event is due any more.
             let deadline_ns = self.deadline_ns.get();
             self.load.gate.sleep_until(self.slice.get(), deadline_ns);
@@ -231,10 +239,10 @@ impl Host for WorkerHost {
     }
 
     fn count_error(&self, code: u16) {
-        self.load
-            .session
-            .console
-            .log(LogLevel::Debug, &format!("Ignoring error {code}"));
+        let console = self.console();
+        if console.shows(LogLevel::Debug) {
+            console.log(LogLevel::Debug, &format!("Ignoring error {code}"));
+        }
         if self.counted.get() {
             self.seat().counters.add_errors(code, 1);
         }

@@ -162,7 +162,9 @@ impl Reporter {
     ) {
         let (threads, queue) = (self.load.tally.threads_running(), self.queue());
         let percentile = self.options.first_percentile();
-        if self.options.report_interval_s.is_some() {
+        // Workers that have ended their events may still say goodbye to their servers.
+        let over = threads == 0 && stretch.totals.events == 0;
+        if self.options.report_interval_s.is_some() && !over {
             let told = hooks.intermediate.as_ref().map(|script| {
                 let queue = queue.unwrap_or(Queue {
                     length: 0,
