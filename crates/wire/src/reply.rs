@@ -162,6 +162,9 @@ impl ReplyScanner {
     /// The reply breaks the protocol; the connection is of no use any more.
     #[inline]
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
         loop {
             if !self.continued {
                 if self.phase == Phase::Columns {
@@ -245,28 +248,23 @@ impl ReplyScanner {
     /// large result. It stops at the first packet that is not surely such a one, which is then looked at in full.
     #[inline]
     fn pass_by(&mut self, bytes: &[u8], limit: u64) -> u64 {
-        let mut rest = bytes.get(self.at..).unwrap_or_default();
+        let mut at = self.at;
         let mut sequence = u32::from(self.sequence) << 24;
         let mut passed = 0;
         while passed < limit
-            && let Some(&[a, b, c, d, kind]) = rest.first_chunk()
+            && let Some(&[a, b, c, d, kind]) = bytes.get(at..).and_then(<[u8]>::first_chunk)
         {
             // One comparison for the sequence number and for both ends of the length: a wrong number leaves high bits behind.
             let payload_bytes = u32::from_le_bytes([a, b, c, d]) ^ sequence;
             if !(1..MAX_PAYLOAD_BYTES as u32).contains(&payload_bytes) || kind >= 0xfe {
                 break;
             }
-            let Some(next) = rest.get(HEADER_BYTES + payload_bytes as usize..) else {
-                break;
-            };
-            rest = next;
+            at += HEADER_BYTES + payload_bytes as usize;
             sequence = sequence.wrapping_add(1 << 24);
             passed += 1;
         }
-        if passed > 0 {
-            self.at = bytes.len() - rest.len();
-            self.sequence = (sequence >> 24) as u8;
-        }
+        self.at = at;
+        self.sequence = (sequence >> 24) as u8;
         passed
     }
 
@@ -276,7 +274,11 @@ impl ReplyScanner {
         if self.phase != Phase::Rows {
             return (self.at, 0);
         }
-        let dropped = self.at.min(received_bytes) - self.result.rows_at;
+        // None, when even the last definition has not come whole.
+        let dropped = self
+            .at
+            .min(received_bytes)
+            .saturating_sub(self.result.rows_at);
         self.at -= dropped;
         self.result.rows_kept = false;
         (self.result.rows_at, dropped)

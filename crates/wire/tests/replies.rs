@@ -249,6 +249,15 @@ fn a_definition_and_a_row_of_several_packets_count_once() {
 }
 
 #[test]
+fn nothing_is_forgotten_while_the_last_definition_is_on_its_way() {
+    let stream = b"\x01\0\0\x01\x01\x09\0\0\x02\x03def";
+    let mut scanner = ReplyScanner::new(Answering::Statement, true);
+    assert_eq!(scanner.scan(stream), Ok(None));
+    let (_, dropped_bytes) = scanner.forget_rows(stream.len());
+    assert_eq!(dropped_bytes, 0);
+}
+
+#[test]
 fn a_goodbye_out_of_turn_is_an_error_of_the_server() {
     let stream = b"\x11\0\0\0\xff\xbf\x0f#HY000gone now";
     let mut scanner = ReplyScanner::new(Answering::Statement, true);
