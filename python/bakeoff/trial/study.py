@@ -125,6 +125,7 @@ class _Trial:
     plan: Plan | None = None
     history: list[EpochData] = field(default_factory=list)
     resumed: bool = False
+    last_epoch_s: float | None = None  # wall seconds of the last epoch without its pilot: what the next one will take
 
     def run(self) -> Analysis:
         """Epochs until the rule says stop; the analysis is written before returning."""
@@ -168,7 +169,14 @@ class _Trial:
         valid = [data for data in history if data.valid]
         estimates = [epoch_estimates(data, baseline=self.study.baseline.name) for data in valid]
         elapsed_s = self._elapsed_s()
-        decision = decide(estimates, self.study, self.plan, elapsed_s=elapsed_s, aborted=self.tools.stop.is_set())
+        decision = decide(
+            estimates,
+            self.study,
+            self.plan,
+            elapsed_s=elapsed_s,
+            epoch_s=self.last_epoch_s,
+            aborted=self.tools.stop.is_set(),
+        )
         if history[-1].valid:
             analysis = analyse(valid, self.study, plan=self.plan, ended=Stop.RUNNING)
             self.tools.listener.epoch_finished(history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
@@ -216,6 +224,7 @@ class _Trial:
                 break
         outcome = joined([epoch.outcome(void_reason=reason) for epoch in done])
         writer.finish(outcome)
+        self.last_epoch_s = outcome.wall_s - outcome.phases_s.get("pilot", 0.0)
         if outcome.void_reason:
             self.tools.listener.note(f"epoch {number + 1} is voided for all arms: {outcome.void_reason}")
         return self.run_directory.load_epoch(number)
