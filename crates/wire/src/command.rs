@@ -35,18 +35,6 @@ const TYPE_NULL: u8 = 6;
 const TYPE_LONGLONG: u8 = 8;
 const TYPE_VAR_STRING: u8 = 253;
 
-impl Parameter<'_> {
-    #[inline]
-    fn type_code(&self) -> u8 {
-        match self {
-            Parameter::Null => TYPE_NULL,
-            Parameter::Int(_) => TYPE_LONGLONG,
-            Parameter::Double(_) => TYPE_DOUBLE,
-            Parameter::Bytes(_) => TYPE_VAR_STRING,
-        }
-    }
-}
-
 /// The parameter types that the server holds for one statement; they are sent again only when they change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BoundTypes {
@@ -60,23 +48,23 @@ impl BoundTypes {
         self.known_to_server = false;
     }
 
-    /// Takes in the types of `values`; must they be sent?
     #[inline]
-    fn update<'a>(&mut self, values: impl ExactSizeIterator<Item = Parameter<'a>>) -> bool {
-        if self.codes.len() != values.len() {
+    fn expect(&mut self, parameters: usize) {
+        if self.codes.len() != parameters {
             self.codes.clear();
-            self.codes.resize(values.len(), TYPE_NULL);
+            self.codes.resize(parameters, TYPE_NULL);
             self.known_to_server = false;
         }
-        for (known, value) in self.codes.iter_mut().zip(values) {
-            let code = value.type_code();
-            // A NULL is told by its bit alone and leaves the type as it was.
-            if code != *known && code != TYPE_NULL {
-                *known = code;
-                self.known_to_server = false;
-            }
+    }
+
+    #[inline]
+    fn bind(&mut self, index: usize, code: u8) {
+        if let Some(known) = self.codes.get_mut(index)
+            && *known != code
+        {
+            *known = code;
+            self.known_to_server = false;
         }
-        !std::mem::replace(&mut self.known_to_server, true)
     }
 }
 
@@ -123,7 +111,7 @@ pub fn prepare(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
 pub fn execute<'a>(
     out: &mut Vec<u8>,
     statement: u32,
-    values: impl ExactSizeIterator<Item = Parameter<'a>> + Clone,
+    values: impl ExactSizeIterator<Item = Parameter<'a>>,
     types: &mut BoundTypes,
 ) -> u8 {
     let header_at = out.len();
@@ -136,25 +124,34 @@ pub fn execute<'a>(
         for _ in 0..values.len().div_ceil(8) {
             out.push(0);
         }
-        if types.update(values.clone()) {
-            out.push(1);
-            for &code in &types.codes {
-                // The second byte would mark an unsigned integer.
-                out.extend_from_slice(&[code, 0]);
-            }
-        } else {
-            out.push(0);
-        }
+        let types_at = out.len();
+        out.push(0);
+        types.expect(values.len());
         for (index, value) in values.enumerate() {
             match value {
+                // Told by its bit alone: the type stays as it was.
                 Parameter::Null => out[nulls_at + index / 8] |= 1 << (index % 8),
-                Parameter::Int(integer) => out.extend_from_slice(&integer.to_le_bytes()),
-                Parameter::Double(float) => out.extend_from_slice(&float.to_le_bytes()),
+                Parameter::Int(integer) => {
+                    types.bind(index, TYPE_LONGLONG);
+                    out.extend_from_slice(&integer.to_le_bytes());
+                }
+                Parameter::Double(float) => {
+                    types.bind(index, TYPE_DOUBLE);
+                    out.extend_from_slice(&float.to_le_bytes());
+                }
                 Parameter::Bytes(bytes) => {
+                    types.bind(index, TYPE_VAR_STRING);
                     put_lenenc(out, bytes.len() as u64);
                     out.extend_from_slice(bytes);
                 }
             }
+        }
+        // Seldom: so they are put in afterwards, in front of the values.
+        if !std::mem::replace(&mut types.known_to_server, true) {
+            out[types_at] = 1;
+            // The second byte would mark an unsigned integer.
+            let types = types.codes.iter().flat_map(|&code| [code, 0]);
+            out.splice(types_at + 1..types_at + 1, types);
         }
     }
     packet::finish(out, header_at, 0)
