@@ -25,6 +25,13 @@ enum Mode {
         #[arg(long)]
         die_with_parent: bool,
     },
+    /// Drop-in for sysbench on MySQL and MariaDB (docs/sysbench.md); `sysbench --help` lists its options.
+    #[command(disable_help_flag = true)]
+    Sysbench {
+        /// Options, script and command, as sysbench takes them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Describes scripts with their options and commands, as JSON; all bundled ones when none is named.
     Workloads {
         /// Bundled names or paths of Lua files.
@@ -62,18 +69,20 @@ fn main() -> ExitCode {
                 &Outbox::new(std::io::stdout()),
             )
         }
+        Mode::Sysbench { arguments } => sysbench::sysbench(&arguments),
         Mode::Workloads { scripts } => list_workloads(&scripts),
     }
 }
 
-/// The arguments, when this program was called under the name `sysbench`.
+/// The arguments untouched, when this program was called under the name `sysbench` or for that mode.
 fn arguments_as_sysbench() -> Option<Vec<String>> {
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next()?;
-    let is_sysbench = Path::new(&program)
+    let is_named_so = Path::new(&program)
         .file_name()
         .is_some_and(|name| name == "sysbench");
-    is_sysbench.then(|| arguments.collect())
+    (is_named_so || arguments.next().is_some_and(|mode| mode == "sysbench"))
+        .then(|| arguments.collect())
 }
 
 fn list_workloads(scripts: &[String]) -> ExitCode {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from bakeoff.cli import doctor, duel, listing, plan, report, server
+from bakeoff.cli import doctor, duel, listing, plan, report, server, sysbench
 from bakeoff.cli import run as run_command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 
@@ -27,6 +27,7 @@ app.command("report")(report.report)
 app.command("list")(listing.list_things)
 app.command("doctor")(doctor.doctor)
 app.add_typer(server.app, name="server")
+app.command("sysbench", add_help_option=False, context_settings=sysbench.UNPARSED)(sysbench.sysbench)
 
 
 def main() -> None:
@@ -37,6 +38,8 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Whatever goes wrong is one line on standard error, never a traceback."""
     try:
+        if arguments[:1] == ["sysbench"]:
+            sysbench.become_sysbench(arguments[1:])
         return int(app(arguments, standalone_mode=False) or ExitCode.DONE)
     except BakeoffError as error:
         _complain(str(error), error.log_tail if isinstance(error, ServerError) else "")

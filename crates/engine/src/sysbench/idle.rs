@@ -52,8 +52,7 @@ impl IdleConnections {
                 .map_err(|failure| failure.message)?;
             idle.holders.push((Some(release), handle));
         }
-        drop(opened);
-        let failed = results.iter().find_map(Result::err);
+        let failed = results.iter().take(holders as usize).find_map(Result::err);
         failed.map_or(Ok(idle), |error| {
             Err(format!(
                 "idle connections: error {}: {}",

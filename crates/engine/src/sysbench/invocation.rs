@@ -30,6 +30,7 @@ const FORCED: u8 = 2;
 
 /// Runs the command; `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String]) -> ExitCode {
+    allow_many_files();
     let code = match CommandLine::parse(arguments) {
         Ok(line) => call(&line, arguments),
         Err(words) => {
@@ -39,6 +40,20 @@ pub fn sysbench(arguments: &[String]) -> ExitCode {
     };
     // Threads that a forced shutdown leaves behind are not waited for.
     ExitCode::from(code)
+}
+
+/// Raises the limit of open files as far as one may: thousands of connections are two each, one to use and one to cut.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // A limit that cannot be raised shows itself when connecting.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 /// Slips on the command line go to standard error; all else does not.
