@@ -31,7 +31,10 @@ local function run_all(con, settings, statements_of, thread)
    each_set(settings, function(names)
       for _, statement in ipairs(statements_of(settings, names)) do
          if not thread or number % settings.threads == thread then
-            con:query(type(statement) == "table" and statement[2] or statement)
+            local result = con:query(type(statement) == "table" and statement[2] or statement)
+            if result then
+               result:free()
+            end
          end
          number = number + 1
       end
@@ -67,6 +70,8 @@ local function prepare()
          run_all(con, settings, schema.foreign_key_statements)
       end
    end
+   meet()
+   run_all(con, settings, schema.analyze_statements, thread)
    if first then
       local seconds = loaded_s - started_s
       print(string.format("tpcc: %d rows in %.1f s (%.0f rows/s); indexes and keys %.1f s",

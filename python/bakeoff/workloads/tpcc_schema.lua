@@ -233,6 +233,15 @@ function schema.foreign_key_statements(settings, names)
    return statements
 end
 
+--- A statement for each table that makes the server count it: statistics of an empty table make it scan the full one.
+function schema.analyze_statements(_, names)
+   local statements = {}
+   for i, table_name in ipairs(schema.ORDER) do
+      statements[i] = "ANALYZE TABLE " .. names[table_name]
+   end
+   return statements
+end
+
 --- Drops a set's tables, those that refer to others first.
 function schema.drop(con, names)
    for i = #schema.ORDER, 1, -1 do
