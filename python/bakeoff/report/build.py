@@ -8,6 +8,7 @@ from bakeoff.report import answers as answering
 from bakeoff.report import numbers, panels, settings, tables
 from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.curves import latency_curves
+from bakeoff.report.study import effects_table, interactions_table, pair_tables, published_table
 from bakeoff.report.tpcc import tpcc_tables
 from bakeoff.report.view import ArmView, ReportView, Role, Status
 from bakeoff.results import RunDirectory
@@ -66,6 +67,10 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         latency=tables.latency_table(context),
         percentile_panels=panels.percentile_panels(context, latency_curves(context)),
         costs=tables.costs_table(context),
+        published=published_table(context),
+        effects=effects_table(context),
+        interactions=interactions_table(context),
+        pairs=pair_tables(context),
         tpcc=tpcc,
         tpcc_types=tpcc_types,
         cpu_bars=tables.cpu_bars(context),

@@ -16,6 +16,15 @@ def render_markdown(view: ReportView) -> str:
     parts += [_plain(sentence) for sentence in (*view.summary, view.conditions)]
     parts += ["## Throughput", _table(view.throughput)]
     parts += ["## Latency", _plain(view.latency_note), _table(view.latency)]
+    if view.published.rows:
+        parts += ["## Published and measured", _table(view.published), _plain(view.published.note)]
+    if view.effects.rows:
+        parts += ["## Effects of the factors", _table(view.effects), _plain(view.effects.note)]
+    if view.interactions.rows:
+        parts += ["### Interactions", _table(view.interactions), _plain(view.interactions.note)]
+    if view.pairs:
+        parts += ["## All pairs", "Each row over each column, in per cent of throughput, slowest first."]
+        parts += [_table(table) for table in view.pairs]
     if view.tpcc.rows:
         parts += ["## TPC-C", _table(view.tpcc), _plain(view.tpcc.note), _table(view.tpcc_types)]
     parts += ["## What one event costs", _table(view.costs), _plain(view.costs.note)]

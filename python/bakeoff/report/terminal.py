@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bakeoff.report import view as report
 from bakeoff.report.view import ForestRow, ReportView, Tone
 
 _STYLES = {
@@ -35,6 +36,12 @@ def render_terminal(view: ReportView, console: Console) -> None:
             notes = "".join(f" [{number}]" for number in answer.notes)
             where = f"{answer.workload}, {answer.threads}: "
             console.print(Text.assemble((where, "dim"), (answer.sentence, _STYLES[answer.tone]), notes))
+    for title, table in (("Published and measured", view.published), ("Interactions", view.interactions)):
+        if table.rows:
+            console.print()
+            console.print(Text(title, style="bold"))
+            console.print(_grouped(table))
+            console.print(Text(table.note, style="dim"))
     for row in view.tpcc.rows:
         arm, tpmc, *_ = row.values
         console.print(Text(f"tpmC, {row.group}, {arm.text}: {tpmc.text} ({tpmc.sub})"))
@@ -80,6 +87,19 @@ def _table(view: ReportView, *, wide: bool) -> Table:
         table.add_row(*cells)
         before = row.short
     return table
+
+
+def _grouped(table: report.Table) -> Table:
+    """A table of the view, its groups' names once each."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in (table.group_title, *table.columns):
+        shown.add_column(name, overflow="fold")
+    before = ""
+    for row in table.rows:
+        values = (f"{value.text} ({value.sub})" if value.sub else value.text for value in row.values)
+        shown.add_row("" if row.group == before else row.group, *values)
+        before = row.group
+    return shown
 
 
 def _strip(row: ForestRow, one: float) -> str:

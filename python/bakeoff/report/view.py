@@ -258,6 +258,10 @@ class ReportView(Frozen):
     latency: Table
     percentile_panels: tuple[Panel, ...]
     costs: Table
+    published: Table
+    effects: Table
+    interactions: Table
+    pairs: tuple[Table, ...]
     tpcc: Table
     tpcc_types: Table
     cpu_bars: tuple[Bar, ...]

@@ -1,0 +1,164 @@
+"""Contrasts, effects, interactions and published ratios, on analyses whose truth is known."""
+
+import math
+
+import pytest
+
+from bakeoff.plan.factorial import arm_names
+from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.spec.design import Design, Factor, Part, Published, PublishedFigure
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.contrasts import contrast, epoch_values
+from bakeoff.stats.effects import interactions, main_effects
+from bakeoff.stats.model import Estimate, Interval, Stop
+from bakeoff.stats.published import Judgement, judge, one_factor_pairs, published_ratios
+from stats.slices import epoch_of, slice_row
+
+CELL = "oltp_point_select/4"
+SERVERS, CHARSETS = ("5.7", "8.0"), ("latin1", "utf8mb4")
+# utf8mb4 costs 40 % on 5.7 and 4 % on 8.0; 8.0 is 10 % behind in latin1.
+RATES = {("5.7", "latin1"): 1.0, ("8.0", "latin1"): 0.9, ("5.7", "utf8mb4"): 0.6, ("8.0", "utf8mb4"): 0.9 * 0.96}
+
+
+def design(levels=tuple(RATES), figures=()):
+    return Design(
+        factors=(
+            Factor(name="server", parts=(Part.SERVER,), levels=SERVERS),
+            Factor(name="charset", parts=(Part.DATA,), levels=CHARSETS),
+        ),
+        levels=dict(zip(arm_names(len(levels)), levels, strict=True)),
+        published=Published(source="s", unit="tps", figures=tuple(figures)) if figures else None,
+    )
+
+
+def analysis_of(used, *, epochs=8, ended=Stop.BUDGET, noise=0.005):
+    """Epochs in which the machine's own speed goes up and down by half; each arm's own by `noise`."""
+    study = Study(
+        title="t",
+        arms=tuple(Arm(name=name, label=name, server=parse_server("mysql:8.0")) for name in used.levels),
+        workloads=(Workload(script="oltp_point_select"),),
+        design=used,
+    )
+    history = []
+    for epoch in range(epochs):
+        machine = 20_000 * (1 + 0.5 * math.sin(epoch))
+        rows = [
+            slice_row(
+                arm,
+                block,
+                position,
+                events=round(machine * RATES[levels] * (1 + noise * math.sin(7 * epoch + 3 * ord(arm)))),
+                start_s=block * 16 + position,
+            )
+            for block in range(4)
+            for position, (arm, levels) in enumerate([*used.levels.items(), *reversed(used.levels.items())])
+        ]
+        history.append(epoch_of(rows, epoch=epoch))
+    return analyse(history, study, ended=ended)
+
+
+def holds(estimate, truth):
+    return estimate.interval.low - 1e-3 <= math.log(truth) <= estimate.interval.high + 1e-3
+
+
+def test_two_contenders_are_compared_without_the_baseline():
+    used = design()
+    analysis = analysis_of(used)
+    found = contrast(epoch_values(analysis), analysis, cell=CELL, numerator="D", denominator="B")
+    assert found.mean == pytest.approx(math.log(0.96), abs=0.01)
+    back = contrast(epoch_values(analysis), analysis, cell=CELL, numerator="B", denominator="D")
+    assert back.mean == pytest.approx(-found.mean)
+    assert contrast(epoch_values(analysis), analysis, cell="other/4", numerator="B", denominator="D") is None
+
+
+def test_main_effects_average_over_the_other_factor():
+    effects = {(each.factor, each.level): each for each in main_effects(analysis_of(design()), design())}
+    assert set(effects) == {("server", "8.0"), ("charset", "utf8mb4")}
+    server = math.exp((math.log(0.9) + math.log(0.9 * 0.96 / 0.6)) / 2)
+    assert math.exp(effects["server", "8.0"].estimate.mean) == pytest.approx(server, rel=0.01)
+    assert math.exp(effects["charset", "utf8mb4"].estimate.mean) == pytest.approx(math.sqrt(0.6 * 0.96), rel=0.01)
+    assert effects["server", "8.0"].combinations == 2
+    assert holds(effects["server", "8.0"].estimate, server)
+
+
+def test_an_interaction_is_a_ratio_of_ratios():
+    (found,) = interactions(analysis_of(design()), design())
+    assert (found.factor, found.level, found.other, found.other_level) == ("charset", "utf8mb4", "server", "8.0")
+    assert math.exp(found.at_base.mean) == pytest.approx(0.6, rel=0.01)
+    assert math.exp(found.at_other.mean) == pytest.approx(0.96, rel=0.01)
+    assert math.exp(found.estimate.mean) == pytest.approx(0.96 / 0.6, rel=0.01)
+    assert found.estimate.n == 8
+
+
+def test_an_incomplete_factorial_uses_the_combinations_that_are_there():
+    used = design(levels=(("5.7", "latin1"), ("8.0", "latin1"), ("8.0", "utf8mb4")))
+    analysis = analysis_of(used)
+    effects = {each.factor: each for each in main_effects(analysis, used)}
+    assert effects["charset"].combinations == 1
+    assert math.exp(effects["charset"].estimate.mean) == pytest.approx(0.96, rel=0.01)
+    assert interactions(analysis, used) == ()
+
+
+def test_one_factor_has_no_effects_beside_its_comparisons():
+    used = Design(
+        factors=(Factor(name="charset", parts=(Part.DATA,), levels=CHARSETS),), levels={"A": ("a",), "B": ("b",)}
+    )
+    assert main_effects(analysis_of(design()), used) == ()
+
+
+def test_an_aborted_run_has_the_wider_interval():
+    whole, broken = (
+        interactions(analysis_of(design(), ended=ended, noise=0.1), design())[0]
+        for ended in (Stop.BUDGET, Stop.ABORTED)
+    )
+    assert broken.estimate.interval.half_width > 1.3 * whole.estimate.interval.half_width
+
+
+def test_published_pairs_differ_in_one_factor():
+    assert set(one_factor_pairs(design(), "A")) == {
+        ("server", "B", "A"), ("server", "D", "C"), ("charset", "C", "A"), ("charset", "D", "B"),
+    }  # fmt: skip
+
+
+def test_published_ratios_stand_beside_measured_ones():
+    tps = {"A": 100.0, "B": 88.0, "C": 65.0, "D": 120.0}
+    figures = [PublishedFigure(cell=CELL, arm=arm, value=value) for arm, value in tps.items()]
+    figures.append(PublishedFigure(cell="oltp_point_select/64", arm="A", value=1.0))
+    figures.append(PublishedFigure(cell="oltp_point_select/64", arm="B", value=2.0))
+    used = design(figures=figures)
+    found = {(each.cell, each.numerator, each.denominator): each for each in published_ratios(analysis_of(used), used)}
+    assert found[CELL, "B", "A"].judgement is Judgement.AGREES
+    assert found[CELL, "C", "A"].judgement is Judgement.AGREES
+    assert found[CELL, "C", "A"].published == pytest.approx(math.log(0.65))
+    assert found[CELL, "D", "B"].judgement is Judgement.DIFFERS  # published ahead, measured 4 % behind
+    assert found["oltp_point_select/64", "B", "A"].measured is None
+    assert found["oltp_point_select/64", "B", "A"].judgement is Judgement.CANNOT_TELL
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize(
+    ("published", "low", "high", "expected"),
+    [
+        (1.10, 1.01, 1.30, "agrees"),
+        (1.10, 0.99, 1.30, "cannot tell"),
+        (1.10, 0.80, 0.99, "differs"),
+        (1.10, 0.985, 1.02, "differs"),  # equal, where a difference was published
+        (0.60, 0.70, 0.90, "agrees"),
+        (0.60, 1.10, 1.20, "differs"),
+        (1.01, 0.98, 1.02, "agrees"),
+        (1.01, 0.90, 1.10, "cannot tell"),
+        (1.01, 1.05, 1.10, "differs"),
+        (1.01, 1.01, 1.10, "cannot tell"),
+    ],
+)
+def test_what_an_interval_says_of_a_published_order(published, low, high, expected):
+    interval = Interval(low=math.log(low), high=math.log(high))
+    measured = Estimate(mean=sum((interval.low, interval.high)) / 2, interval=interval, n=8)
+    assert judge(math.log(published), measured) == expected
+    mirrored = Interval(low=-interval.high, high=-interval.low)
+    assert judge(-math.log(published), Estimate(mean=-measured.mean, interval=mirrored, n=8)) == expected
+
+
+def test_without_an_interval_nothing_can_be_told():
+    assert judge(0.5, None) is Judgement.CANNOT_TELL
+    assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1)) is Judgement.CANNOT_TELL

@@ -1,0 +1,88 @@
+"""A study's own tables in every form of the report."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from bakeoff.plan.factorial import make_study
+from bakeoff.report import build_view, render_html, render_markdown, render_terminal
+from bakeoff.spec.study_file import read_study
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop
+from report.synthetic import Truth, make_run
+
+STUDY = """\
+title: charsets
+question: What does utf8mb4 cost?
+servers: ["mysql:5.7", "mysql:8.0"]
+factors: {collation: [latin1_swedish_ci, utf8mb4_general_ci]}
+workloads: [oltp_read_only, oltp_point_select]
+threads: [4]
+control: true
+published: {file: p.csv, source: somebody in 2019, value: tps, columns: {workload: w, server: s, collation: c}}
+"""
+CSV = """\
+w,s,c,tps
+oltp_read_only,mysql:5.7.25,latin1_swedish_ci,100
+oltp_read_only,mysql:8.0.15,latin1_swedish_ci,90
+oltp_read_only,mysql:5.7.25,utf8mb4_general_ci,60
+oltp_read_only,mysql:8.0.15,utf8mb4_general_ci,120
+"""
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "my.yaml").write_text(STUDY)
+    (folder / "p.csv").write_text(CSV)
+    study = make_study(read_study(folder / "my.yaml"), seed=3)
+    assert [arm.name for arm in study.arms] == ["A", "B", "C", "D", "A'"]
+    # B: utf8mb4 on 5.7, half as fast; C: latin1 on 8.0, 10 % behind; D: utf8mb4 on 8.0, 20 % behind.
+    run = make_run(folder, study, truth=Truth(effect={"B": -0.69, "C": -0.105, "D": -0.223}))
+    return build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+
+
+def texts(table):
+    return [[value.text for value in row.values] for row in table.rows]
+
+
+def test_published_ratios_are_judged(view):
+    judged = {row[0]: (row[1], row[3]) for row in texts(view.published)}
+    assert judged == {
+        "mysql:8.0 over mysql:5.7, latin1_swedish_ci": ("0.90×", "agrees"),
+        "mysql:8.0 over mysql:5.7, utf8mb4_general_ci": ("2.00×", "agrees"),
+        "utf8mb4_general_ci over latin1_swedish_ci, mysql:5.7": ("0.60×", "agrees"),
+        "utf8mb4_general_ci over latin1_swedish_ci, mysql:8.0": ("1.33×", "differs"),
+    }
+    assert "somebody in 2019" in view.published.note
+
+
+def test_effects_interactions_and_pairs_are_told(view):
+    assert {row[0] for row in texts(view.effects)} == {"server", "collation"}
+    assert len(view.effects.rows) == 4  # two factors in two cells
+    ratios = [float(row[3].rstrip("×")) for row in texts(view.interactions)]
+    assert ratios == [pytest.approx(0.89 / 0.5, rel=0.1)] * 2
+    matrix = view.pairs[0]
+    labels = [row[0] for row in texts(matrix)]
+    assert labels == [
+        "mysql:5.7 · utf8mb4_general_ci", "mysql:8.0 · utf8mb4_general_ci", "mysql:8.0 · latin1_swedish_ci",
+        "mysql:5.7 · latin1_swedish_ci",
+    ]  # fmt: skip
+    assert list(matrix.columns[2:]) == labels
+    assert [row[2 + place] for place, row in enumerate(texts(matrix))] == ["–"] * 4
+    fastest_over_slowest, slowest_over_fastest = texts(matrix)[3][2], texts(matrix)[0][5]
+    assert float(fastest_over_slowest.rstrip("%")) == pytest.approx(100, abs=8)
+    assert float(slowest_over_fastest.rstrip("%")) == pytest.approx(-50, abs=3)
+
+
+def test_every_renderer_shows_them(view):
+    page, text = render_html(view), render_markdown(view)
+    shown = io.StringIO()
+    render_terminal(view, Console(file=shown, width=160))
+    for heading in ("Published and measured", "Effects of the factors", "Interactions", "All pairs"):
+        assert heading in page
+        assert heading in text
+    assert view.question == "What does utf8mb4 cost?"
+    assert "differs" in shown.getvalue()
+    assert "Interactions" in shown.getvalue()
