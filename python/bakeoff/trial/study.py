@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def run_study(
         check_machine(resume)
     check_workloads(study.workloads)
     share = (kept_memory(resume) if resume else None) or share_memory(study)
-    setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=listener.progress)
+    setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=_fetching(listener))
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
         run = resume or RunDirectory.create(
             runs_root,
@@ -112,6 +112,18 @@ def run_study(
                     run.discard_if_empty()
                 raise
     return run, analysis
+
+
+def _fetching(listener: Listener) -> Callable[[str, int, int | None], None]:
+    """Downloads as progress; steps of unknown length (unpacking) as what happens now."""
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        if total:
+            listener.progress(what, done, total)
+        else:
+            listener.stage(what)
+
+    return tell
 
 
 @dataclass
