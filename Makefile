@@ -3,7 +3,7 @@ BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-servers check fmt bench fuzz requirements clean
+.PHONY: help setup demo test test-unit test-studies test-servers check fmt bench fuzz requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ test: ## every test: Rust, Python, real servers, the report in a browser
 test-unit: setup ## the fast tests, without a server or a browser
 	cargo test --release --quiet --workspace
 	$(PYTEST) -m "not slow and not server and not browser"
+
+test-studies: setup ## every study that ships, at scale demo, on real servers, its report opened in a browser (45 minutes)
+	$(PYTEST) -m "slow and server" tests/studies
 
 test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
 	$(PYTEST) -m "slow and server" tests/servers tests/trial

@@ -74,6 +74,13 @@ def test_what_was_asked_for():
     assert set(found(latin)) == set(latin)
 
 
+def test_what_a_server_works_out_from_a_declared_setting_follows_from_it():
+    changed = {"innodb_buffer_pool_size": "67108864", "innodb_buffer_pool_chunk_size": "67108864"}
+    base = BASE | {"innodb_buffer_pool_chunk_size": "134217728"}
+    assert found(changed, "mysql:8.0,innodb_buffer_pool_size=64M", base=base) == {}
+    assert set(found(changed, base=base)) == set(changed)
+
+
 def test_a_charset_named_for_the_data_overrules_the_servers_own():
     same = Data(charset="utf8mb4")
     study, arm = question(data=same)

@@ -43,6 +43,12 @@ _FACTORS = frozenset({
 })
 # fmt: on
 
+# Settings that a server works out from another one unless they are set: they follow from it.
+_FOLLOW = {
+    "innodb_buffer_pool_size": frozenset({"innodb_buffer_pool_chunk_size", "innodb_buffer_pool_instances"}),
+    "innodb_page_size": frozenset({"innodb_log_write_ahead_size"}),
+}
+
 # Values that name an instance and change nothing about its speed.
 _IDENTITY = re.compile(
     r"^(hostname|port|server_id|server_uuid|pid_file|socket|pseudo_thread_id|timestamp|gtid_.*|last_insert_id|"
@@ -114,7 +120,7 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
     # A character set that the data names on both sides overrules the servers' own.
     if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
         names |= {"character_set_server", "collation_server"}
-    return frozenset(names)
+    return frozenset(names).union(*(_FOLLOW[name] for name in names & _FOLLOW.keys()))
 
 
 def _binaries(variables: Mapping[str, str]) -> tuple[str, str]:
