@@ -82,6 +82,8 @@ class Workload(BaseModel):
     Attributes:
         script: bundled name (`oltp_read_only`) or path of a Lua file.
         rate_per_s: open loop at this rate; None: closed loop.
+        name: what its cells are called; empty: the script's name.
+        writes: it changes data; None: True unless bakeoff knows the script to read only.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -89,6 +91,8 @@ class Workload(BaseModel):
     script: str
     options: tuple[tuple[str, OptionValue], ...] = ()
     rate_per_s: float | None = Field(default=None, gt=0)
+    name: str = ""
+    writes: bool | None = None
 
 
 class Study(BaseModel):
