@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
+from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.spec.design import Part
 from bakeoff.spec.schema import study_schema
@@ -93,6 +94,19 @@ workloads: [oltp_point_select]
     assert arm.data.table_options == "ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8"
     assert arm.data.options == (("table_size", 2000),)
     assert (arm.connection.transport, arm.connection.charset, arm.data.charset) == ("tcp", "latin1", "utf8mb4")
+
+
+def test_a_script_of_ones_own_has_a_name_and_may_only_read(tmp_path):
+    (tmp_path / "mine.lua").write_text("function event() end\n")
+    text = GOOD.replace(
+        "{script: oltp_point_select, options: {range_size: 10}}",
+        "{script: mine.lua, name: look, writes: false}, {script: mine.lua, name: change}",
+    )
+    plan = plan_study(made(tmp_path, text), overhead_s=1, load_s=1)
+    assert {cell.workload: cell.writes for cell in plan.cells} == {
+        "oltp_read_only": False, "look": False, "change": True,
+    }  # fmt: skip
+    assert plan.cell("look/16").script == str(tmp_path / "mine.lua")
 
 
 def test_arms_share_loads_exactly_where_that_is_sound(tmp_path):

@@ -158,7 +158,7 @@ def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
     beside = folder / form.script
     script = str(beside.resolve()) if form.script.endswith(".lua") and beside.is_file() else form.script
     options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
-    return Workload(script=script, options=options, rate_per_s=form.rate_per_s)
+    return Workload(script=script, options=options, rate_per_s=form.rate_per_s, name=form.name, writes=form.writes)
 
 
 def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...]) -> int:

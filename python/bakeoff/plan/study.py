@@ -93,7 +93,7 @@ def epoch_draft(plan: Plan, study: Study, epoch: int, *, finished: frozenset[str
 def _cells(study: Study, seconds: float) -> tuple[Cell, ...]:
     cells = []
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
-        changes_data = writes(workload.script)
+        changes_data = writes(workload.script) if workload.writes is None else workload.writes
         open_loop = workload.rate_per_s is not None
         slices = timing.default_slices(writes=changes_data, open_loop=open_loop, seconds=seconds, arms=len(study.arms))
         cells += [

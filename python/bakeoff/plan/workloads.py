@@ -16,11 +16,11 @@ def writes(script: str) -> bool:
 
 
 def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
-    """A short name for each: the script's, without directory and `.lua`, with `#2` where it comes again."""
+    """A short name for each: its own, or the script's without directory and `.lua`, with `#2` where it comes again."""
     seen: Counter[str] = Counter()
     names = []
     for workload in workloads:
-        stem = PurePath(workload.script).name.removesuffix(".lua") or "script"
+        stem = workload.name or PurePath(workload.script).name.removesuffix(".lua") or "script"
         seen[stem] += 1
         names.append(stem if seen[stem] == 1 else f"{stem}#{seen[stem]}")
     return tuple(names)

@@ -59,6 +59,10 @@ class WorkloadForm(Form):
     script: str = Field(description="Bundled name (`bakeoff list workloads`) or path of a Lua file beside the study.")
     options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
     rate_per_s: float | None = Field(default=None, gt=0, description="Open loop at this many events per second.")
+    name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
+    writes: bool | None = Field(
+        default=None, description="It changes data; default: true, unless it is a bundled script that only reads."
+    )
 
 
 class Exclusion(Form):
