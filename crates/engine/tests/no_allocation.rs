@@ -1,6 +1,8 @@
 //! Recording an event allocates nothing, in either kind of loop: not for replies, errors, named operations or histograms, and not
 //! between slices.
 
+#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -2,6 +2,8 @@
 //!
 //! The machine is shared, so times are compared with wide margins; counts are exact.
 
+#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
+
 mod counting;
 mod endings;
 mod freezing;
