@@ -74,6 +74,13 @@ def test_what_was_asked_for():
     assert set(found(latin)) == set(latin)
 
 
+def test_the_cache_follows_the_engine_that_the_data_names():
+    changed = {"innodb_buffer_pool_size": "67108864", "key_buffer_size": "134217728"}
+    base = BASE | {"key_buffer_size": "8388608"}
+    assert found(changed, base=base, data=Data(engine="myisam")) == {}
+    assert set(found(changed, base=base)) == set(changed)
+
+
 def test_what_a_server_works_out_from_a_declared_setting_follows_from_it():
     changed = {"innodb_buffer_pool_size": "67108864", "innodb_buffer_pool_chunk_size": "67108864"}
     base = BASE | {"innodb_buffer_pool_chunk_size": "134217728"}

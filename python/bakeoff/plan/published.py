@@ -30,7 +30,7 @@ def read_published(loaded: LoadedStudy, study: Study) -> Published | None:
         levels = fixed | dict(zip(names, study.design.levels[arm.name], strict=True))
         for workload, name in workloads:
             for threads in study.threads:
-                wanted = levels | {"workload": workload.script, "threads": str(threads)}
+                wanted = levels | {"workload": workload.name or workload.script, "threads": str(threads)}
                 for number, row in rows:
                     if all(_same(factor, wanted[factor], row[column]) for factor, column in form.columns.items()):
                         value = _value(loaded, form, number, row)

@@ -120,6 +120,8 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
     # A character set that the data names on both sides overrules the servers' own.
     if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
         names |= {"character_set_server", "collation_server"}
+    if mine.engine.lower() != theirs.engine.lower():  # each engine is given the memory in its own kind of cache
+        names |= {"innodb_buffer_pool_size", "key_buffer_size", "default_storage_engine"}
     return frozenset(names).union(*(_FOLLOW[name] for name in names & _FOLLOW.keys()))
 
 
