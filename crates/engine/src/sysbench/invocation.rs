@@ -28,6 +28,9 @@ const FAILED: u8 = 1;
 /// Forced shutdown, or workers that were not ready in time.
 const FORCED: u8 = 2;
 
+/// sysbench's words, and its place for them.
+const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
+
 /// Runs the command; `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String]) -> ExitCode {
     allow_many_files();
@@ -83,6 +86,9 @@ fn call(line: &CommandLine, arguments: &[String]) -> u8 {
     }
     let aside = options.json == Some(JsonTarget::StandardOutput);
     let console = Arc::new(Console::new(options.verbosity, aside));
+    if line.has("test") {
+        complain(OLD_TEST_OPTION);
+    }
     for words in deprecations(line) {
         console.log(LogLevel::Warning, &words);
     }

@@ -166,9 +166,6 @@ impl RunOptions {
 /// Deprecated options that were given, in sysbench's words.
 pub(super) fn deprecations(line: &CommandLine) -> Vec<String> {
     let mut words = Vec::new();
-    if line.has("test") {
-        words.push("the --test option is deprecated. You can pass a script name or path on the command line without any options.".to_owned());
-    }
     for (old, new) in [
         ("num_threads", "threads"),
         ("max_requests", "events"),

@@ -1,0 +1,126 @@
+"""What is better than the original's: several percentiles, JSON, HdrHistogram logs, rates, warm-up. Without a server."""
+
+import json
+
+import pytest
+
+from bakeoff.results.histogram import decode_histogram
+
+
+def result_of(ran) -> dict:
+    assert ran.code in (0, 2), ran.out + ran.err
+    return json.loads(ran.out)
+
+
+def test_several_percentiles_in_order_and_never_above_max(ours):
+    ran = ours("sleepy.lua", "--time=1", "--percentile=50,95,99.9,100", "run")
+    values = [ran.number(f"{label}th percentile:") for label in ("50", "95", "99.9", "100")]
+    assert values == sorted(values)
+    assert values[-1] <= ran.number("max:")
+    assert values[0] >= ran.number("min:")
+
+
+def test_json_alone_is_all_there_is_on_standard_output(ours):
+    ran = ours("sleepy.lua", "--time=2", "--json", "--threads=2", "--report-interval=1", "run")
+    result = result_of(ran)
+    assert "General statistics:" in ran.err
+    assert result["format"] == 1
+    assert result["events"] == sum(interval["events"] for interval in result["intervals"])
+    assert result["options"]["report_interval"] == "1"
+    assert (result["threads"], result["charset"], result["server"]) == (2, "utf8mb4", None)
+    assert result["latency_ms"]["min"] <= result["latency_ms"]["percentiles"]["95"] <= result["latency_ms"]["max"]
+    assert decode_histogram(result["latency_ms"]["hdr_ns"]).total == result["events"]
+
+
+def test_json_into_a_file_leaves_the_text_alone_and_knows_no_password(ours, tmp_path):
+    file = tmp_path / "result.json"
+    ran = ours("sleepy.lua", "--events=5", f"--json={file}", "--mysql-password=hunter2", "run")
+    assert ran.number("total number of events:") == 5
+    assert json.loads(file.read_text())["events"] == 5
+    assert "hunter2" not in file.read_text()
+
+
+def test_the_hdr_log_holds_every_event(ours, tmp_path):
+    file = tmp_path / "run.hlog"
+    ran = ours("sleepy.lua", "--time=2", f"--hdr-log={file}", "run")
+    head, *_ = file.read_text().splitlines()
+    rows = [line.split(",") for line in file.read_text().splitlines() if not line.startswith(("#", '"'))]
+    assert head == "#[Histogram log format version 1.3]"
+    assert len(rows) >= 2
+    assert sum(decode_histogram(row[3]).total for row in rows) == ran.number("total number of events:")
+    starts = [float(row[0]) for row in rows]
+    assert starts == sorted(starts) and starts[0] == 0
+
+
+def test_latency_with_a_rate_counts_from_the_intended_start(ours):
+    """A worker that takes 50 ms an event cannot keep 100 events a second: the wait is part of the latency."""
+    result = result_of(
+        ours("sleepy.lua", "--sleep-us=50000", "--rate=100", "--time=2", "--json", "--percentile=50", "run")
+    )
+    assert result["latency_ms"]["percentiles"]["50"] > 200
+    assert result["dropped"] > 50
+    assert result["intervals"][0]["queue_length"] > 30
+
+
+def test_an_impossible_rate_does_not_end_the_run(ours):
+    ran = ours("sleepy.lua", "--sleep-us=20000", "--rate=1000000", "--time=2", "--report-interval=1", "run")
+    assert ran.code == 0
+    assert ran.number("total number of events:") > 10
+    assert "events were due and never begun" in ran.out
+
+
+def test_warm_up_leaks_nowhere(ours):
+    """Events of the first second take 1 ms, later ones 50 ms: none of the fast ones may be counted."""
+    script = """
+    ffi.cdef("int usleep(unsigned int);")
+    local began = os.time()
+    function event() ffi.C.usleep(os.time() - began < 1 and 1000 or 50000) end
+    """
+    result = result_of(ours("-", "--warmup-time=3", "--time=2", "--json", "--report-interval=1", "run", stdin=script))
+    assert result["latency_ms"]["min"] >= 49
+    assert result["events"] <= 45
+    assert all(interval["events"] <= 25 for interval in result["intervals"])
+
+
+def test_unfinished_events_are_counted_not_guessed(ours):
+    script = """
+    ffi.cdef("int usleep(unsigned int);")
+    function event() ffi.C.usleep(sysbench.tid == 2 and 60000000 or 1000) end
+    """
+    ran = ours("-", "--threads=8", "--time=1", "--forced-shutdown=1", "run", stdin=script)
+    assert ran.code == 2
+    assert "Number of unfinished transactions on forced shutdown: 1\n" in ran.out
+
+
+def test_events_are_shared_out_exactly(ours):
+    ran = ours("sleepy.lua", "--events=100", "--threads=8", "--time=0", "run")
+    assert ran.number("total number of events:") == 100
+
+
+@pytest.mark.parametrize("name", ["new_order", "payment"])
+def test_named_operations_have_latencies_of_their_own(ours, name):
+    script = "n = 0 function event() n = n + 1 bakeoff.operation(n % 3 == 0 and 'payment' or 'new_order') end"
+    result = result_of(ours("-", "--events=30", "--json", "run", stdin=script))
+    assert result["operations"][name]["count"] == {"new_order": 20, "payment": 10}[name]
+
+
+def test_the_cpu_test_takes_longer_for_more_numbers(ours):
+    def average_ms(limit):
+        return ours("cpu", "--events=30", "--time=0", f"--cpu-max-prime={limit}", "run").number("avg:")
+
+    assert average_ms(50000) > 3 * average_ms(5000)
+
+
+def test_reports_through_hooks(ours):
+    script = """
+    ffi.cdef("int usleep(unsigned int);")
+    function event() ffi.C.usleep(1000) end
+    sysbench.hooks.report_intermediate = sysbench.report_csv
+    sysbench.hooks.report_cumulative = function(stat) print("total", stat.events, stat.latency_max >= stat.latency_min) end
+    """
+    ran = ours("-", "--time=2", "--report-interval=1", "--report-checkpoints=1", "run", stdin=script)
+    csv = [line.split(",") for line in ran.out.splitlines() if line.count(",") == 9]
+    assert [row[0] for row in csv] == ["1", "2"]
+    totals = [line.split("\t") for line in ran.out.splitlines() if line.startswith("total\t")]
+    assert len(totals) == 2 and all(row[2] == "true" for row in totals)
+    assert "General statistics:" not in ran.out

@@ -1,0 +1,99 @@
+"""Options: both spellings, files, and the original's bugs mended."""
+
+import pytest
+
+
+def said(ran) -> dict[str, str]:
+    """What options.lua printed."""
+    return dict(line.split("\t", 1) for line in ran.out.splitlines() if "\t" in line)
+
+
+def test_a_suffix_scales_a_scripts_number(ours):
+    assert said(ours("options.lua", "--table-size=1M", "prepare"))["table_size"] == "1048576"
+
+
+def test_dashes_and_underscores_are_one(ours):
+    assert said(ours("options.lua", "--table_size=7", "--on-flag=off", "--words=x,y", "prepare")) | {
+        "mysql_port": ""
+    } == {
+        "table_size": "7",
+        "flag": "false",
+        "on_flag": "false",
+        "words": "x+y",
+        "text": "none",
+        "threads": "1",
+        "histogram": "false",
+        "mysql_port": "",
+    }
+
+
+@pytest.mark.parametrize(("form", "value"), [("", "true"), ("=on", "true"), ("=1", "true"), ("=false", "false"), ("=0", "false")])  # fmt: skip
+def test_the_forms_of_a_flag(ours, form, value):
+    assert said(ours("options.lua", f"--flag{form}", "prepare"))["flag"] == value
+
+
+def test_a_configuration_file_means_what_it_says(ours, tmp_path):
+    file = tmp_path / "sysbench.conf"
+    file.write_text(
+        "# comment\nthreads=3\nhistogram=off\ntable-size = 2K\ntext='a # b'\nflag=on\nof_another_script=1\nmysql-port=1,2\n"
+    )
+    values = said(ours(f"--config-file={file}", "options.lua", "prepare"))
+    assert values["threads"] == "3"
+    assert values["histogram"] == "false"
+    assert values["table_size"] == "2048"
+    assert values["text"] == "a # b"
+    assert values["flag"] == "true"
+    assert values["mysql_port"] == "1"
+    later = said(ours(f"--config-file={file}", "--threads=5", "--table-size=4", "options.lua", "prepare"))
+    assert (later["threads"], later["table_size"]) == ("5", "4")
+
+
+def test_a_configuration_file_that_is_not_there_ends_the_run(ours):
+    ran = ours("--config-file=/nowhere/x", "options.lua", "prepare")
+    assert ran.code == 1
+    assert ran.err.startswith("--config-file /nowhere/x: ")
+    assert ran.out == ""
+
+
+def test_a_value_may_follow_its_option(ours):
+    assert said(ours("--threads", "4", "options.lua", "prepare"))["threads"] == "4"
+
+
+def test_the_seed_repeats_a_run(ours):
+    script = "function prepare() for i = 1, 5 do print(sysbench.rand.default(1, 1000000), sysbench.rand.string('@@@###')) end end"
+
+    def drawn(seed):
+        return ours("-", f"--rand-seed={seed}", "prepare", stdin=script).out
+
+    assert drawn(7) == drawn(7) != drawn(8)
+
+
+def test_help_of_a_script_shows_its_options(ours):
+    out = ours("options.lua", "help").out
+    assert "options.lua options:" in out
+    assert "  --table_size=N " in out and "Rows [10]" in out
+    assert "  --words=[LIST,...] " in out and "[a,b]" in out
+
+
+def test_luajits_compiler_can_be_switched_off(ours):
+    script = "function prepare() print('jit', (jit.status())) end"
+    assert said(ours("-", "prepare", stdin=script))["jit"] == "true"
+    assert said(ours("-", "--luajit-cmd=off", "prepare", stdin=script))["jit"] == "false"
+    assert ours("-", "--luajit-cmd=v", "prepare", stdin=script).code == 1
+
+
+def test_under_the_name_sysbench_the_engine_is_sysbench(ours, tmp_path):
+    from bakeoff.engine import engine_path
+
+    link = tmp_path / "sysbench"
+    link.symlink_to(engine_path())
+    assert type(ours)(str(link))("--version").out == "sysbench 1.0.20\n"
+
+
+def test_bakeoff_hands_every_argument_over(ours, shell):
+    help_text = shell.run("sysbench", "--help")
+    assert (help_text.code, help_text.out) == (0, ours("--help").out)
+    ran = shell.run("sysbench", "cpu", "--cpu-max-prime=10", "--events=2", "run")
+    assert ran.code == 0
+    assert "total number of events:              2" in ran.out
+    assert shell.run("sysbench", "no_such_script", "run").code == 1
