@@ -74,6 +74,25 @@ def test_what_was_asked_for():
     assert set(found(latin)) == set(latin)
 
 
+def test_redo_of_one_size_in_other_files_is_no_difference():
+    mysql = BASE | {"innodb_log_file_size": "134217728", "innodb_log_files_in_group": "2"}
+    mariadb = {"version": "10.11.19", "innodb_log_file_size": "268435456"}
+    study, arm = question("mariadb:10.11")
+    theirs = {name: value for name, value in mysql.items() if name != "innodb_log_files_in_group"} | mariadb
+    assert undeclared(differences(mysql, theirs, study, arm)) == {}
+    smaller = theirs | {"innodb_log_file_size": "67108864"}
+    assert set(undeclared(differences(mysql, smaller, study, arm))) == {"innodb_log_file_size"}
+    capacity = mysql | {"version": "8.0.33", "innodb_redo_log_capacity": "268435456"}
+    assert "innodb_redo_log_capacity" not in undeclared(differences(mysql, capacity, study, arm))
+
+
+def test_the_format_of_a_log_that_is_off_is_no_difference():
+    off = BASE | {"log_bin": "OFF", "binlog_format": "ROW"}
+    assert found({"binlog_format": "MIXED", "sync_binlog": "0"}, base=off) == {}
+    on = BASE | {"binlog_format": "ROW"}
+    assert set(found({"binlog_format": "MIXED"}, base=on)) == {"binlog_format"}
+
+
 def test_the_cache_follows_the_engine_that_the_data_names():
     changed = {"innodb_buffer_pool_size": "67108864", "key_buffer_size": "134217728"}
     base = BASE | {"key_buffer_size": "8388608"}

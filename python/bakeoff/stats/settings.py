@@ -77,10 +77,11 @@ def differences(
     """
     declared = _declared(study, arm)
     other_binaries = _binaries(baseline) != _binaries(contender)
+    without_effect = _without_effect(baseline, contender)
     found = []
     for name in sorted(baseline.keys() | contender.keys()):
         mine, theirs = baseline.get(name), contender.get(name)
-        if _same(mine, theirs) or _is_identity(name) or _are_places(mine, theirs):
+        if _same(mine, theirs) or _is_identity(name) or _are_places(mine, theirs) or name in without_effect:
             continue
         if name.lower() in declared or (_CHARSET.match(name) and "character_set_server" in declared):
             origin = Origin.DECLARED
@@ -123,6 +124,27 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
     if mine.engine.lower() != theirs.engine.lower():  # each engine is given the memory in its own kind of cache
         names |= {"innodb_buffer_pool_size", "key_buffer_size", "default_storage_engine"}
     return frozenset(names).union(*(_FOLLOW[name] for name in names & _FOLLOW.keys()))
+
+
+def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -> frozenset[str]:
+    """Settings that differ to no effect: of a log that is off, or redo of the same size in other files."""
+    names: set[str] = set()
+    if all(_same(each.get("log_bin"), "OFF") for each in (baseline, contender)):
+        names |= {"binlog_format", "binlog_row_image", "sync_binlog"}
+    sizes = {_redo_bytes(baseline), _redo_bytes(contender)}
+    if len(sizes) == 1 and None not in sizes:
+        names |= {"innodb_log_file_size", "innodb_log_files_in_group", "innodb_redo_log_capacity"}
+    return frozenset(names)
+
+
+def _redo_bytes(variables: Mapping[str, str]) -> int | None:
+    """All of a server's redo, in whichever way its version says it."""
+    try:
+        if "innodb_redo_log_capacity" in variables:
+            return int(variables["innodb_redo_log_capacity"])
+        return int(variables["innodb_log_file_size"]) * int(variables.get("innodb_log_files_in_group", "1"))
+    except (KeyError, ValueError):
+        return None
 
 
 def _binaries(variables: Mapping[str, str]) -> tuple[str, str]:
