@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from slices import epoch_of, slice_row
 
 from bakeoff.plan.factorial import arm_names
 from bakeoff.spec import Arm, Study, Workload, parse_server
@@ -12,7 +13,6 @@ from bakeoff.stats.contrasts import contrast, epoch_values
 from bakeoff.stats.effects import interactions, main_effects
 from bakeoff.stats.model import Estimate, Interval, Stop
 from bakeoff.stats.published import Judgement, judge, one_factor_pairs, published_ratios
-from stats.slices import epoch_of, slice_row
 
 CELL = "oltp_point_select/4"
 SERVERS, CHARSETS = ("5.7", "8.0"), ("latin1", "utf8mb4")

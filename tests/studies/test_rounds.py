@@ -6,6 +6,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slices import epoch_of, quads, slice_row
 
 from bakeoff.errors import HostError
 from bakeoff.plan.factorial import arm_names, make_study
@@ -17,7 +18,6 @@ from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.trial import run_study
 from bakeoff.trial import study as trial
 from bakeoff.trial.memory import share_memory
-from stats.slices import epoch_of, quads, slice_row
 
 
 @given(count=st.integers(2, 40), at_once=st.integers(2, 12), seed=st.integers(0, 9), epoch=st.integers(0, 9))

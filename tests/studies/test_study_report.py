@@ -4,13 +4,13 @@ import io
 
 import pytest
 from rich.console import Console
+from synthetic import Truth, make_run
 
 from bakeoff.plan.factorial import make_study
 from bakeoff.report import build_view, render_html, render_markdown, render_terminal
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
-from report.synthetic import Truth, make_run
 
 STUDY = """\
 title: charsets

@@ -4,7 +4,7 @@ import pytest
 
 pytestmark = pytest.mark.server
 
-SERVERS = ["mysql:5.7", "mysql:8.0", "mariadb:10.11"]
+SERVERS = ["mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11"]
 MORE_SERVERS = ["mysql:5.5", "mysql:5.6", "mysql:9", "mariadb:11.8"]
 
 ROWS = {
@@ -78,7 +78,7 @@ CORRUPTIONS = {
 
 @pytest.mark.parametrize("condition", CORRUPTIONS)
 def test_a_planted_corruption_is_found(loaded_shop, condition):
-    shop = loaded_shop("mysql:8.0")
+    shop = loaded_shop("mysql:8.0.15")
     statement, failing = CORRUPTIONS[condition]
     assert condition in failing
     off = "SET foreign_key_checks = 0"
@@ -91,7 +91,7 @@ def test_a_planted_corruption_is_found(loaded_shop, condition):
 
 
 def test_a_lost_order_line_and_a_lost_history_row_are_found(loaded_shop):
-    shop = loaded_shop("mysql:8.0")
+    shop = loaded_shop("mysql:8.0.15")
     shop.sql("CREATE TABLE kept AS SELECT * FROM order_line WHERE ol_d_id = 3 AND ol_o_id = 3000 AND ol_number = 1")
     shop.sql("CREATE TABLE paid AS SELECT * FROM history WHERE h_c_d_id = 4 AND h_c_id = 7")
     try:

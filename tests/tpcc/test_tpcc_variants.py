@@ -6,7 +6,7 @@ from bakeoff.errors import EngineError
 
 pytestmark = pytest.mark.server
 
-SERVER = "mysql:8.0"
+SERVER = "mysql:8.0.15"
 
 
 def empty(open_shop, database):
