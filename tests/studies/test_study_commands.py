@@ -106,4 +106,9 @@ def test_a_study_is_run_to_its_report(shell):
     assert variables["A"]["version"].startswith("5.7.22")
     assert variables["D"]["character_set_server"] == "utf8mb4"
     assert study.design.question in (path / "report.html").read_text()
-    assert len(list((path / "builds").iterdir())) == 4
+    builds = run.builds()
+    assert len(builds) == 4
+    for build in builds.values():
+        assert build["rows"] == 2000
+        assert build["data_bytes"]["sbtest"] > build["index_bytes"]["sbtest"] > 0
+        assert build["rows_bytes"]["sbtest"] > build["index_bytes"]["sbtest"]

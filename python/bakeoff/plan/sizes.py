@@ -32,6 +32,12 @@ def data_bytes(study: Study, data: Data) -> int:
     return sum(sizes.values())
 
 
+def row_count(study: Study, data: Data) -> int:
+    """Rows of the tables that the first workload asks for on an arm with this data."""
+    options = options_of(study, study.workloads[0], data)
+    return _number(options["tables"], study.tables) * _number(options["table_size"], study.table_size)
+
+
 def options_of(study: Study, workload: Workload, data: Data) -> dict[str, OptionValue]:
     """Options of a script on one arm: the study's sizes, what the workload says, then what the arm's data says."""
     options: dict[str, OptionValue] = {"tables": study.tables, "table_size": study.table_size}

@@ -7,6 +7,7 @@ from typing import Any
 
 from bakeoff.engine import Engine, declares
 from bakeoff.plan.seeds import seed_for
+from bakeoff.plan.sizes import row_count
 from bakeoff.results import RunDirectory
 from bakeoff.servers import Reading, ServerHouse, Snapshot, gates, table_engine
 from bakeoff.spec import Data, Study, Workload
@@ -66,6 +67,7 @@ class Loader:
                 gates.analyze(instance, database)
             gates.settle(instance, _SETTLE_LIMIT_S)
             data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
+            parts = {database: _parts(instance, database) for database in data_bytes}
             instance.stop(slow=True)
             snapshot = self.house.snapshot(instance, f"{arm.name}-{build}")
         finally:
@@ -78,9 +80,11 @@ class Loader:
             {
                 "arm": arm.name,
                 "build": build,
-                "rows": self.study.tables * self.study.table_size,
+                "rows": row_count(self.study, arm.data),
                 "seconds": round(time.monotonic() - started, 3),
                 "data_bytes": data_bytes,
+                "rows_bytes": {database: rows for database, (rows, _) in parts.items()},
+                "index_bytes": {database: indexes for database, (_, indexes) in parts.items()},
                 "snapshot_bytes": snapshot.bytes_on_disk,
             },
         )
@@ -156,6 +160,16 @@ def _create_database(server: Reading, database: str, data: Data) -> None:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{database}`{declared}")
     finally:
         connection.close()
+
+
+def _parts(server: Reading, database: str) -> tuple[int, int]:
+    """Bytes of the rows (with the primary key, in InnoDB) and of the secondary indexes, as the server reckons them."""
+    sql = (
+        "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) "
+        "FROM information_schema.tables WHERE table_schema = %s"
+    )
+    ((rows, indexes),) = server.query(sql, (database,))
+    return int(rows), int(indexes)
 
 
 def _has_tables(server: Reading, database: str) -> bool:

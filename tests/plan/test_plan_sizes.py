@@ -1,0 +1,35 @@
+"""How much data is expected before anything is loaded."""
+
+import pytest
+
+from bakeoff.plan.sizes import data_bytes, row_count, workload_bytes
+from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+
+
+def study_of(*workloads, **sizes):
+    arms = tuple(Arm(name=name, label=name, server=parse_server("mysql:8.0")) for name in "AB")
+    return Study(title="t", arms=arms, workloads=workloads, **sizes)
+
+
+def test_workloads_that_share_tables_are_counted_once():
+    shared = study_of(Workload(script="oltp_read_only"), Workload(script="select_random_points"), tables=2)
+    alone = study_of(Workload(script="oltp_read_only"), tables=2)
+    other = study_of(Workload(script="oltp_read_only"), Workload(script="mine.lua"), tables=2)
+    assert data_bytes(shared, Data()) == data_bytes(alone, Data()) < data_bytes(other, Data())
+
+
+def test_an_arm_may_have_more_rows_than_the_study():
+    study = study_of(Workload(script="oltp_read_only"), tables=2, table_size=1000)
+    more = Data(options=(("table_size", 5000),))
+    assert (row_count(study, Data()), row_count(study, more)) == (2000, 10_000)
+    assert data_bytes(study, more) == 5 * data_bytes(study, Data())
+
+
+def test_options_that_are_no_numbers_are_passed_over():
+    study = study_of(Workload(script="oltp_read_only", options=(("table_size", "many"),)), tables=2, table_size=1000)
+    assert row_count(study, Data()) == 2000
+
+
+def test_tpcc_is_counted_in_warehouses():
+    assert workload_bytes("tpcc", {"scale": 20, "tables": 1}) == 2 * workload_bytes("tpcc", {})
+    assert workload_bytes("tpcc", {"warehouses": 3, "scale": 20}) == pytest.approx(330 * 2**20)
