@@ -99,7 +99,7 @@ class Server:
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def statements_of(self, run) -> list[str]:
-        """What `run()` had the server execute, from its general log: texts with the values in them, without setting up."""
+        """What `run()` had the server execute, with values, from its general log; without setting up."""
         self.sql("SET GLOBAL log_output='TABLE'; TRUNCATE mysql.general_log; SET GLOBAL general_log=ON")
         try:
             run()

@@ -65,7 +65,8 @@ def test_passwords_come_from_the_command_line_the_environment_or_a_file(ours, ac
     assert answer(ours, *account, sql=me, MYSQL_PWD="a b#c") == "drop_in@127.0.0.1"
     file = tmp_path / "my.cnf"
     file.write_text(
-        f"[mysqld]\nport=1\n[client]\nuser=drop_in\npassword='a b#c'\nhost=127.0.0.1\nport={server.port}\ndefault-character-set=latin1\n"
+        "[mysqld]\nport=1\n[client]\nuser=drop_in\npassword='a b#c'\nhost=127.0.0.1\n"
+        f"port={server.port}\ndefault-character-set=latin1\n"
     )
     with_file = (f"--my-cnf={file}", f"--mysql-db={server.database}")
     assert answer(ours, *with_file, sql=me) == "drop_in@127.0.0.1"
@@ -128,7 +129,8 @@ def test_connections_take_turns_over_the_addresses(ours, server):
 def test_a_script_names_its_own_account(ours, account, server):
     script = f"""
     function prepare()
-      local con = sysbench.sql.driver():connect{{ host = "127.0.0.1", port = {server.port}, user = "drop_in", password = "a b#c" }}
+      local target = {{ host = "127.0.0.1", port = {server.port}, user = "drop_in", password = "a b#c" }}
+      local con = sysbench.sql.driver():connect(target)
       print("answer", con:query_row("SELECT CURRENT_USER()"))
     end
     function event() end

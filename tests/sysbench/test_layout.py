@@ -1,6 +1,8 @@
 """The same words in the same places as the original, numbers aside; without a server."""
 
 import re
+import signal
+import subprocess
 
 import pytest
 
@@ -8,7 +10,7 @@ DRY = ("--mysql-dry-run",)
 
 
 def masked(out: str) -> list[str]:
-    """The output with numbers as N and the blanks before and after them as one; lines that repeat their shape come once."""
+    """The output with numbers (and blanks around them) as N; lines that repeat their shape come once."""
     lines = []
     for line in out.splitlines():
         line = re.sub(r"^(sysbench [\d.]+) \(using .*\)$", r"\1", line)
@@ -33,7 +35,8 @@ RUNS = {
     "with a database": ("oltp_read_write", *DRY, "--time=1", "run"),
     "database intervals": ("oltp_point_select", *DRY, "--time=2", "--report-interval=1", "--rate=20", "run"),
     "database checkpoints": ("oltp_point_select", *DRY, "--time=2", "--report-checkpoints=1", "run"),
-    "deprecated names": ("--test=sleepy.lua", "--num-threads=2", "--max-requests=3", "--max-time=4", "--tx-rate=1000", "run"),
+    "deprecated names": ("--test=sleepy.lua", "--num-threads=2", "--max-requests=3", "--max-time=4", "run"),
+    "deprecated rate": ("sleepy.lua", "--max-requests=3", "--tx-rate=1000", "run"),
     "validate": ("sleepy.lua", "--events=1", "--validate", "run"),
     "quiet": ("sleepy.lua", "--events=1", "--verbosity=0", "run"),
     "info": ("sleepy.lua", "--events=1", "--verbosity=4", "run"),
@@ -158,3 +161,12 @@ def test_what_is_not_to_be_had_says_so_in_one_line(ours):
         complaints = [line for line in (ran.out + ran.err).splitlines() if "not to be had" in line]
         assert ran.code == 1, arguments
         assert len(complaints) == 1, arguments
+
+
+def test_a_run_ends_with_the_reader_of_its_output(ours):
+    command = [*ours.words, "cpu", "--time=60", "--report-interval=1", "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=30) == -signal.SIGPIPE

@@ -1,4 +1,4 @@
-"""What is better than the original's: several percentiles, JSON, HdrHistogram logs, rates, warm-up. Without a server."""
+"""What is better than the original's: percentiles, JSON, HdrHistogram logs, rates, warm-up. Without a server."""
 
 import json
 
@@ -116,7 +116,9 @@ def test_reports_through_hooks(ours):
     ffi.cdef("int usleep(unsigned int);")
     function event() ffi.C.usleep(1000) end
     sysbench.hooks.report_intermediate = sysbench.report_csv
-    sysbench.hooks.report_cumulative = function(stat) print("total", stat.events, stat.latency_max >= stat.latency_min) end
+    function sysbench.hooks.report_cumulative(stat)
+      print("total", stat.events, stat.latency_max >= stat.latency_min)
+    end
     """
     ran = ours("-", "--time=2", "--report-interval=1", "--report-checkpoints=1", "run", stdin=script)
     csv = [line.split(",") for line in ran.out.splitlines() if line.count(",") == 9]

@@ -27,7 +27,10 @@ def test_dashes_and_underscores_are_one(ours):
     }
 
 
-@pytest.mark.parametrize(("form", "value"), [("", "true"), ("=on", "true"), ("=1", "true"), ("=false", "false"), ("=0", "false")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [("", "true"), ("=on", "true"), ("=1", "true"), ("=false", "false"), ("=0", "false")],
+)
 def test_the_forms_of_a_flag(ours, form, value):
     assert said(ours("options.lua", f"--flag{form}", "prepare"))["flag"] == value
 
@@ -35,7 +38,8 @@ def test_the_forms_of_a_flag(ours, form, value):
 def test_a_configuration_file_means_what_it_says(ours, tmp_path):
     file = tmp_path / "sysbench.conf"
     file.write_text(
-        "# comment\nthreads=3\nhistogram=off\ntable-size = 2K\ntext='a # b'\nflag=on\nof_another_script=1\nmysql-port=1,2\n"
+        "# comment\nthreads=3\nhistogram=off\ntable-size = 2K\ntext='a # b'\nflag=on\n"
+        "of_another_script=1\nmysql-port=1,2\n"
     )
     values = said(ours(f"--config-file={file}", "options.lua", "prepare"))
     assert values["threads"] == "3"
@@ -60,7 +64,9 @@ def test_a_value_may_follow_its_option(ours):
 
 
 def test_the_seed_repeats_a_run(ours):
-    script = "function prepare() for i = 1, 5 do print(sysbench.rand.default(1, 1000000), sysbench.rand.string('@@@###')) end end"
+    script = (
+        "function prepare() for i = 1, 5 do print(sysbench.rand.default(1, 1e6), sysbench.rand.string('@#')) end end"
+    )
 
     def drawn(seed):
         return ours("-", f"--rand-seed={seed}", "prepare", stdin=script).out

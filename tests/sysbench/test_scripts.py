@@ -1,4 +1,4 @@
-"""Scripts in the styles that people write, unmodified, on a real server: by us and, where it can run them, by the original."""
+"""Scripts in the styles that people write, unmodified, on a real server: by us and by the original."""
 
 import json
 import re

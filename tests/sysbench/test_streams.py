@@ -36,7 +36,7 @@ def tables(ours, server, request):
 
 
 def without_texts(statement: str) -> str:
-    """Random texts and numbers that differ from run to run, as letters: they are drawn, in both, from unlike streams."""
+    """The statement with the digits of its random texts as #: the two draw from unlike streams."""
     statement = re.sub(r"'[\d-]{20,}'", lambda match: "'" + re.sub(r"\d", "#", match[0][1:-1]) + "'", statement)
     return statement.upper().replace(", ", ",").replace(" ,", ",")
 
@@ -61,7 +61,9 @@ def test_the_stream_is_the_originals_statement_by_statement(ours, original, serv
     assert mine
 
 
-@pytest.mark.parametrize("tables", [(name, MANY_ROWS) for name in TRANSACTIONS + OTHERS], indirect=True, ids=TRANSACTIONS + OTHERS)  # fmt: skip
+@pytest.mark.parametrize(
+    "tables", [(name, MANY_ROWS) for name in TRANSACTIONS + OTHERS], indirect=True, ids=TRANSACTIONS + OTHERS
+)
 def test_the_mix_is_the_originals(ours, original, server, tables):
     workload, size = tables
     run = (workload, *server.options, *size, "--events=60", "--time=0", "run")

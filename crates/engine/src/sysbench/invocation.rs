@@ -34,6 +34,7 @@ const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can
 /// Runs the command; `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String]) -> ExitCode {
     allow_many_files();
+    end_with_the_reader();
     let code = match CommandLine::parse(arguments) {
         Ok(line) => call(&line, arguments),
         Err(words) => {
@@ -57,6 +58,12 @@ fn allow_many_files() {
             ..limit
         },
     );
+}
+
+/// A run whose output nobody reads any more ends, as any command's does (`sysbench … | head`). Sockets send without this signal.
+fn end_with_the_reader() {
+    // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
 /// Slips on the command line go to standard error; all else does not.

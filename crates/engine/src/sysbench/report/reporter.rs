@@ -198,7 +198,8 @@ impl Reporter {
     /// The last piece of an interval, which no line tells of.
     fn record_rest(&mut self, mark: &mut Mark, at_s: f64, now_ns: u64, reported: &mut Reported) {
         let stretch = self.load.tally.interval(mark, now_ns);
-        if stretch.totals.events > 0 {
+        // An event's latency may come into the histograms just after its count was read, and the other way round.
+        if stretch.totals.events > 0 || stretch.events().count() > 0 {
             let threads = self.load.tally.threads_running();
             self.record(at_s, threads, None, &stretch, reported);
         }
