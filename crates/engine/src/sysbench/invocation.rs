@@ -13,13 +13,13 @@ use super::command_line::CommandLine;
 use super::console::Console;
 use super::crew::Ending;
 use super::report::hdr_log::HdrLog;
-use super::report::json::{Circumstances, result};
+use super::report::json::{Circumstances, result, write};
 use super::run::{Outcome, Run};
 use super::run_options::{JsonTarget, RunOptions, deprecations};
 use super::server::MySqlOptions;
 use super::session::{PlainHost, Session};
 use super::test::{REFUSED, ScriptTest, Test, tell_failure};
-use super::{commands, cpu_test, header, help};
+use super::{commands, cpu_test, header, help, process};
 use bakeoff_script::host::LogLevel;
 
 /// Exit codes, sysbench's.
@@ -33,8 +33,8 @@ const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can
 
 /// Runs the command; `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String]) -> ExitCode {
-    allow_many_files();
-    end_with_the_reader();
+    process::allow_many_files();
+    process::end_with_the_reader();
     let code = match CommandLine::parse(arguments) {
         Ok(line) => call(&line, arguments),
         Err(words) => {
@@ -44,26 +44,6 @@ pub fn sysbench(arguments: &[String]) -> ExitCode {
     };
     // Threads that a forced shutdown leaves behind are not waited for.
     ExitCode::from(code)
-}
-
-/// Raises the limit of open files as far as one may: thousands of connections are two each, one to use and one to cut.
-fn allow_many_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // A limit that cannot be raised shows itself when connecting.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            ..limit
-        },
-    );
-}
-
-/// A run whose output nobody reads any more ends, as any command's does (`sysbench … | head`). Sockets send without this signal.
-fn end_with_the_reader() {
-    // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
 /// Slips on the command line go to standard error; all else does not.
@@ -353,7 +333,7 @@ impl Invocation<'_> {
                 unfinished,
                 dropped,
             };
-            write_json(target, &result(circumstances, &whole, intervals))?;
+            write(target, &result(circumstances, &whole, intervals))?;
         }
         Ok(match ending {
             Ending::Complete => DONE,
@@ -426,16 +406,4 @@ fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), 
         }
     }
     Ok(())
-}
-
-fn write_json(target: &JsonTarget, result: &Value) -> Result<(), String> {
-    match target {
-        JsonTarget::StandardOutput => {
-            // A closed pipe is the reader's choice.
-            let _ = writeln!(std::io::stdout(), "{result:#}");
-            Ok(())
-        }
-        JsonTarget::File(path) => std::fs::write(path, format!("{result:#}\n"))
-            .map_err(|error| format!("--json {}: {error}", path.display())),
-    }
 }

@@ -23,6 +23,7 @@ mod invocation;
 mod my_cnf;
 mod options;
 mod pace;
+mod process;
 mod report;
 mod run;
 mod run_options;

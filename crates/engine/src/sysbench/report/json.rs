@@ -1,12 +1,14 @@
 //! `--json`: the whole result for programs, in one object.
 
+use std::io::Write as _;
+
 use serde_json::{Map, Value, json};
 
 use super::final_block::mean_and_deviation;
 use super::intermediate::Queue;
 use super::{ms, percentile_ms};
 use crate::build_info::build;
-use crate::sysbench::run_options::{Percentile, RunOptions};
+use crate::sysbench::run_options::{JsonTarget, Percentile, RunOptions};
 use crate::sysbench::session::ServerFacts;
 use crate::sysbench::tally::Stretch;
 
@@ -172,4 +174,20 @@ fn operations(stretch: &Stretch, percentiles: &[Percentile]) -> Map<String, Valu
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 fn f64_of(count: u64) -> f64 {
     count as f64
+}
+
+/// Writes the object where it was asked for.
+///
+/// # Errors
+/// One line.
+pub(in crate::sysbench) fn write(target: &JsonTarget, result: &Value) -> Result<(), String> {
+    match target {
+        JsonTarget::StandardOutput => {
+            // A closed pipe is the reader's choice.
+            let _ = writeln!(std::io::stdout(), "{result:#}");
+            Ok(())
+        }
+        JsonTarget::File(path) => std::fs::write(path, format!("{result:#}\n"))
+            .map_err(|error| format!("--json {}: {error}", path.display())),
+    }
 }
