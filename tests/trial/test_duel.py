@@ -51,6 +51,20 @@ def test_a_planted_slowdown_is_held_by_the_interval(shell, percent):
         assert Word.SLOWER in comparison.verdict.words, comparison.verdict.sentence
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("percent", [5, 10])
+def test_a_small_planted_slowdown_is_claimed(shell, percent):
+    _, analysis, _ = duel(
+        shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--plant", str(percent), "--budget", "4m", "--seed", "2"
+    )
+    (comparison,) = analysis.comparisons
+    truth = -math.log1p(percent / 100)
+    interval = comparison.estimate.interval
+    assert Word.SLOWER in comparison.verdict.words, comparison.verdict.sentence
+    assert interval.low - interval.half_width / 2 < truth < interval.high + interval.half_width / 2
+
+
 def test_two_versions_two_workloads_and_writes_with_a_control(shell):
     run, analysis, _ = duel(
         shell,
