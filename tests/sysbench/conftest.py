@@ -114,8 +114,14 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def server(sandbox):
+def lasting_server(sandbox):
+    """A real MySQL 8.0.15 that the tests share; its database holds what the test before left."""
+    return Server(sandbox)
+
+
+@pytest.fixture
+def server(lasting_server):
     """A real MySQL 8.0.15 with an empty database."""
-    server = Server(sandbox)
-    server.sql(f"CREATE DATABASE IF NOT EXISTS {server.database}", "mysql")
-    return server
+    database = lasting_server.database
+    lasting_server.sql(f"DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}", "mysql")
+    return lasting_server

@@ -26,11 +26,13 @@ def answer(ours, *arguments, sql, **env) -> str:
 
 
 @pytest.fixture(scope="module")
-def account(server):
+def account(lasting_server):
     """An account with a password that comes in over TCP, without TLS by mysql_native_password."""
+    server = lasting_server
     server.sql(
         "CREATE USER drop_in@'127.0.0.1' IDENTIFIED WITH mysql_native_password BY 'a b#c'; "
-        f"GRANT ALL ON {server.database}.* TO drop_in@'127.0.0.1'"
+        f"GRANT ALL ON {server.database}.* TO drop_in@'127.0.0.1'",
+        "mysql",
     )
     yield (
         "--mysql-host=127.0.0.1",
@@ -38,7 +40,7 @@ def account(server):
         "--mysql-user=drop_in",
         f"--mysql-db={server.database}",
     )
-    server.sql("DROP USER drop_in@'127.0.0.1'")
+    server.sql("DROP USER drop_in@'127.0.0.1'", "mysql")
 
 
 CHARSET = "SELECT CONCAT(@@character_set_client, ' ', @@collation_connection)"
@@ -59,7 +61,7 @@ def test_the_character_set_is_chosen_told_and_recorded(ours, server):
     assert result["server"]["version"].startswith("8.0.15")
 
 
-def test_passwords_come_from_the_command_line_the_environment_or_a_file(ours, account, server, tmp_path):
+def test_passwords_come_from_the_command_line_the_environment_or_a_file(ours, server, account, tmp_path):
     me = "SELECT CURRENT_USER()"
     assert answer(ours, *account, "--mysql-password=a b#c", sql=me) == "drop_in@127.0.0.1"
     assert answer(ours, *account, sql=me, MYSQL_PWD="a b#c") == "drop_in@127.0.0.1"
@@ -105,7 +107,7 @@ def test_a_certificate_is_checked_when_that_is_asked_for(ours, tls_server):
     assert ours("-", *verify, "prepare", stdin=SAY.replace("{sql}", "SELECT 1")).code == 1
 
 
-def test_a_server_without_tls_is_not_spoken_to_in_clear_when_tls_is_required(ours, account):
+def test_a_server_without_tls_is_not_spoken_to_in_clear_when_tls_is_required(ours, server, account):
     required = (*account, "--mysql-password=a b#c", "--mysql-ssl=required")
     ran = ours("-", *required, "prepare", stdin=SAY.replace("{sql}", "SELECT 1"))
     assert ran.code == 1
