@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from bakeoff.cli import doctor, duel, listing, plan, report, server, sysbench
+from bakeoff.cli import doctor, duel, gauntlet, listing, plan, report, server, sysbench
 from bakeoff.cli import run as run_command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 
@@ -26,6 +26,7 @@ app.command("plan")(plan.plan)
 app.command("report")(report.report)
 app.command("list")(listing.list_things)
 app.command("doctor")(doctor.doctor)
+app.command("gauntlet")(gauntlet.gauntlet)
 app.add_typer(server.app, name="server")
 app.command("sysbench", add_help_option=False, context_settings=sysbench.UNPARSED)(sysbench.sysbench)
 

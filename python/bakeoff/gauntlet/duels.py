@@ -1,0 +1,319 @@
+"""One complete duel on real servers, run as a user types it, and what is kept of it.
+
+The command runs in a process group of its own and is bounded in time. Its run directory is deleted once its numbers
+are read: a campaign of hundreds would fill the disk.
+"""
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bakeoff.results import RunDirectory
+from bakeoff.stats.model import Analysis, Comparison, Interval, Stop, Word
+from bakeoff.units import parse_duration_s, parse_precision
+
+FORMAT = 1
+"""Version of a kept duel.
+
+1: the first one (docs/gauntlet.md).
+"""
+
+_OTHERS_LIMIT_S = 300.0  # beyond thrice the budget: for fetching and loading on a crowded machine
+_END_S = 30.0  # from the first signal to the last
+
+
+class Frozen(BaseModel):
+    """Base of the values here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LoadClass(StrEnum):
+    """How much of the processors other work took while a duel ran."""
+
+    QUIET = "quiet"  # less than a twentieth
+    LIGHT = "light"  # less than a quarter
+    BUSY = "busy"  # less than half
+    CROWDED = "crowded"
+
+
+def load_class(other_share: float) -> LoadClass:
+    """The class of a share of all processors' time."""
+    limits = ((0.05, LoadClass.QUIET), (0.25, LoadClass.LIGHT), (0.5, LoadClass.BUSY))
+    return next((name for limit, name in limits if other_share < limit), LoadClass.CROWDED)
+
+
+class Duel(Frozen):
+    """A duel to be run: the question, and nothing of the answer.
+
+    Attributes:
+        kind: what it is for: `aa`, `plant2`, `swap-ab` …
+        number: from 0 within its kind and servers.
+        servers: as on the command line, the baseline first.
+        plant: uncounted events per 100 of the last server's.
+        precision, budget: as on the command line.
+    """
+
+    kind: str
+    number: int
+    servers: tuple[str, ...]
+    seed: int
+    plant: float = 0.0
+    workloads: tuple[str, ...] = ("oltp_point_select",)
+    threads: tuple[int, ...] = (2,)
+    tables: int = 1
+    table_size: int = 10_000
+    builds: int = 1
+    precision: str = "2%"
+    budget: str = "80s"
+
+    @property
+    def key(self) -> str:
+        """Names it in a journal: two duels of one key ask the same, with the same seed."""
+        cells = f"{'+'.join(self.workloads)}/{'+'.join(map(str, self.threads))}"
+        asked = f"{self.precision} {self.budget} {self.tables}x{self.table_size}x{self.builds}"
+        return f"{self.kind} {' '.join(self.servers)} {cells} {asked} #{self.number}"
+
+    @property
+    def truth(self) -> float | None:
+        """The log ratio that is known to hold in every cell; None between servers that differ by themselves."""
+        return -math.log1p(self.plant / 100) if len(set(self.servers)) == 1 else None
+
+    @property
+    def target(self) -> float:
+        """Half-width asked for, as a log ratio."""
+        return parse_precision(self.precision)
+
+    def command(self, runs: Path) -> tuple[str, ...]:
+        """The words after `bakeoff`."""
+        planted = ("--plant", f"{self.plant:g}") if self.plant else ()
+        return (
+            "duel", *self.servers,
+            "--workload", ",".join(self.workloads), "--threads", ",".join(map(str, self.threads)),
+            "--tables", str(self.tables), "--table-size", str(self.table_size), "--builds", str(self.builds),
+            "--precision", self.precision, "--budget", self.budget, "--seed", str(self.seed), *planted,
+            "--runs", str(runs), "--format", "json", "--quiet",
+        )  # fmt: skip
+
+
+class Judgement(Frozen):
+    """What bakeoff said of one cell; log ratios, contender over baseline.
+
+    Attributes:
+        low, high: the interval told; None below two epochs.
+        live: the anytime-valid one.
+        points: one value an epoch, in order.
+        voided: epochs that were not used.
+    """
+
+    cell: str
+    mean: float
+    low: float | None
+    high: float | None
+    live: Interval
+    words: tuple[Word, ...]
+    stop: Stop
+    points: tuple[float, ...]
+    sd_restart: float | None
+    sd_within: float | None
+    flags: tuple[str, ...]
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> "Judgement":
+        """From the analysis of a run."""
+        return cls(
+            cell=comparison.cell,
+            mean=comparison.estimate.mean,
+            low=comparison.estimate.interval.low,
+            high=comparison.estimate.interval.high,
+            live=comparison.live,
+            words=comparison.verdict.words,
+            stop=comparison.stop,
+            points=tuple(point.value for point in comparison.points),
+            sd_restart=comparison.sd_restart,
+            sd_within=comparison.sd_within,
+            flags=comparison.flags,
+        )
+
+    @property
+    def claim(self) -> int:
+        """1: FASTER was said, -1: SLOWER, 0: neither."""
+        return (Word.FASTER in self.words) - (Word.SLOWER in self.words)
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval told; infinite without one."""
+        return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def covers(self, truth: float) -> bool:
+        """The interval holds the truth; one without ends holds everything."""
+        return self.low is None or self.high is None or self.low <= truth <= self.high
+
+
+class Outcome(Frozen):
+    """How a duel ended.
+
+    Attributes:
+        judgements: one a cell; empty when `error` says why there is none.
+        started_at: UTC.
+        wall_s: of the whole command; `measured_s` of it were measuring.
+        voided: epochs not used.
+        busy_share, other_share, steal_share: of all processors' time while it ran: not idle, not idle and not of this
+            duel, and taken by the hypervisor.
+        load: class of `other_share`.
+        background: load of our own was running (`bakeoff.gauntlet.background`).
+        commit: of the checkout that ran, `+` after it when it had changes.
+        versions: of the servers, in the duel's order.
+        error: last line of a command that failed.
+    """
+
+    format: int = FORMAT
+    duel: Duel
+    judgements: tuple[Judgement, ...] = ()
+    started_at: datetime
+    wall_s: float
+    measured_s: float = 0.0
+    voided: int = 0
+    busy_share: float
+    other_share: float
+    steal_share: float
+    load: LoadClass
+    background: bool = False
+    commit: str | None = None
+    engine: str | None = None
+    versions: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def only(self) -> Judgement:
+        """The judgement of a duel of one cell."""
+        (judgement,) = self.judgements
+        return judgement
+
+
+def run_duel(duel: Duel, folder: Path, *, background: bool = False, keep: bool = False) -> Outcome:
+    """Run it to its end, or to three times its budget and five minutes.
+
+    Args:
+        duel: what to run.
+        folder: its run directory is made in it, and deleted unless `keep`; servers' accounts must be able to enter.
+        background: noted in the outcome.
+        keep: leave the run directory.
+
+    Returns:
+        What came of it, also when the command failed: `error` says how then.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    started_at = datetime.now(UTC)
+    watch = _Watch()
+    ran = _run([sys.executable, "-m", "bakeoff.cli.main", *duel.command(folder)], 3 * parse_duration_s(duel.budget))
+    watched = watch.end(ran.cpu_s)
+    facts = {"duel": duel, "started_at": started_at, "background": background, **watched}
+    try:
+        if ran.code != 0:
+            return Outcome(**facts, error=f"exit code {ran.code}: {_last_line(ran.err)}")
+        path = Path(json.loads(ran.out)["directory"])
+        return Outcome(**facts, **read_run(RunDirectory(path)))
+    except (ValueError, KeyError, ValidationError) as error:
+        return Outcome(**facts, error=f"its output cannot be read: {str(error).splitlines()[0]}")
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_run(run: RunDirectory) -> dict[str, object]:
+    """The fields of an `Outcome` that the run directory tells."""
+    analysis = Analysis.model_validate(run.analysis())
+    manifest = run.manifest()
+    outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
+    variables = run.server_json(outcomes[-1].epoch, "variables.json")
+    return {
+        "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
+        "measured_s": sum(outcome.measured_s for outcome in outcomes),
+        "voided": sum(not outcome.valid for outcome in outcomes),
+        "commit": manifest.commit,
+        "engine": str(manifest.engine.get("version")),
+        "versions": tuple(variables[arm.name].get("version", "?") for arm in run.study().arms),
+    }
+
+
+class _Ran(Frozen):
+    code: int
+    out: str
+    err: str
+    cpu_s: float
+
+
+def _run(command: Sequence[str], limit_s: float) -> _Ran:
+    """Run a command in a group of its own; its processor time includes all descendants that were waited for."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"NO_COLOR": "1"},
+    )
+    try:
+        out, err = process.communicate(timeout=limit_s + _OTHERS_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        out, err = _end(process)
+        return _Ran(code=124, out=out, err=err + "\nended: it took too long", cpu_s=0.0)
+    except BaseException:
+        _end(process)
+        raise
+    return _Ran(code=process.returncode, out=out, err=err, cpu_s=0.0)
+
+
+def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """In order (its servers stop with it), then by force."""
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=_END_S)
+    return "", ""
+
+
+def _last_line(text: str) -> str:
+    told = [line for line in text.splitlines() if line.startswith("bakeoff:")] or text.strip().splitlines()
+    return told[-1].strip() if told else "it said nothing"
+
+
+class _Watch:
+    """The processors between two moments."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._before = psutil.cpu_times()
+
+    def end(self, own_cpu_s: float) -> dict[str, object]:
+        after = psutil.cpu_times()
+        wall_s = time.monotonic() - self._begin
+        spent = {name: getattr(after, name) - getattr(self._before, name) for name in after._fields}
+        whole = wall_s * (os.cpu_count() or 1)
+        idle = spent["idle"] + spent.get("iowait", 0.0)
+        busy = min(max(1 - idle / whole, 0.0), 1.0)
+        steal = max(spent.get("steal", 0.0), 0.0) / whole
+        other = max(busy - own_cpu_s / whole - steal, 0.0)
+        return {
+            "wall_s": round(wall_s, 2),
+            "busy_share": round(busy, 4),
+            "other_share": round(other, 4),
+            "steal_share": round(steal, 4),
+            "load": load_class(other),
+        }
