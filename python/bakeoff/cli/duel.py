@@ -52,6 +52,10 @@ def duel(
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Run a second instance of the baseline as a control.")
     ] = False,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold."),
+    ] = False,
     charset: Annotated[
         str, typer.Option(help="Of the tables and the connection; `server`: each server's default.")
     ] = "utf8mb4",
@@ -117,7 +121,7 @@ def duel(
         )
         for index, (name, spec) in enumerate(zip(_ARM_NAMES, specs, strict=False))
     ]
-    if control:
+    if control or publish:
         arms.append(control_of(arms[0]))
     target = parse_precision(precision)
     study = Study(
@@ -149,6 +153,7 @@ def duel(
             quiet=quiet,
             json=output is Format.JSON,
             open_report=open_report,
+            publish=publish,
         ),
     )
 

@@ -13,6 +13,7 @@ from bakeoff.cli.output import Format, format_option
 from bakeoff.cli.running import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
 from bakeoff.results import RunDirectory, open_run
+from bakeoff.stats.stopping import control_name
 from bakeoff.trial.arms import check_workloads
 from bakeoff.trial.outlook import outlook, require_disk
 from bakeoff.trial.resume import resumed_study
@@ -28,6 +29,10 @@ def run(
     budget: Annotated[str | None, typer.Option(help="Instead of the study's: 90s, 4m, 1h.")] = None,
     precision: Annotated[str | None, typer.Option(help="Instead of the study's: 1%.")] = None,
     control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold."),
+    ] = False,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
@@ -49,12 +54,13 @@ def run(
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
+        publish=publish,
     )
     if resume is not None:
         return _resume(study, open_run(resume, runs), options, scale=scale, budget=budget, precision=precision)
     if study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
-    asked = ask(study, scale=scale, budget=budget, precision=precision, seed=seed, control=control)
+    asked = ask(study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish)
     with telling_the_line(asked):
         check_workloads(asked.study.workloads)
         require_disk(outlook(asked.study))
@@ -66,10 +72,15 @@ def _resume(
 ) -> int:
     """Go on with a run; a study named beside it must be the run's."""
     begun = run.study()
+    if options.publish and control_name(begun) is None:
+        raise SpecError(
+            f"run: {run.name} was begun without a control, so it cannot be published.",
+            hint="Begin it anew with --publish.",
+        )
     asked = None
     if name is not None:
         scale = scale or (begun.design.scale if begun.design else "")
-        control = begun.arms[-1].name.endswith("'")
+        control = control_name(begun) is not None
         asked = ask(name, scale=scale, precision=precision, control=control).study
     elif precision is not None or scale:
         raise SpecError(

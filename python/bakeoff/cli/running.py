@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import sys
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from rich.console import Console
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
+from bakeoff.report.publishing import objection, publish
 from bakeoff.results import RunDirectory
 from bakeoff.spec import Study
 from bakeoff.trial import run_study
@@ -26,6 +28,7 @@ class RunOptions:
     Attributes:
         passwords: by arm name; never written anywhere.
         resume: a run to go on with.
+        publish: write what is to be published beside the report, and fail when its control does not hold.
     """
 
     runs_root: Path
@@ -35,6 +38,7 @@ class RunOptions:
     json: bool = False
     open_report: bool = False
     resume: RunDirectory | None = None
+    publish: bool = False
 
 
 def run_and_tell(study: Study, options: RunOptions) -> int:
@@ -44,7 +48,7 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
     """
     stop = threading.Event()
     console = Console()
-    with live_for(study, quiet=options.quiet, json=options.json) as live, _ending_in_order(stop):
+    with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
         run, analysis = run_study(
             study,
             options.runs_root,
@@ -57,17 +61,24 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
         live.stage("writing the report")
         view = build_view(run, analysis)
         run.write_text("report.html", render_html(view))
+        published = publish(run, view) if options.publish else None
     if options.json:
         print(render_json(view))
     else:
         render_terminal(view, console)
     if options.open_report:
         webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
+    if published:
+        print(f"bakeoff: to be published: {published}", file=sys.stderr)
+        reason = objection(analysis)
+        if reason:
+            print(f"bakeoff: not yet: {reason}", file=sys.stderr)
+            return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
     return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
 
 
 @contextlib.contextmanager
-def _ending_in_order(stop: threading.Event) -> Iterator[None]:
+def ending_in_order(stop: threading.Event) -> Iterator[None]:
     """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:

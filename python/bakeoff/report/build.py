@@ -156,6 +156,14 @@ def _statuses(context: Context) -> tuple[Status, ...]:
                 "other than the settings moved the numbers; no line of this report should be relied on.",
             )
         )
+    if analysis.trusted is None and analysis.control is not None:
+        found.append(
+            Status(
+                word="CONTROL TOO SHORT",
+                text="The control, a second instance of the baseline, has fewer than five usable epochs: it neither "
+                "supports this report nor speaks against it.",
+            )
+        )
     planted = [
         f"{context.labels[a.name]} ({a.shadow_per_100:g} per 100)" for a in context.study.arms if a.shadow_per_100
     ]

@@ -1,6 +1,7 @@
 """What on this machine would spoil a measurement: findings with advice, worst first. Looks for about two seconds."""
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ _BUSY_SHARE = 0.10  # other programs' CPU: above this, concurrencies below the c
 _STEAL_SHARE = 0.01
 _FREE_DISK_BYTES = 10 * 10**9
 _FREE_MEMORY_BYTES = 2 * 10**9
+_ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
+# Amazon's T family, Azure's B series, Google's shared-core machines.
+_BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
+_THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
 _JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost its CPU
 
 
@@ -98,12 +103,32 @@ def _spin(seconds: float) -> tuple[int, int]:
 
 def _processor() -> Iterator[Finding]:
     cpus = len(os.sched_getaffinity(0))
-    few = Severity.WARNING if cpus < 2 else Severity.OK
-    yield Finding("CPUs", few, f"{cpus} usable", "Client and server will share one CPU." if few else "")
+    few = Severity.WARNING if cpus < 2 else Severity.NOTE if cpus < _ROOMY_CPUS else Severity.OK
+    advice = {
+        Severity.WARNING: "Client and server will share one CPU.",
+        Severity.NOTE: "Client and servers take CPU from each other; --pin gives each its own, the same for every arm.",
+    }
+    yield Finding("CPUs", few, f"{cpus} usable, for the client and the servers together", advice.get(few, ""))
+    instance = _read("/sys/class/dmi/id/product_name") or ""
+    if _BURSTABLE.match(instance):
+        yield Finding(
+            "burst credits",
+            Severity.WARNING,
+            f"{instance} runs at full speed only while its CPU credits last",
+            "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
+        )
     governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor and governor != "performance":
         yield Finding("frequency", Severity.NOTE, f"governor {governor}", "cpupower frequency-set -g performance")
     throttled = _read_field("/sys/fs/cgroup/cpu.stat", "nr_throttled")
+    hot = sum(int(_read(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
+    if hot:
+        yield Finding(
+            "heat",
+            Severity.WARNING,
+            f"the processor has slowed itself down {hot} times since start, being too hot",
+            "Cool it, or cap its frequency below what it can hold.",
+        )
     if throttled:
         yield Finding(
             "CPU quota",

@@ -1,0 +1,47 @@
+"""What `--publish` writes, and when it objects to its own report."""
+
+import pytest
+from plain_analysis import plain_analysis
+from synthetic import duel_study, make_run
+
+from bakeoff.report import build_view
+from bakeoff.report.publishing import objection, publish
+
+
+@pytest.fixture(scope="module")
+def run_and_analysis(tmp_path_factory):
+    study = duel_study(control=True)
+    run = make_run(tmp_path_factory.mktemp("published"), study, epochs=6)
+    return run, plain_analysis(run, study)
+
+
+def test_the_folder_holds_the_page_the_tables_and_the_numbers(run_and_analysis):
+    run, analysis = run_and_analysis
+    folder = publish(run, build_view(run, analysis.model_copy(update={"trusted": True})))
+    assert {path.name for path in folder.iterdir()} == {"report.html", "report.md", "results.csv", "results.json"}
+    assert all(path.stat().st_size > 500 for path in folder.iterdir())
+    assert "(control)" in (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("trusted", "word", "why"),
+    [
+        (True, None, None),
+        (False, "UNTRUSTED", "came out different from the baseline"),
+        (None, "CONTROL TOO SHORT", "fewer than five usable epochs"),
+    ],
+)
+def test_a_report_is_marked_by_its_own_control(run_and_analysis, trusted, word, why):
+    run, analysis = run_and_analysis
+    analysis = analysis.model_copy(update={"trusted": trusted})
+    view = build_view(run, analysis)
+    words = {status.word for status in view.statuses}
+    assert words & {"UNTRUSTED", "CONTROL TOO SHORT"} == ({word} if word else set())
+    assert (objection(analysis) is None) == (why is None)
+    if why:
+        assert why in objection(analysis)
+
+
+def test_without_a_control_nothing_can_be_published(run_and_analysis):
+    _, analysis = run_and_analysis
+    assert objection(analysis.model_copy(update={"trusted": None, "control": None})) == "the run has no control."
