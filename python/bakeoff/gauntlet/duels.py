@@ -12,13 +12,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-import psutil
+import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bakeoff.results import RunDirectory
@@ -32,7 +34,8 @@ FORMAT = 1
 """
 
 _OTHERS_LIMIT_S = 300.0  # beyond thrice the budget: for fetching and loading on a crowded machine
-_END_S = 30.0  # from the first signal to the last
+_END_S = 30.0  # from one signal to the next, harder one
+_LOOK_S = 0.5
 
 
 class Frozen(BaseModel):
@@ -163,6 +166,25 @@ class Judgement(Frozen):
         return self.low is None or self.high is None or self.low <= truth <= self.high
 
 
+class Machine(Frozen):
+    """Shares of all processors' time while a duel measured.
+
+    Attributes:
+        busy: user and system.
+        other: of it not the duel's servers and client.
+        steal: taken by the hypervisor.
+    """
+
+    busy: float
+    other: float
+    steal: float
+
+    @property
+    def load(self) -> LoadClass:
+        """The class of the other work."""
+        return load_class(self.other)
+
+
 class Outcome(Frozen):
     """How a duel ended.
 
@@ -171,9 +193,7 @@ class Outcome(Frozen):
         started_at: UTC.
         wall_s: of the whole command; `measured_s` of it were measuring.
         voided: epochs not used.
-        busy_share, other_share, steal_share: of all processors' time while it ran: not idle, not idle and not of this
-            duel, and taken by the hypervisor.
-        load: class of `other_share`.
+        machine: the processors while it measured.
         background: load of our own was running (`bakeoff.gauntlet.background`).
         commit: of the checkout that ran, `+` after it when it had changes.
         versions: of the servers, in the duel's order.
@@ -187,10 +207,7 @@ class Outcome(Frozen):
     wall_s: float
     measured_s: float = 0.0
     voided: int = 0
-    busy_share: float
-    other_share: float
-    steal_share: float
-    load: LoadClass
+    machine: Machine | None = None
     background: bool = False
     commit: str | None = None
     engine: str | None = None
@@ -204,7 +221,9 @@ class Outcome(Frozen):
         return judgement
 
 
-def run_duel(duel: Duel, folder: Path, *, background: bool = False, keep: bool = False) -> Outcome:
+def run_duel(
+    duel: Duel, folder: Path, *, background: bool = False, keep: bool = False, stop: threading.Event | None = None
+) -> Outcome:
     """Run it to its end, or to three times its budget and five minutes.
 
     Args:
@@ -212,16 +231,18 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False, keep: bool =
         folder: its run directory is made in it, and deleted unless `keep`; servers' accounts must be able to enter.
         background: noted in the outcome.
         keep: leave the run directory.
+        stop: ends the duel when set.
 
     Returns:
         What came of it, also when the command failed: `error` says how then.
     """
     folder.mkdir(parents=True, exist_ok=True)
     started_at = datetime.now(UTC)
-    watch = _Watch()
-    ran = _run([sys.executable, "-m", "bakeoff.cli.main", *duel.command(folder)], 3 * parse_duration_s(duel.budget))
-    watched = watch.end(ran.cpu_s)
-    facts = {"duel": duel, "started_at": started_at, "background": background, **watched}
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "bakeoff.cli.main", *duel.command(folder)]
+    ran = _run(command, 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop or threading.Event())
+    wall_s = round(time.monotonic() - begin, 2)
+    facts: dict[str, Any] = {"duel": duel, "started_at": started_at, "background": background, "wall_s": wall_s}
     try:
         if ran.code != 0:
             return Outcome(**facts, error=f"exit code {ran.code}: {_last_line(ran.err)}")
@@ -234,13 +255,14 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False, keep: bool =
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def read_run(run: RunDirectory) -> dict[str, object]:
+def read_run(run: RunDirectory) -> dict[str, Any]:
     """The fields of an `Outcome` that the run directory tells."""
     analysis = Analysis.model_validate(run.analysis())
     manifest = run.manifest()
     outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
     variables = run.server_json(outcomes[-1].epoch, "variables.json")
     return {
+        "machine": _machine(run.scan_slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
         "voided": sum(not outcome.valid for outcome in outcomes),
@@ -250,15 +272,29 @@ def read_run(run: RunDirectory) -> dict[str, object]:
     }
 
 
+def _machine(slices: pl.LazyFrame) -> Machine | None:
+    """Over all slices; None when the kernel's ticks (10 ms) were too coarse to tell anything."""
+    sums = slices.select(pl.selectors.starts_with("host_", "client_", "server_cpu_").sum()).collect().row(0, named=True)
+    whole = sum(value for name, value in sums.items() if name.startswith("host_"))
+    if not whole:
+        return None
+    busy = sums["host_user_ns"] + sums["host_system_ns"]
+    ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
+    return Machine(
+        busy=round(busy / whole, 4),
+        other=round(max(busy - ours, 0) / whole, 4),
+        steal=round(sums["host_steal_ns"] / whole, 4),
+    )
+
+
 class _Ran(Frozen):
     code: int
     out: str
     err: str
-    cpu_s: float
 
 
-def _run(command: Sequence[str], limit_s: float) -> _Ran:
-    """Run a command in a group of its own; its processor time includes all descendants that were waited for."""
+def _run(command: Sequence[str], limit_s: float, stop: threading.Event) -> _Ran:
+    """Run a command in a process group of its own."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -268,15 +304,18 @@ def _run(command: Sequence[str], limit_s: float) -> _Ran:
         start_new_session=True,
         env=os.environ | {"NO_COLOR": "1"},
     )
+    deadline = time.monotonic() + limit_s
     try:
-        out, err = process.communicate(timeout=limit_s + _OTHERS_LIMIT_S)
-    except subprocess.TimeoutExpired:
+        while time.monotonic() < deadline and not stop.is_set():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                out, err = process.communicate(timeout=_LOOK_S)
+                return _Ran(code=process.returncode, out=out, err=err)
+        why = "it was ended by hand" if stop.is_set() else f"it was ended after {limit_s:.0f} s"
         out, err = _end(process)
-        return _Ran(code=124, out=out, err=err + "\nended: it took too long", cpu_s=0.0)
+        return _Ran(code=124, out=out, err=f"{err}\nbakeoff: {why}")
     except BaseException:
         _end(process)
         raise
-    return _Ran(code=process.returncode, out=out, err=err, cpu_s=0.0)
 
 
 def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
@@ -292,28 +331,3 @@ def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
 def _last_line(text: str) -> str:
     told = [line for line in text.splitlines() if line.startswith("bakeoff:")] or text.strip().splitlines()
     return told[-1].strip() if told else "it said nothing"
-
-
-class _Watch:
-    """The processors between two moments."""
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self._before = psutil.cpu_times()
-
-    def end(self, own_cpu_s: float) -> dict[str, object]:
-        after = psutil.cpu_times()
-        wall_s = time.monotonic() - self._begin
-        spent = {name: getattr(after, name) - getattr(self._before, name) for name in after._fields}
-        whole = wall_s * (os.cpu_count() or 1)
-        idle = spent["idle"] + spent.get("iowait", 0.0)
-        busy = min(max(1 - idle / whole, 0.0), 1.0)
-        steal = max(spent.get("steal", 0.0), 0.0) / whole
-        other = max(busy - own_cpu_s / whole - steal, 0.0)
-        return {
-            "wall_s": round(wall_s, 2),
-            "busy_share": round(busy, 4),
-            "other_share": round(other, 4),
-            "steal_share": round(steal, 4),
-            "load": load_class(other),
-        }

@@ -1,0 +1,208 @@
+"""Many duels whose answers are known, several at a time, in a random order of kinds, into one journal.
+
+    python -m bakeoff.gauntlet.campaign --folder DIR --kinds aa=50,plant2=20 --server mysql:8.0.15 --lanes 2
+
+Started again with the same words it goes on where it stopped. The first SIGTERM (or Ctrl-C) lets the duels that run
+come to their end and starts no more; the second ends them.
+"""
+
+import argparse
+import contextlib
+import re
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from types import FrameType
+
+from bakeoff.errors import BakeoffError, SpecError
+from bakeoff.gauntlet.background import Background
+from bakeoff.gauntlet.duel_journal import NAME, DuelJournal
+from bakeoff.gauntlet.duels import Duel, Outcome, run_duel
+from bakeoff.plan.seeds import seed_for
+from bakeoff.servers.places import make_open_folder
+from bakeoff.units import format_duration
+
+SWAP = ("mysql:5.7.22", "mysql:8.0.15")
+"""Two servers that differ by themselves, for the label swap; the shipped standard pair."""
+
+_ATTEMPTS = 2
+GRID_WORKLOADS = (
+    "oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges",
+)  # fmt: skip
+GRID_THREADS = (1, 2, 4, 8, 16, 32)
+GRID_BUDGET = "8m"
+"""Six epochs of 24 cells, 2 s each, with room for a crowded machine."""
+
+
+def planned(
+    kinds: dict[str, int], servers: Sequence[str], *, seed: int, precision: str = "2%", budget: str = "80s"
+) -> tuple[Duel, ...]:
+    """The duels of a campaign, in the order to run them: kinds and servers mixed at random, all growing evenly.
+
+    Args:
+        kinds: how many of each: `aa`, `plantK` (K uncounted events per 100), `swap` (pairs of duels), `grid`.
+        servers: each of them gets that many; `swap` has servers of its own.
+        seed: of the duels' own seeds and of the order.
+        precision: of each duel.
+        budget: of each duel but a grid.
+
+    Raises:
+        SpecError: a kind that does not exist.
+    """
+    placed: list[tuple[float, Duel]] = []
+    for kind, count in kinds.items():
+        for server in servers if kind != "swap" else SWAP[:1]:
+            for number in range(count):
+                place = (number + seed_for(seed, "place", kind, server, number) / 2**53) / count
+                own = seed_for(seed, "duel", kind, server, number) % 2**31
+                common = Duel(kind=kind, number=number, servers=(server,), seed=own, precision=precision, budget=budget)
+                placed += [(place, duel) for duel in _duels(common)]
+    return tuple(duel for _, duel in sorted(placed, key=lambda each: each[0]))
+
+
+def _duels(common: Duel) -> Iterator[Duel]:
+    """One duel of a kind against itself, or the two of a swap; `common` names the one server."""
+    kind, (server,) = common.kind, common.servers
+    same = {"servers": (server, server)}
+    if kind == "aa":
+        yield common.model_copy(update=same)
+    elif found := re.fullmatch(r"plant(\d+(?:\.\d+)?)", kind):
+        yield common.model_copy(update=same | {"plant": float(found[1])})
+    elif kind == "swap":
+        yield common.model_copy(update={"kind": "swap-ab", "servers": SWAP})
+        yield common.model_copy(update={"kind": "swap-ba", "servers": SWAP[::-1], "seed": (common.seed + 1) % 2**31})
+    elif kind == "grid":
+        cells = {"workloads": GRID_WORKLOADS, "threads": GRID_THREADS, "budget": GRID_BUDGET}
+        yield common.model_copy(update=same | cells)
+    else:
+        raise SpecError(f"--kinds: {kind!r} is unknown.", hint="Kinds are aa, plant2 (any number), swap and grid.")
+
+
+class Campaign:
+    """Runs planned duels that the journal does not hold yet.
+
+    Args:
+        folder: of the journal and of the runs' own folders; servers' accounts must be able to enter.
+        background: run bursts of our own beside the duels.
+
+    Attributes:
+        stop: set it, and no more duels are started.
+        kill: set it too, and those that run are ended and not counted.
+    """
+
+    def __init__(self, folder: Path, *, lanes: int = 1, background: bool = False, seed: int = 1) -> None:
+        self.folder = make_open_folder(folder)
+        self.journal = DuelJournal(folder / NAME)
+        self.stop = threading.Event()
+        self.kill = threading.Event()
+        self._lanes = lanes
+        self._background = background
+        self._seed = seed
+
+    def run(self, duels: Iterable[Duel], *, tell: Callable[[str], None] = lambda text: None) -> dict[str, Outcome]:
+        """Run those that are missing; a duel that failed is tried once more.
+
+        Returns:
+            By key, the outcomes of all these duels that have a judgement.
+        """
+        asked = tuple(duels)
+        shutil.rmtree(self.folder / "runs", ignore_errors=True)  # what a kill left
+        make_open_folder(self.folder / "runs")
+        finished = self.journal.finished()
+        queue = [duel for duel in asked if duel.key not in finished]
+        tell(f"{len(queue)} of {len(asked)} duels to run")
+        begin, done = time.monotonic(), 0
+        burners = Background(self._seed) if self._background else contextlib.nullcontext()
+        with burners, ThreadPoolExecutor(self._lanes) as lanes:
+            running: set[Future[Outcome]] = set()
+            while running or (queue and not self.stop.is_set()):
+                while queue and len(running) < self._lanes and not self.stop.is_set():
+                    running.add(lanes.submit(self._one, queue.pop(0)))
+                ended, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    outcome = future.result()
+                    if self.kill.is_set() and outcome.error:
+                        continue
+                    self.journal.append(outcome)
+                    done += 1
+                    if outcome.error and self.journal.failures(outcome.duel.key) < _ATTEMPTS:
+                        queue.append(outcome.duel)
+                    left_s = (time.monotonic() - begin) / done * (len(queue) + len(running))
+                    tell(f"{line(outcome)}; {len(queue)} left, about {format_duration(left_s)}")
+        keys = {duel.key for duel in asked}
+        return {key: outcome for key, outcome in self.journal.finished().items() if key in keys}
+
+    def _one(self, duel: Duel) -> Outcome:
+        folder = make_open_folder(self.folder / "runs" / f"{threading.get_ident()}-{time.monotonic_ns()}")
+        return run_duel(duel, folder, background=self._background, stop=self.kill)
+
+
+def line(outcome: Outcome) -> str:
+    """One duel in a line of progress."""
+    name = f"{outcome.duel.kind} {outcome.duel.servers[-1]} #{outcome.duel.number}"
+    if outcome.error:
+        return f"{name}: {outcome.error}"
+    machine = f", others {outcome.machine.other:.0%} of the processors" if outcome.machine else ""
+    if len(outcome.judgements) > 1:
+        return f"{name}: {len(outcome.judgements)} cells, {outcome.wall_s:.0f} s{machine}"
+    told = outcome.only
+    return (
+        f"{name}: {told.mean:+.2%} ± {told.half_width:.2%}, {'+'.join(told.words)}, n = {len(told.points)}, "
+        f"{told.stop}, {outcome.wall_s:.0f} s{machine}"
+    )
+
+
+def parse_kinds(text: str) -> dict[str, int]:
+    """`aa=50,plant2=20`.
+
+    Raises:
+        SpecError: an entry is not KIND=NUMBER.
+    """
+    kinds: Counter[str] = Counter()
+    for entry in text.split(","):
+        kind, _, count = entry.strip().partition("=")
+        if not kind or not count.isdigit():
+            raise SpecError(f"--kinds: {entry!r} is not KIND=NUMBER.", hint="Write --kinds aa=50,plant2=20.")
+        kinds[kind] += int(count)
+    return dict(kinds)
+
+
+def main() -> int:
+    """Run a campaign from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bakeoff.gauntlet.campaign", description=__doc__.split("\n")[0])
+    parser.add_argument("--folder", type=Path, required=True, help="of the journal; servers' accounts may enter it")
+    parser.add_argument("--kinds", required=True, help="aa=50,plant2=20,swap=5,grid=2: of each for every server")
+    parser.add_argument("--server", action="append", required=True, help="as on the command line; repeatable")
+    parser.add_argument("--lanes", type=int, default=1, help="duels at a time")
+    parser.add_argument("--background", action="store_true", help="bursts of our own load beside them")
+    parser.add_argument("--precision", default="2%")
+    parser.add_argument("--budget", default="80s")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    try:
+        duels = planned(
+            parse_kinds(asked.kinds), asked.server, seed=asked.seed, precision=asked.precision, budget=asked.budget
+        )
+        campaign = Campaign(asked.folder, lanes=asked.lanes, background=asked.background, seed=asked.seed)
+    except BakeoffError as error:
+        parser.error(str(error))
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        if campaign.stop.is_set():
+            campaign.kill.set()
+        campaign.stop.set()
+        print("ending when the duels that run have ended; once more to end them now", flush=True)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    finished = campaign.run(duels, tell=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True))
+    return 0 if len(finished) == len(duels) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
