@@ -1,9 +1,9 @@
 """The ways in which servers are compared in published posts, and bakeoff's, made comparable: what each says of a pair.
 
 What counts as a claim is stated here and nowhere else. The ways in use print a ratio without an interval, and a reader
-takes it for a difference when it is visible: **more than 1 % away from 1**. bakeoff claims when its verdict says FASTER or
-SLOWER. Every way gets the same wall time, starts and warming included, and the serial ways are given their most careful
-common form: every run on a freshly started, warmed server, and the servers in turn.
+takes it for a difference when it is visible: **more than 1 % away from 1**. bakeoff claims when its verdict says FASTER
+or SLOWER. Every way gets the same wall time, starts and warming included, and the serial ways are given their most
+careful common form: every run on a freshly started, warmed server, and the servers in turn.
 """
 
 import math
