@@ -1,4 +1,4 @@
-"""What the doctor foretells by a trial of real servers, against what a duel then reaches; and a report to be published."""
+"""What the doctor foretells by a trial of real servers, against what a duel reaches; and a report to be published."""
 
 import json
 import math
