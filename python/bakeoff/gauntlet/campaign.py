@@ -45,8 +45,9 @@ def planned(
     """The duels of a campaign, in the order to run them: kinds and servers mixed at random, all growing evenly.
 
     Args:
-        kinds: how many of each: `aa`, `plantK` (K uncounted events per 100), `swap` (pairs of duels), `grid`.
-        servers: each of them gets that many; `swap` has servers of its own.
+        kinds: how many of each: `aa`, `plantK` (K uncounted events per 100), `swap` (pairs of duels), `grid`;
+            `aa@SERVER` for one server alone.
+        servers: each of them gets that many of the other kinds; `swap` has servers of its own.
         seed: of the duels' own seeds and of the order.
         precision: of each duel.
         budget: of each duel but a grid.
@@ -55,8 +56,9 @@ def planned(
         SpecError: a kind that does not exist.
     """
     placed: list[tuple[float, Duel]] = []
-    for kind, count in kinds.items():
-        for server in servers if kind != "swap" else SWAP[:1]:
+    for name, count in kinds.items():
+        kind, _, alone = name.partition("@")
+        for server in SWAP[:1] if kind == "swap" else (alone,) if alone else servers:
             for number in range(count):
                 place = (number + seed_for(seed, "place", kind, server, number) / 2**53) / count
                 own = seed_for(seed, "duel", kind, server, number) % 2**31
@@ -165,7 +167,7 @@ def parse_kinds(text: str) -> dict[str, int]:
     """
     kinds: Counter[str] = Counter()
     for entry in text.split(","):
-        kind, _, count = entry.strip().partition("=")
+        kind, _, count = entry.strip().rpartition("=")
         if not kind or not count.isdigit():
             raise SpecError(f"--kinds: {entry!r} is not KIND=NUMBER.", hint="Write --kinds aa=50,plant2=20.")
         kinds[kind] += int(count)
@@ -176,7 +178,11 @@ def main() -> int:
     """Run a campaign from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bakeoff.gauntlet.campaign", description=__doc__.split("\n")[0])
     parser.add_argument("--folder", type=Path, required=True, help="of the journal; servers' accounts may enter it")
-    parser.add_argument("--kinds", required=True, help="aa=50,plant2=20,swap=5,grid=2: of each for every server")
+    parser.add_argument(
+        "--kinds",
+        required=True,
+        help="aa=50,plant2=20,swap=5,grid=2: of each for every server; aa@mariadb:10.11=50 for that alone",
+    )
     parser.add_argument("--server", action="append", required=True, help="as on the command line; repeatable")
     parser.add_argument("--lanes", type=int, default=1, help="duels at a time")
     parser.add_argument("--background", action="store_true", help="bursts of our own load beside them")

@@ -267,7 +267,7 @@ def read_run(run: RunDirectory) -> dict[str, Any]:
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
         "voided": sum(not outcome.valid for outcome in outcomes),
         "commit": manifest.commit,
-        "engine": str(manifest.engine.get("version")),
+        "engine": str(manifest.engine.get("build", "")) or None,
         "versions": tuple(variables[arm.name].get("version", "?") for arm in run.study().arms),
     }
 
