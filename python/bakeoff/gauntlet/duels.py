@@ -196,6 +196,7 @@ class Outcome(Frozen):
         machine: the processors while it measured.
         background: load of our own was running (`bakeoff.gauntlet.background`).
         commit: of the checkout that ran, `+` after it when it had changes.
+        engine: commit that the engine was built from.
         versions: of the servers, in the duel's order.
         error: last line of a command that failed.
     """
@@ -259,6 +260,7 @@ def read_run(run: RunDirectory) -> dict[str, Any]:
     """The fields of an `Outcome` that the run directory tells."""
     analysis = Analysis.model_validate(run.analysis())
     manifest = run.manifest()
+    build = manifest.engine.get("build")
     outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
     variables = run.server_json(outcomes[-1].epoch, "variables.json")
     return {
@@ -267,7 +269,7 @@ def read_run(run: RunDirectory) -> dict[str, Any]:
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
         "voided": sum(not outcome.valid for outcome in outcomes),
         "commit": manifest.commit,
-        "engine": str(manifest.engine.get("build", "")) or None,
+        "engine": str(build.get("commit")) if isinstance(build, dict) else None,
         "versions": tuple(variables[arm.name].get("version", "?") for arm in run.study().arms),
     }
 
