@@ -1,14 +1,12 @@
 """`bakeoff duel`: two setups (or more), one verdict."""
 
-import os
 import secrets
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bakeoff.cli.output import Format, format_option
+from bakeoff.cli.output import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
 from bakeoff.cli.running import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
 from bakeoff.spec import Arm, Connection, Data, Profile, Study, Workload, control_of, parse_server
@@ -52,10 +50,7 @@ def duel(
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Run a second instance of the baseline as a control.")
     ] = False,
-    publish: Annotated[
-        bool,
-        typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold."),
-    ] = False,
+    publish: Publish = False,
     charset: Annotated[
         str, typer.Option(help="Of the tables and the connection; `server`: each server's default.")
     ] = "utf8mb4",
@@ -85,15 +80,10 @@ def duel(
             help="Slow the last server by K uncounted events per 100: a known truth, to test the verdict.",
         ),
     ] = 0.0,
-    seed: Annotated[
-        int | None, typer.Option(help="Everything random follows from it; default: a new one, printed.")
-    ] = None,
-    runs: Annotated[
-        Path | None,
-        typer.Option("--runs", help="Folder for run directories; default: ./bakeoff-runs or $BAKEOFF_RUNS."),
-    ] = None,
-    open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")] = False,
+    seed: Seed = None,
+    runs: Runs = None,
+    open_report: Open = False,
+    quiet: Quiet = False,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
@@ -147,7 +137,7 @@ def duel(
     return run_and_tell(
         study,
         RunOptions(
-            runs_root=runs or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs")),
+            runs_root=runs_root(runs),
             command_line=("bakeoff", *sys.argv[1:]),
             passwords={name: password for name, password in passwords.items() if password},
             quiet=quiet,

@@ -1,15 +1,13 @@
 """`bakeoff run`: a study, from its file to its report."""
 
-import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bakeoff.cli.asking import ask, telling_the_line
-from bakeoff.cli.output import Format, format_option
+from bakeoff.cli.output import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
 from bakeoff.cli.running import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
 from bakeoff.results import RunDirectory, open_run
@@ -29,26 +27,20 @@ def run(
     budget: Annotated[str | None, typer.Option(help="Instead of the study's: 90s, 4m, 1h.")] = None,
     precision: Annotated[str | None, typer.Option(help="Instead of the study's: 1%.")] = None,
     control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
-    publish: Annotated[
-        bool,
-        typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold."),
-    ] = False,
+    publish: Publish = False,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Everything random follows from it; default: a new one.")] = None,
-    runs: Annotated[
-        Path | None,
-        typer.Option("--runs", help="Folder for run directories; default: ./bakeoff-runs or $BAKEOFF_RUNS."),
-    ] = None,
-    open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")] = False,
+    seed: Seed = None,
+    runs: Runs = None,
+    open_report: Open = False,
+    quiet: Quiet = False,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
     options = RunOptions(
-        runs_root=runs or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs")),
+        runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),
         passwords={},  # those of running servers come from MYSQL_PWD or ~/.my.cnf
         quiet=quiet,
