@@ -40,7 +40,13 @@ GRID_BUDGET = "8m"
 
 
 def planned(
-    kinds: dict[str, int], servers: Sequence[str], *, seed: int, precision: str = "2%", budget: str = "80s"
+    kinds: dict[str, int],
+    servers: Sequence[str],
+    *,
+    seed: int,
+    precision: str = "2%",
+    budget: str = "100s",
+    background: bool = False,
 ) -> tuple[Duel, ...]:
     """The duels of a campaign, in the order to run them: kinds and servers mixed at random, all growing evenly.
 
@@ -51,6 +57,7 @@ def planned(
         seed: of the duels' own seeds and of the order.
         precision: of each duel.
         budget: of each duel but a grid.
+        background: they will be run beside load of our own: kinds of their own, with `+load` in their names.
 
     Raises:
         SpecError: a kind that does not exist.
@@ -63,7 +70,9 @@ def planned(
                 place = (number + seed_for(seed, "place", kind, server, number) / 2**53) / count
                 own = seed_for(seed, "duel", kind, server, number) % 2**31
                 common = Duel(kind=kind, number=number, servers=(server,), seed=own, precision=precision, budget=budget)
-                placed += [(place, duel) for duel in _duels(common)]
+                for duel in _duels(common):
+                    named = {"kind": f"{duel.kind}+load"} if background else {}
+                    placed.append((place, duel.model_copy(update=named)))
     return tuple(duel for _, duel in sorted(placed, key=lambda each: each[0]))
 
 
@@ -120,7 +129,7 @@ class Campaign:
         tell(f"{len(queue)} of {len(asked)} duels to run")
         begin, done = time.monotonic(), 0
         burners = Background(self._seed) if self._background else contextlib.nullcontext()
-        with burners, ThreadPoolExecutor(self._lanes) as lanes:
+        with burners, ThreadPoolExecutor(self._lanes) as lanes, self._ending_all_on_an_error():
             running: set[Future[Outcome]] = set()
             while running or (queue and not self.stop.is_set()):
                 while queue and len(running) < self._lanes and not self.stop.is_set():
@@ -138,6 +147,16 @@ class Campaign:
                     tell(f"{line(outcome)}; {len(queue)} left, about {format_duration(left_s)}")
         keys = {duel.key for duel in asked}
         return {key: outcome for key, outcome in self.journal.finished().items() if key in keys}
+
+    @contextlib.contextmanager
+    def _ending_all_on_an_error(self) -> Iterator[None]:
+        """So that nobody waits for minutes after a Ctrl-C."""
+        try:
+            yield
+        except BaseException:
+            self.stop.set()
+            self.kill.set()
+            raise
 
     def _one(self, duel: Duel) -> Outcome:
         folder = make_open_folder(self.folder / "runs" / f"{threading.get_ident()}-{time.monotonic_ns()}")
@@ -187,12 +206,17 @@ def main() -> int:
     parser.add_argument("--lanes", type=int, default=1, help="duels at a time")
     parser.add_argument("--background", action="store_true", help="bursts of our own load beside them")
     parser.add_argument("--precision", default="2%")
-    parser.add_argument("--budget", default="80s")
+    parser.add_argument("--budget", default="100s")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     try:
         duels = planned(
-            parse_kinds(asked.kinds), asked.server, seed=asked.seed, precision=asked.precision, budget=asked.budget
+            parse_kinds(asked.kinds),
+            asked.server,
+            seed=asked.seed,
+            precision=asked.precision,
+            budget=asked.budget,
+            background=asked.background,
         )
         campaign = Campaign(asked.folder, lanes=asked.lanes, background=asked.background, seed=asked.seed)
     except BakeoffError as error:

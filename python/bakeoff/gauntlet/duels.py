@@ -81,11 +81,11 @@ class Duel(Frozen):
     table_size: int = 10_000
     builds: int = 1
     precision: str = "2%"
-    budget: str = "80s"
+    budget: str = "100s"
 
     @property
     def key(self) -> str:
-        """Names it in a journal: two duels of one key ask the same, with the same seed."""
+        """Names it in a journal: duels of one key ask the same, whatever their seeds."""
         cells = f"{'+'.join(self.workloads)}/{'+'.join(map(str, self.threads))}"
         asked = f"{self.precision} {self.budget} {self.tables}x{self.table_size}x{self.builds}"
         return f"{self.kind} {' '.join(self.servers)} {cells} {asked} #{self.number}"
