@@ -117,8 +117,8 @@ def markdown(outcomes: Iterable[Outcome]) -> str:
         for load in (str(each.load or "unknown"), "all"):
             groups.setdefault((duel.kind, duel.servers[0], load), []).append(each)
     rows = [
-        "| duels | server | other load | n | able to claim | false or wrong claims | held by the interval | claimed | half-width "
-        "| epochs | wall | measuring |",
+        "| duels | server | other load | n | able to claim | false or wrong claims | held by the interval | claimed "
+        "| half-width | epochs | wall | measuring |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
         *(_row(*name, Tally.of(each)) for name, each in sorted(groups.items())),
     ]
