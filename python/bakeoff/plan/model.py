@@ -3,6 +3,8 @@
 Nothing here is measured; all follows from the study, its seed and the expected seconds of loading and restarting.
 """
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -37,6 +39,7 @@ class Cell(Frozen):
         freeze: the resting server is stopped (SIGSTOP) while the other has its turn.
         open_loop: events come at a given rate.
         slices: the length before the pilot, or the one that the pilot chose.
+        seconds: wall seconds that all arms together are measured in an epoch; None: the plan's `seconds_per_cell`.
     """
 
     name: str
@@ -48,14 +51,20 @@ class Cell(Frozen):
     freeze: bool
     open_loop: bool
     slices: SliceLength
+    seconds: float | None = None
 
 
 class CellDraft(Frozen):
-    """One cell within an epoch; both seeds go to the engine's `measure` as they are and hold for all arms."""
+    """One cell within an epoch; both seeds go to the engine's `measure` as they are and hold for all arms.
+
+    Attributes:
+        arms: those that are measured in it; empty: all.
+    """
 
     cell: str
     order_seed: int
     key_seed: int
+    arms: tuple[str, ...] = ()
 
 
 class Seeds(Frozen):
@@ -96,7 +105,8 @@ class Plan(Frozen):
         seed: the study's; every order and seed follows from it (bakeoff.plan.seeds).
         arms: names, the baseline first.
         builds: loads of the data that the epochs take in turn.
-        seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch.
+        seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch, mean over cells.
+        turns: how many arms share these seconds: all, and the baseline once more for each round after the first.
         overhead_s: wall seconds of an epoch in which nothing is measured (restore, start, gates, warm-up, stop).
         load_s: wall seconds before the first epoch.
         epochs_min: fewest epochs that give a verdict.
@@ -112,6 +122,7 @@ class Plan(Frozen):
     builds: int
     cells: tuple[Cell, ...]
     seconds_per_cell: float
+    turns: int = 0
     overhead_s: float
     load_s: float
     budget_s: float
@@ -123,12 +134,25 @@ class Plan(Frozen):
 
     @property
     def epoch_s(self) -> float:
-        """Expected wall seconds of an epoch with all cells."""
-        return self.epoch_seconds(len(self.cells))
+        """Expected wall seconds of an epoch with all cells and arms."""
+        return self.overhead_s + len(self.cells) * self.seconds_per_cell
 
-    def epoch_seconds(self, cells: int) -> float:
-        """Expected wall seconds of an epoch in which `cells` cells are still measured."""
-        return self.overhead_s + cells * self.seconds_per_cell
+    def seconds_of(self, cell: str) -> float:
+        """Wall seconds that a cell is measured in an epoch with all arms.
+
+        Raises:
+            KeyError: there is no such cell.
+        """
+        seconds = self.cell(cell).seconds
+        return self.seconds_per_cell if seconds is None else seconds
+
+    def arm_seconds(self, cell: str) -> float:
+        """Wall seconds that each arm is measured in a cell of an epoch: the same however many arms there still are."""
+        return self.seconds_of(cell) / (self.turns or len(self.arms))
+
+    def measuring_seconds(self, arms: Mapping[str, int]) -> float:
+        """Expected wall seconds of measuring when only so many arms (baseline included) are measured in these cells."""
+        return sum(self.arm_seconds(cell) * min(count, self.turns or count) for cell, count in arms.items())
 
     def cell(self, name: str) -> Cell:
         """The cell of that name.

@@ -30,3 +30,10 @@ def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tup
         made.append((arms[0], *contenders[start:end]))
         start = end
     return tuple(made)
+
+
+def turns(arms: int, *, at_once: int) -> int:
+    """How many arms take turns in a cell of an epoch: all, and the baseline once more for every round but the first."""
+    if arms <= at_once:
+        return arms
+    return arms - 1 + -(-(arms - 1) // (at_once - 1))

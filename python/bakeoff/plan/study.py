@@ -1,8 +1,10 @@
 """From a study to a plan, and from a plan to the drafts of its epochs. Pure: no clock, no file, no random state."""
 
+from collections.abc import Mapping
+
 from bakeoff.errors import SpecError
 from bakeoff.plan import timing
-from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds
+from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength
 from bakeoff.plan.seeds import seed_for, shuffled
 from bakeoff.plan.workloads import workload_names, writes
 from bakeoff.spec import Study
@@ -10,7 +12,15 @@ from bakeoff.spec import Study
 _PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
 
 
-def plan_study(study: Study, *, overhead_s: float, load_s: float, seconds_per_cell: float | None = None) -> Plan:
+def plan_study(
+    study: Study,
+    *,
+    overhead_s: float,
+    load_s: float,
+    seconds_per_cell: float | None = None,
+    turns: int | None = None,
+    builds: int | None = None,
+) -> Plan:
     """Turn a study into cells, orders and seconds.
 
     Args:
@@ -18,6 +28,8 @@ def plan_study(study: Study, *, overhead_s: float, load_s: float, seconds_per_ce
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
         load_s: expected wall seconds before the first epoch.
         seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
+        turns: arms that take turns in a cell, the baseline counted once a round (`rounds.turns`); None: every arm.
+        builds: loads of the data there are; None: the study's.
 
     Returns:
         A plan; it may not fit the budget (`fits`), which is for the caller to tell.
@@ -27,20 +39,20 @@ def plan_study(study: Study, *, overhead_s: float, load_s: float, seconds_per_ce
     """
     if overhead_s < 0 or load_s < 0:
         raise SpecError(f"plan: overhead {overhead_s} s and load {load_s} s must not be negative.")
-    count = len(study.workloads) * len(study.threads)
-    seconds = (
-        timing.seconds_per_cell(budget_s=study.budget_s, load_s=load_s, overhead_s=overhead_s, cells=count)
-        if seconds_per_cell is None
-        else seconds_per_cell
+    turns = len(study.arms) if turns is None else turns
+    count = len(study.workloads) * len(dict.fromkeys(study.threads))
+    seconds = seconds_per_cell or timing.seconds_per_cell(
+        budget_s=study.budget_s, load_s=load_s, overhead_s=overhead_s, cells=count, turns=turns
     )
     epoch_s = overhead_s + count * seconds
     fitting = int((study.budget_s - load_s) / epoch_s + 1e-9)
     plan = Plan(
         seed=study.seed,
         arms=tuple(arm.name for arm in study.arms),
-        builds=study.builds,
-        cells=_cells(study, seconds),
+        builds=builds or study.builds,
+        cells=_cells(study, seconds, turns),
         seconds_per_cell=seconds,
+        turns=turns,
         overhead_s=overhead_s,
         load_s=load_s,
         budget_s=study.budget_s,
@@ -54,7 +66,14 @@ def plan_study(study: Study, *, overhead_s: float, load_s: float, seconds_per_ce
     return plan.model_copy(update={"epochs": drafts})
 
 
-def epoch_draft(plan: Plan, study: Study, epoch: int, *, finished: frozenset[str] = frozenset()) -> EpochDraft:
+def epoch_draft(
+    plan: Plan,
+    study: Study,
+    epoch: int,
+    *,
+    finished: frozenset[str] = frozenset(),
+    settled: frozenset[tuple[str, str]] = frozenset(),
+) -> EpochDraft:
     """Draw an epoch: start order, cells, build, padding and seeds.
 
     Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often than
@@ -65,6 +84,7 @@ def epoch_draft(plan: Plan, study: Study, epoch: int, *, finished: frozenset[str
         study: its seed.
         epoch: number from 0.
         finished: cells no longer measured; leaving them out changes no other choice.
+        settled: (cell, arm) that are no longer measured in a cell that goes on; likewise.
     """
     seed = study.seed
     pair, second = divmod(epoch, 2)
@@ -82,7 +102,12 @@ def epoch_draft(plan: Plan, study: Study, epoch: int, *, finished: frozenset[str
         build=epoch % plan.builds,
         start_order=start[::-1] if second else start,
         cells=tuple(
-            CellDraft(cell=name, order_seed=seed_for(seeds.order, name), key_seed=seed_for(seeds.keys, name))
+            CellDraft(
+                cell=name,
+                order_seed=seed_for(seeds.order, name),
+                key_seed=seed_for(seeds.keys, name),
+                arms=tuple(arm for arm in plan.arms if (name, arm) not in settled),
+            )
             for name in (*reading, *writing)
         ),
         padding_bytes={arm: seed_for(seeds.padding, arm) % _PADDING_MAX_BYTES for arm in plan.arms},
@@ -90,12 +115,30 @@ def epoch_draft(plan: Plan, study: Study, epoch: int, *, finished: frozenset[str
     )
 
 
-def _cells(study: Study, seconds: float) -> tuple[Cell, ...]:
+def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
+    """The same plan with its measuring seconds shared among the cells by their noise (`timing.shared_seconds`).
+
+    Slices that no longer leave enough blocks are cut to those that do.
+    """
+    seconds = timing.shared_seconds(plan.seconds_per_cell, noise, turns=plan.turns)
+    cells = []
+    for cell in plan.cells:
+        own = seconds.get(cell.name, plan.seconds_per_cell)
+        cell = cell.model_copy(update={"seconds": own})
+        _, longest_ns = timing.slice_bounds(writes=cell.writes, open_loop=cell.open_loop, seconds=own, arms=plan.turns)
+        if cell.slices.slice_ns > longest_ns:
+            cut = SliceLength(slice_ns=longest_ns, guard_ns=timing.guard_ns(longest_ns))
+            cell = cell.model_copy(update={"slices": cut})
+        cells.append(cell)
+    return plan.model_copy(update={"cells": tuple(cells)})
+
+
+def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
     cells = []
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
         changes_data = writes(workload.script) if workload.writes is None else workload.writes
         open_loop = workload.rate_per_s is not None
-        slices = timing.default_slices(writes=changes_data, open_loop=open_loop, seconds=seconds, arms=len(study.arms))
+        slices = timing.default_slices(writes=changes_data, open_loop=open_loop, seconds=seconds, arms=turns)
         cells += [
             Cell(
                 name=f"{name}/{threads}",
@@ -116,5 +159,5 @@ def _cells(study: Study, seconds: float) -> tuple[Cell, ...]:
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
     """Shortest and longest slice (ns) that the pilot may choose for a cell."""
     return timing.slice_bounds(
-        writes=cell.writes, open_loop=cell.open_loop, seconds=plan.seconds_per_cell, arms=len(plan.arms)
+        writes=cell.writes, open_loop=cell.open_loop, seconds=plan.seconds_of(cell.name), arms=plan.turns
     )

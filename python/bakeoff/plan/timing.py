@@ -1,6 +1,7 @@
 """How long: slices and guards before the pilot, measuring seconds a cell and epoch from the budget (docs/method.md)."""
 
 import math
+from collections.abc import Mapping
 
 from bakeoff.plan.model import SliceLength
 
@@ -9,6 +10,9 @@ EPOCHS_MIN = 6
 
 SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
 """Measuring seconds a cell and epoch: below 2 s a write cell has no whole block, above 120 s restarts are missing."""
+
+# Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
+_TURN_MIN_S = 4 * 0.055
 
 # A first guess without a pilot, within a factor of 2 of the optimum m* for the noise seen so far (method 2.6).
 _COMFORTABLE_S = 20.0
@@ -24,20 +28,63 @@ _OPEN_SLICE_NS = 1_000 * _MS
 _SLICE_MIN_NS = 50 * _MS
 
 
-def seconds_per_cell(*, budget_s: float, load_s: float, overhead_s: float, cells: int) -> float:
+def seconds_min(turns: int) -> float:
+    """Fewest measuring seconds of a cell in which so many arms take turns."""
+    return max(SECONDS_MIN, turns * _TURN_MIN_S)
+
+
+def seconds_per_cell(*, budget_s: float, load_s: float, overhead_s: float, cells: int, turns: int = 2) -> float:
     """Measuring seconds a cell and epoch before anything is known about the noise.
 
     As long as is comfortable (20 s) while 8 epochs fit; shorter when they do not; when that leaves less than 5 s,
-    6 epochs must do. Never below 2 s, even if then the budget does not hold 6 epochs.
+    6 epochs must do. Never below the least (`seconds_min`), even if then the budget does not hold 6 epochs. What a
+    whole number of epochs leaves of the budget is shared out among them, so that the last one ends with it.
     """
+    rest_s, least = budget_s - load_s, seconds_min(turns)
 
     def at(epochs: int) -> float:
-        return ((budget_s - load_s) / epochs - overhead_s) / cells
+        return (rest_s / epochs - overhead_s) / cells
 
     seconds = at(_EPOCHS_AIM)
-    if seconds < 5.0:
-        seconds = min(5.0, at(EPOCHS_MIN))
-    return min(max(seconds, SECONDS_MIN), _COMFORTABLE_S)
+    if seconds < max(5.0, least):
+        seconds = min(max(5.0, least), at(EPOCHS_MIN))
+    seconds = min(max(seconds, least), max(_COMFORTABLE_S, least))
+    fitting = int(rest_s / (overhead_s + cells * seconds) + 1e-9)
+    return max(seconds, at(fitting)) if fitting >= EPOCHS_MIN else seconds
+
+
+def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: int = 2) -> dict[str, float]:
+    """The measuring seconds of an epoch shared among its cells by their noise: most where it is largest.
+
+    A cell's variance within an epoch is its rate over its seconds, so seconds in proportion to the rates make all
+    intervals equally wide; no cell gets less than half of the mean or more than twice it, because restarts, which no
+    longer measuring averages out, are not known yet.
+
+    Args:
+        seconds: the mean over cells.
+        noise: cell -> variance of the log ratio x seconds, from the pilot; None: not known, counts as the median.
+        turns: arms that share them.
+
+    Returns:
+        Seconds by cell; their sum is that of the mean, unless the least of a cell (`seconds_min`) makes it more.
+    """
+    known = sorted(rate for rate in noise.values() if rate is not None and rate > 0)
+    if len(noise) < 2 or not known:
+        return dict.fromkeys(noise, seconds)
+    median = known[len(known) // 2]
+    rates = {cell: rate if rate else median for cell, rate in noise.items()}
+    low, high = 0.5, 2.0
+    # The factor at which the clamped shares have the mean 1: found by halving, since clamping makes it no formula.
+    smallest, largest = low / max(rates.values()), high / min(rates.values())
+    for _ in range(60):
+        factor = math.sqrt(smallest * largest)
+        if math.fsum(min(max(factor * rate, low), high) for rate in rates.values()) < len(rates):
+            smallest = factor
+        else:
+            largest = factor
+    return {
+        cell: max(seconds * min(max(smallest * rate, low), high), seconds_min(turns)) for cell, rate in rates.items()
+    }
 
 
 def best_seconds_per_cell(*, overhead_s: float, cells: int, variance_rate_s: float, restart_variance: float) -> float:

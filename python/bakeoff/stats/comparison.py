@@ -110,8 +110,6 @@ def _samples(pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan
             )
             for arm in arms
         }
-        asked = [states[arm] for arm in arms if arm != context.control] or list(states.values())
-        finished = all(state is not Stop.RUNNING for state in asked)
         for arm in arms:
             found = pairs[cell.name, arm]
             samples.append(
@@ -126,17 +124,17 @@ def _samples(pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan
                     ),
                     pairs=tuple(pair for pair in found if math.isfinite(pair.value)),
                     nothing_done=_nothing_done(found, arm, context),
-                    stop=_final(states[arm], finished=finished, context=context),
+                    stop=_final(states[arm], context=context),
                 )
             )
     return samples
 
 
-def _final(state: Stop, *, finished: bool, context: Context) -> Stop:
-    """A cell finished by the rule keeps its result when the user ends the run later; any other is then cut short."""
-    if not finished and context.anytime_only:
-        return context.ended
-    return Stop.BUDGET if state is Stop.RUNNING else state
+def _final(state: Stop, *, context: Context) -> Stop:
+    """What the rule has settled keeps its result when the user ends the run later; the rest is then cut short."""
+    if state is not Stop.RUNNING:
+        return state
+    return context.ended if context.anytime_only else Stop.BUDGET
 
 
 def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Context) -> str:

@@ -17,6 +17,9 @@ TAIL_MIN = 50
 
 _FALSE_DISCOVERY = 0.05
 
+Place = tuple[int, int]
+"""Epoch and round: arms of one place ran together."""
+
 IntervalOf = Callable[[float, float, int], Interval]
 """(mean, sd, n) -> the interval that may be told."""
 
@@ -27,22 +30,22 @@ def latency_ratios(
     """Compare every quantile of every operation that the baseline and a contender both have.
 
     Args:
-        epochs: those that count.
+        epochs: those that count. A histogram's `round` (0 when it has none) says with which baseline it ran.
         baseline: the arm that ratios are over.
         interval_of: how an interval is made of the epochs' values.
         cells: order of the output.
     """
-    rows: dict[tuple[str, str, str], dict[str, dict[int, Mapping[str, Any]]]] = {}
+    rows: dict[tuple[str, str, str], dict[str, dict[Place, Mapping[str, Any]]]] = {}
     for epoch in epochs:
         for row in epoch.histograms:
             key = (row["cell"], row["operation"], row["clock"])
-            rows.setdefault(key, {}).setdefault(row["arm"], {})[epoch.epoch] = row
+            rows.setdefault(key, {}).setdefault(row["arm"], {})[epoch.epoch, row.get("round", 0)] = row
     found: list[tuple[LatencyRatio, float | None]] = []
     place = {cell: i for i, cell in enumerate(cells)}
     for (cell, operation, clock), arms in sorted(rows.items(), key=lambda item: (place.get(item[0][0], 0), item[0])):
         base = arms.get(baseline, {})
         for contender in sorted(arms.keys() - {baseline}):
-            pairs = [(base[epoch], row) for epoch, row in sorted(arms[contender].items()) if epoch in base]
+            pairs = [(base[at], row) for at, row in sorted(arms[contender].items()) if at in base]
             if not pairs:
                 continue
             for quantile in sorted(pairs[0][0]["quantiles_ns"], key=float):

@@ -53,6 +53,11 @@ class SliceChoice(Frozen):
         """The choice as the plan stores it."""
         return SliceLength(slice_ns=self.slice_ns, guard_ns=self.guard_ns)
 
+    @property
+    def variance_rate_s(self) -> float | None:
+        """J of the choice: variance of the log ratio x seconds of measuring; None where the pilot could not tell."""
+        return next((point.j_s for point in self.curve if point.slice_ns == self.slice_ns), None)
+
 
 def choose_slice_length(
     pilot: pl.DataFrame,

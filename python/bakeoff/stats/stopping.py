@@ -1,15 +1,17 @@
 """When to stop: the rule of docs/method.md as a pure function of the epochs so far.
 
 A comparison (one contender in one cell) is PRECISE when its t interval is narrow enough, DECISIVE when the
-anytime-valid interval excludes 'equal'. A cell is finished when all its comparisons are, at the same number of epochs;
-a control arm is watched and never waited for.
+anytime-valid interval excludes 'equal'. It is then settled: its contender is not measured in that cell any more. A cell
+is finished when all its comparisons are settled; a control arm is watched and never waited for.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bakeoff.plan import Plan
+from bakeoff.plan.pace import GRACE, Pace
 from bakeoff.spec import Study
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.interval import (
@@ -24,9 +26,6 @@ from bakeoff.stats.interval import (
     standard_deviation,
 )
 from bakeoff.stats.model import Interval, Stop
-
-GRACE = 1.2
-"""Share of the budget that may be used to complete the fewest epochs a verdict needs."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,12 @@ class Decision:
     Attributes:
         stop: RUNNING: measure another epoch; else why measuring has ended.
         finished: cells not to be measured any more.
-        remaining: the others, in plan order.
+        settled: (cell, contender) not to be measured any more, those of finished cells among them.
+        remaining: the other cells, in plan order.
         progress: every comparison, for the live display.
         epochs_left: epochs that the slowest cell would still take; None while unknown.
         more_s: wall seconds these would take, or the budget's rest if that is less; None while unknown.
+        share: the part of its planned measuring that the next epoch is given, to keep the budget.
     """
 
     stop: Stop
@@ -71,6 +72,8 @@ class Decision:
     progress: tuple[Progress, ...]
     epochs_left: int | None
     more_s: float | None
+    settled: frozenset[tuple[str, str]] = frozenset()
+    share: float = 1.0
 
 
 def control_name(study: Study) -> str | None:
@@ -136,6 +139,7 @@ def decide(
     *,
     elapsed_s: float,
     epoch_s: float | None = None,
+    pace: Pace | None = None,
     aborted: bool = False,
 ) -> Decision:
     """Say what to do next, from the valid epochs so far.
@@ -145,7 +149,8 @@ def decide(
         study: precision, budget, arms.
         plan: cells and expected seconds.
         elapsed_s: wall seconds used of the budget, loading included.
-        epoch_s: expected wall seconds of the next epoch; None: the plan's, for the cells that remain.
+        epoch_s: expected wall seconds of the next epoch; None: by the pace, for what remains to be measured.
+        pace: of the epochs so far; None: as planned.
         aborted: the user ended it.
 
     Returns:
@@ -173,10 +178,23 @@ def decide(
         if all(state.stop is not Stop.RUNNING for state in asked):
             finished.add(cell.name)
     remaining = tuple(cell.name for cell in plan.cells if cell.name not in finished)
-    next_s = plan.epoch_seconds(len(remaining)) if epoch_s is None else epoch_s
+    settled = frozenset(
+        (state.cell, state.contender)
+        for state in progress
+        if state.cell in finished or (state.stop is not Stop.RUNNING and not state.is_control)
+    )
+    left_out = Counter(cell for cell, _ in settled)
+    planned_s = plan.measuring_seconds({cell: len(study.arms) - left_out[cell] for cell in remaining})
+    pace = pace or Pace(overhead_s=plan.overhead_s, stretch=1.0)
     measured = min((state.n for state in progress if state.cell in remaining), default=0)
-    stop = _overall(progress, remaining, aborted=aborted)
     limit_s = study.budget_s * (GRACE if measured < N_MIN else 1.0)
+    share = 1.0
+    if epoch_s is None:
+        room_s = limit_s - elapsed_s
+        turns = plan.turns or len(plan.arms)
+        share = pace.share(planned_s, room_s=room_s, epochs=measured, cells=len(remaining), turns=turns)
+    next_s = pace.epoch_s(share * planned_s) if epoch_s is None else epoch_s
+    stop = _overall(progress, remaining, aborted=aborted)
     if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:
         stop = Stop.BUDGET
     left = _most([state.epochs_left for state in progress if state.cell in remaining and not state.is_control])
@@ -184,10 +202,12 @@ def decide(
     return Decision(
         stop=stop,
         finished=frozenset(finished),
+        settled=settled,
         remaining=remaining,
         progress=tuple(progress),
         epochs_left=left,
         more_s=0.0 if stop is not Stop.RUNNING else more_s,
+        share=share,
     )
 
 

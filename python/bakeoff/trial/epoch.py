@@ -6,7 +6,7 @@ The epoch is the unit of replication: whatever goes wrong mechanically inside it
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ _WARM_S = 5.0
 _WARM_CELL_MIN_S = 1.5
 _WARM_SLICE_NS = 50_000_000
 _GUARD_NS = 5_000_000
+_BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
 # More errors than this, per event, and the arm measures failing rather than working.
 _ERROR_SHARE = 0.01
 # Errors that say "this epoch went wrong"; the others (refused password, bad script) would be the same every time.
@@ -92,6 +93,7 @@ class Epoch:
     ) -> None:
         self.phases = Phases()
         self.gates: dict[str, Gates] = {}
+        self.planned_s = 0.0
         self._tools = tools
         self._draft = draft
         self._writer = writer
@@ -144,14 +146,23 @@ class Epoch:
             self._tools.listener.stage(f"choosing the slice length of {cell.name}")
             return self._measure(cell, seconds, order_seed=1, key_seed=self._draft.seeds.padding + 1).slices
 
-    def measure(self, cell: Cell, seconds: float) -> None:
-        """Measure one cell and keep what comes.
+    def measure(self, cell: Cell, arm_s: float) -> None:
+        """Measure one cell and keep what comes; nothing when none of its contenders is in this round.
+
+        Args:
+            cell: its arms are those of the draft that run in this round.
+            arm_s: seconds an arm; two blocks are measured at least.
 
         Raises:
             Interrupted: the stop flag was set.
             EngineError: as the engine says.
         """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
+        setups = [setup for setup in self._tools.setups if setup.arm.name in (draft.arms or self._servers)]
+        if len(setups) < 2:
+            return
+        seconds = len(setups) * max(arm_s, _BLOCKS_MIN * 2 * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9)
+        self.planned_s += seconds
         self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: measuring {cell.name}")
         if self._measured and cell.writes:
             self._settle()
@@ -163,10 +174,13 @@ class Epoch:
                 key_seed=draft.key_seed,
                 slice_ns=cell.slices.slice_ns,
                 guard_ns=cell.slices.guard_ns,
+                setups=setups,
             )
         self._measured.append(cell.name)
         self._writer.add_slices(self._in_this_round(cell.name, measured.slices))
-        self._writer.add_histograms(measured.histograms)
+        # A round after the first is told: its contenders' latencies belong to its own baseline's.
+        mark = {"round": self._round} if self._round else {}
+        self._writer.add_histograms(message | mark for message in measured.histograms)
         _check_errors(measured.slices)
 
     def check_data(self) -> None:
@@ -298,8 +312,10 @@ class Epoch:
         key_seed: int,
         slice_ns: int = _WARM_SLICE_NS,
         guard_ns: int = _GUARD_NS,
+        setups: Sequence[ArmSetup] = (),
     ) -> Measurement:
         study = self._tools.study
+        setups = setups or self._tools.setups
         workload = study.workloads[cell.workload_index]
         self._engine.open(self._addresses(workload))
         measured = self._engine.measure(
@@ -308,12 +324,10 @@ class Epoch:
                 "script": cell.script,
                 "options": script_options(study, workload, study.baseline.data.model_copy(update={"options": ()})),
                 "arm_options": {
-                    setup.arm.name: dict(setup.arm.data.options)
-                    for setup in self._tools.setups
-                    if setup.arm.data.options
+                    setup.arm.name: dict(setup.arm.data.options) for setup in setups if setup.arm.data.options
                 },
                 "threads": cell.threads,
-                "arms": [setup.arm.name for setup in self._tools.setups],
+                "arms": [setup.arm.name for setup in setups],
                 "seconds": seconds,
                 "blocks": None,
                 "slice_ns": slice_ns,

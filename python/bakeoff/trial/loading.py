@@ -1,5 +1,6 @@
 """Loads the data of every build, once for all arms that share it, and keeps each as a snapshot."""
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,14 +33,24 @@ class Loader:
     listener: Listener
     engine: Engine
 
-    def load_all(self, setups: Iterable[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
-        """Every build of every distinct setup, as snapshots of stopped servers.
+    def load_all(self, setups: Iterable[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
+        """The builds of every distinct setup, as snapshots of stopped servers; of every setup as many.
+
+        The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
+        another build tells how much the data decides, but six epochs of one build tell more than none of two.
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
         """
         snapshots: dict[SnapshotKey, Snapshot] = {}
+        begin = time.monotonic()
         for build in range(self.study.builds):
+            spent_s = time.monotonic() - begin
+            if build and spent_s * (build + 1) / build > limit_s:
+                self.listener.note(
+                    f"loading is slow here ({spent_s:.0f} s): {build} of {self.study.builds} builds, to keep the budget"
+                )
+                return snapshots
             for setup in setups:
                 key = (setup.build_key, build)
                 if setup.installation is not None and key not in snapshots:

@@ -10,8 +10,9 @@ import polars as pl
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, TrialInvalid
-from bakeoff.plan import EpochDraft, Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study
-from bakeoff.plan.rounds import rounds
+from bakeoff.plan import EpochDraft, Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study, share_seconds
+from bakeoff.plan.pace import EpochCost, pace_of
+from bakeoff.plan.rounds import rounds, turns
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch import joined
 from bakeoff.results.frames import slices_frame
@@ -23,7 +24,7 @@ from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.noise import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.slice_length import choose_slice_length
-from bakeoff.stats.stopping import decide
+from bakeoff.stats.stopping import Decision, decide
 from bakeoff.trial.arms import check_workloads, cpu_sets, prepare_arms
 from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, is_voiding
 from bakeoff.trial.listener import Listener
@@ -33,7 +34,10 @@ from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memo
 
 _PILOT_S = 6.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
-_ROUND_S = 1.0  # least measuring seconds of a cell in one round: two blocks of short slices
+# What analysis and report take after the last epoch: the budget ends with the verdict.
+_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 2.0, 0.4, 12
+# Of the budget: while loading takes no more of it, further builds are loaded.
+_LOADING_SHARE = 0.5
 # An epoch voided again and again is not bad luck.
 _VOID_IN_A_ROW = 2
 
@@ -85,7 +89,8 @@ def run_study(
                 keep_memory(run, share)
                 begin = time.monotonic()
                 loader = Loader(study, house, run, listener, engine)
-                snapshots = loader.load_all(setups)
+                snapshots = loader.load_all(setups, limit_s=study.budget_s * _LOADING_SHARE)
+                builds = max((build + 1 for _, build in snapshots), default=study.builds)
                 for setup in setups:
                     if setup.remote:
                         loader.load_remote(setup)
@@ -105,7 +110,9 @@ def run_study(
                 )
                 engine.close()
                 history = list(before.history)
-                trial = _Trial(study, run, tools, begin, plan=before.plan, history=history, resumed=bool(history))
+                trial = _Trial(
+                    study, run, tools, begin, builds, plan=before.plan, history=history, resumed=bool(history)
+                )
                 analysis = trial.run()
             except BaseException:
                 if resume is None:
@@ -134,18 +141,20 @@ class _Trial:
     run_directory: RunDirectory
     tools: EpochTools
     begin: float
+    builds: int
     plan: Plan | None = None
     history: list[EpochData] = field(default_factory=list)
     resumed: bool = False
-    last_epoch_s: float | None = None  # wall seconds of the last epoch without its pilot: what the next one will take
+    costs: list[EpochCost] = field(default_factory=list)
 
     def run(self) -> Analysis:
         """Epochs until the rule says stop; the analysis is written before returning."""
         history = self.history
         voided_in_a_row = 0
-        stop, finished = self._where_it_stood()
+        next_one = self._where_it_stood()
+        stop = next_one.stop if next_one else Stop.RUNNING
         while stop is Stop.RUNNING:
-            data = self._one_epoch(len(history), finished)
+            data = self._one_epoch(len(history), next_one)
             if data is None:
                 stop = Stop.ABORTED
                 break
@@ -156,7 +165,8 @@ class _Trial:
                     f"epochs {len(history) - 1} and {len(history)} both had to be voided: {data.void_reason}.",
                     hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
                 )
-            stop, finished = self._consider(history)
+            next_one = self._consider(history)
+            stop = next_one.stop if next_one else Stop.RUNNING
         if not any(data.valid for data in history):
             if self.tools.stop.is_set():
                 raise KeyboardInterrupt
@@ -165,30 +175,32 @@ class _Trial:
         self.run_directory.write_analysis(analysis)
         return analysis
 
-    def _where_it_stood(self) -> tuple[Stop, frozenset[str]]:
+    def _where_it_stood(self) -> Decision | None:
         """What the rule says of the epochs of a resumed run; its plan is not changed any more."""
         if self.plan is None or not self.history:
-            return Stop.RUNNING, frozenset()
-        valid = [data for data in self.history if data.valid]
-        estimates = [epoch_estimates(data, baseline=self.study.baseline.name) for data in valid]
-        decision = decide(estimates, self.study, self.plan, elapsed_s=self._elapsed_s())
-        return decision.stop, decision.finished
+            return None
+        return self._decide([data for data in self.history if data.valid])
 
-    def _consider(self, history: list[EpochData]) -> tuple[Stop, frozenset[str]]:
-        """Ask the stopping rule, and tell whoever listens where things stand."""
+    def _decide(self, valid: Sequence[EpochData]) -> Decision:
+        assert self.plan
+        report_s = _REPORT_S + _REPORT_CELL_S * min(len(self.plan.cells), _REPORT_CELLS)
+        return decide(
+            [epoch_estimates(data, baseline=self.study.baseline.name) for data in valid],
+            self.study,
+            self.plan,
+            elapsed_s=self._elapsed_s() + report_s,
+            pace=pace_of(self.costs),
+            aborted=self.tools.stop.is_set(),
+        )
+
+    def _consider(self, history: list[EpochData]) -> Decision | None:
+        """Ask the stopping rule, and tell whoever listens where things stand; None before there is a plan."""
         if self.plan is None:
-            return Stop.RUNNING, frozenset()  # the first epoch was voided before there was a plan
+            return None  # the first epoch was voided
         valid = [data for data in history if data.valid]
         estimates = [epoch_estimates(data, baseline=self.study.baseline.name) for data in valid]
         elapsed_s = self._elapsed_s()
-        decision = decide(
-            estimates,
-            self.study,
-            self.plan,
-            elapsed_s=elapsed_s,
-            epoch_s=self.last_epoch_s,
-            aborted=self.tools.stop.is_set(),
-        )
+        decision = self._decide(valid)
         if history[-1].valid:
             analysis = analyse(valid, self.study, plan=self.plan, ended=Stop.RUNNING)
             self.tools.listener.epoch_finished(history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
@@ -199,34 +211,53 @@ class _Trial:
                     seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                     if seconds is not None:
                         self._start_anew(history, seconds)
-        return decision.stop, decision.finished
+                        return self._decide([])
+        return decision
 
     def _start_anew(self, history: list[EpochData], seconds: float) -> None:
         """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""
         assert self.plan
         old = self.plan
         slices = {cell.name: cell.slices for cell in old.cells}
-        self.plan = plan_study(
-            self.study, overhead_s=old.overhead_s, load_s=self._elapsed_s(), seconds_per_cell=seconds
-        ).with_slices(slices)
+        self.plan = share_seconds(
+            plan_study(
+                self.study,
+                overhead_s=old.overhead_s,
+                load_s=self._elapsed_s(),
+                seconds_per_cell=seconds,
+                turns=old.turns,
+                builds=old.builds,
+            ).with_slices(slices),
+            {cell.name: old.seconds_of(cell.name) for cell in old.cells},
+        )
         reason = f"pilot: the measuring time was changed from {old.seconds_per_cell:.0f} s to {seconds:.0f} s after it"
         self.run_directory.set_aside((data.epoch for data in history), reason)
         self.run_directory.write_json("plan.json", self.plan)
         history[:] = [replace(data, valid=False, void_reason=reason) for data in history]
         self.tools.listener.note(reason)
 
-    def _one_epoch(self, number: int, finished: frozenset[str]) -> EpochData | None:
-        """Run one epoch; a voided one is written and returned as such, None when the user ended it."""
-        plan = self.plan or plan_study(self.study, overhead_s=0.0, load_s=0.0)
-        draft = epoch_draft(plan, self.study, number, finished=finished)
+    def _one_epoch(self, number: int, decided: Decision | None) -> EpochData | None:
+        """Run one epoch; a voided one is written and returned as such, None when the user ended it.
+
+        Args:
+            number: from 0.
+            decided: what remains to be measured and how long; None: everything.
+        """
+        settled = decided.settled if decided else frozenset[tuple[str, str]]()
+        finished = decided.finished if decided else frozenset[str]()
+        share = decided.share if decided else 1.0
+        plan = self.plan or self._first_plan()
+        draft = epoch_draft(plan, self.study, number, finished=finished, settled=settled)
+        wanted = {arm for cell in draft.cells for arm in cell.arms}
         writer = self.run_directory.epoch(number, draft.build)
         done: list[Epoch] = []
         reason = ""
-        for arms in rounds(plan.arms, at_once=self.tools.at_once, seed=self.study.seed, epoch=number):
+        names = tuple(arm for arm in plan.arms if arm in wanted)
+        for arms in rounds(names, at_once=self.tools.at_once, seed=self.study.seed, epoch=number):
             here = replace(self.tools, setups=tuple(each for each in self.tools.setups if each.arm.name in arms))
             done.append(Epoch(here, draft, writer, previous=done[-1] if done else None))
             try:
-                self._one_round(done[-1], draft)
+                self._one_round(done[-1], draft, share)
             except Interrupted:
                 return None
             except (BakeoffError, TooManyErrors) as error:
@@ -236,48 +267,63 @@ class _Trial:
                 break
         outcome = joined([epoch.outcome(void_reason=reason) for epoch in done])
         writer.finish(outcome)
-        self.last_epoch_s = outcome.wall_s - outcome.phases_s.get("pilot", 0.0)
+        planned_s = sum(epoch.planned_s for epoch in done)
+        unplanned_s = outcome.wall_s - outcome.measured_s - outcome.phases_s.get("pilot", 0.0)
+        if not reason:
+            self.costs.append(EpochCost(unplanned_s, outcome.measured_s, planned_s))
         if outcome.void_reason:
             self.tools.listener.note(f"epoch {number + 1} is voided for all arms: {outcome.void_reason}")
         return self.run_directory.load_epoch(number)
 
-    def _one_round(self, epoch: Epoch, draft: EpochDraft) -> None:
-        """Measure the arms that run together; the measuring time of a cell is shared by the rounds of an epoch."""
-        plan = self.plan or plan_study(self.study, overhead_s=0.0, load_s=0.0)
+    def _one_round(self, epoch: Epoch, draft: EpochDraft, share: float) -> None:
+        """Measure the arms that run together; each arm has the same time in every round."""
         with epoch:
-            epoch.warm(plan.cells)
+            epoch.warm((self.plan or self._first_plan()).cells)
             if self.plan is None:
-                self.plan = plan = self._plan_from(epoch, plan)
-            seconds = plan.seconds_per_cell
-            if self._rounds > 1:
-                seconds = max(seconds / self._rounds, _ROUND_S)
-            for cell in draft.cell_order:
-                epoch.measure(plan.cell(cell), seconds)
+                self.plan = self._plan_from(epoch, self._first_plan())
+            for cell in draft.cells:
+                epoch.measure(self.plan.cell(cell.cell), self.plan.arm_seconds(cell.cell) * share)
             epoch.read_status()
             epoch.check_data()
 
     @property
+    def _turns(self) -> int:
+        """Arms that take turns in a cell of a whole epoch: the baseline in every round."""
+        return turns(len(self.study.arms), at_once=self.tools.at_once)
+
+    @property
     def _rounds(self) -> int:
-        """Rounds of an epoch: 1 when all servers fit into memory."""
-        names = tuple(arm.name for arm in self.study.arms)
-        return len(rounds(names, at_once=self.tools.at_once, seed=self.study.seed, epoch=0))
+        """Rounds of a whole epoch: 1 when all servers fit into memory."""
+        return self._turns - len(self.study.arms) + 1
+
+    def _first_plan(self) -> Plan:
+        """Cells and orders, before anything is known about this machine."""
+        return plan_study(self.study, overhead_s=0.0, load_s=0.0, turns=self._turns, builds=self.builds)
 
     def _plan_from(self, epoch: Epoch, draft: Plan) -> Plan:
         """The plan proper: slice lengths by pilot, seconds a cell by what an epoch costs here."""
         chosen: dict[str, SliceLength] = {}
+        noise: dict[str, float | None] = {}
         curves = {}
         for cell in draft.cells:
+            noise[cell.name] = None
             if cell.writes or self.study.workloads[cell.workload_index].rate_per_s is not None:
                 continue
             pilot = slices_frame(epoch.pilot(cell, self._pilot_s(draft)), epoch=0, build=0)
-            longest_ns = longest_slice_ns(seconds=draft.seconds_per_cell, arms=len(draft.arms))
+            longest_ns = longest_slice_ns(seconds=draft.seconds_per_cell, arms=draft.turns)
             choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
             chosen[cell.name] = choice.slices
+            noise[cell.name] = choice.variance_rate_s
             curves[cell.name] = choice.model_dump(mode="json")
         begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm"))
-        load_s = self._elapsed_s() - begun_s
-        plan = plan_study(self.study, overhead_s=self._rounds * (begun_s + _STOP_S), load_s=load_s)
-        plan = plan.with_slices(chosen)
+        plan = plan_study(
+            self.study,
+            overhead_s=self._rounds * (begun_s + _STOP_S),
+            load_s=self._elapsed_s() - begun_s + _REPORT_S + _REPORT_CELL_S * min(len(draft.cells), _REPORT_CELLS),
+            turns=self._turns,
+            builds=self.builds,
+        )
+        plan = share_seconds(plan.with_slices(chosen), noise)
         self.run_directory.write_json("plan.json", plan)
         self.run_directory.write_json("pilot.json", curves)
         if not plan.fits:

@@ -1,0 +1,66 @@
+"""Time spent where it is needed: seconds shared by noise, epochs shortened to keep the budget."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bakeoff.plan.pace import EpochCost, Pace, pace_of
+from bakeoff.plan.rounds import rounds, turns
+from bakeoff.plan.timing import seconds_min, seconds_per_cell, shared_seconds
+
+
+def test_noisy_cells_get_more_and_the_epoch_takes_as_long():
+    shares = shared_seconds(10.0, {"quiet": 1e-6, "middle": 2e-6, "noisy": 4e-6})
+    assert shares["quiet"] < shares["middle"] < shares["noisy"]
+    assert math.fsum(shares.values()) == pytest.approx(30.0)
+    # Where no bound is touched all cells end up with the same variance within an epoch: rate over seconds.
+    assert shares["noisy"] / shares["middle"] == pytest.approx(2.0)
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(1e-9, 1e-2)), min_size=1, max_size=12), st.floats(2.0, 60.0))
+def test_no_cell_gets_less_than_half_or_more_than_twice(rates, seconds):
+    shares = shared_seconds(seconds, {str(place): rate for place, rate in enumerate(rates)})
+    low = max(seconds / 2, seconds_min(2)) * (1 - 1e-6)
+    assert all(low <= share <= 2 * seconds * (1 + 1e-6) for share in shares.values())
+    if min(shares.values()) > seconds_min(2):
+        assert math.fsum(shares.values()) == pytest.approx(seconds * len(rates), rel=1e-6)
+
+
+def test_a_cell_whose_noise_is_unknown_counts_as_the_median():
+    shares = shared_seconds(10.0, {"a": 1e-6, "b": 2e-6, "c": 3e-6, "writes": None})
+    assert shares["writes"] == shares["b"]
+    assert shared_seconds(10.0, {"a": None, "b": None}) == {"a": 10.0, "b": 10.0}
+
+
+@given(st.floats(30, 7200), st.floats(0.5, 60), st.integers(1, 20), st.integers(2, 40))
+def test_the_last_epoch_that_fits_ends_with_the_budget(budget_s, overhead_s, cells, arms):
+    seconds = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, turns=arms)
+    assert seconds >= seconds_min(arms)
+    epochs = budget_s / (overhead_s + cells * seconds)
+    if epochs >= 6:
+        assert epochs == pytest.approx(round(epochs), abs=1e-6)
+
+
+@given(st.integers(2, 40), st.integers(2, 12))
+def test_turns_are_the_places_in_all_rounds(arms, at_once):
+    names = tuple(map(str, range(arms)))
+    assert turns(arms, at_once=at_once) == sum(map(len, rounds(names, at_once=at_once, seed=1, epoch=0)))
+
+
+def test_the_pace_is_that_of_the_last_three_epochs():
+    slow, quick = EpochCost(overhead_s=60, measured_s=40, planned_s=20), EpochCost(10, 21, 20)
+    assert pace_of([]) is None
+    assert pace_of([slow, quick, quick, quick]) == Pace(overhead_s=10, stretch=1.05)
+    assert pace_of([slow]).epoch_s(20) == 100
+
+
+def test_an_epoch_is_shortened_only_while_fewer_than_six_fit():
+    pace = Pace(overhead_s=10, stretch=1.0)
+    asked = {"cells": 2, "turns": 2}
+    assert pace.share(20, room_s=180, epochs=0, **asked) == 1.0
+    assert pace.share(20, room_s=120, epochs=0, **asked) == pytest.approx(0.5)
+    assert pace.share(20, room_s=60, epochs=0, **asked) == 0.4  # the least
+    assert pace.share(5, room_s=60, epochs=0, **asked) == 0.8  # two seconds a cell
+    assert pace.share(20, room_s=1, epochs=6, **asked) == 1.0
