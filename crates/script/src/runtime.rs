@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = embedded![
     "sysbench_rand.lua",
     "sysbench_histogram.lua",
     "sysbench_sql.lua",
+    "bakeoff_text.lua",
     "sysbench_cmdline.lua",
     "sysbench_report.lua",
     "sysbench_legacy.lua",

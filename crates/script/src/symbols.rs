@@ -13,6 +13,7 @@ mod histogram;
 mod random;
 mod results;
 mod statements;
+mod texts;
 
 use std::ffi::c_void;
 
@@ -29,6 +30,7 @@ pub(crate) fn declarations() -> String {
         results::CDEF,
         statements::CDEF,
         bulk::CDEF,
+        texts::CDEF,
     ]
     .concat()
 }
@@ -71,6 +73,7 @@ anchors! {
         db_prepare, db_bind_param, db_bind_result, db_execute, db_stmt_next_result, db_close, bakeoff_statement_free,
     },
     bulk::{db_bulk_insert_init, db_bulk_insert_next, db_bulk_insert_done, bakeoff_bulk_limit, bakeoff_bulk_sbtest_rows},
+    texts::{bakeoff_texts_new, bakeoff_texts_free, bakeoff_texts_draw, bakeoff_texts_of, bakeoff_bulk_texts},
 }
 
 /// Keeps every symbol in the program, whatever its linker collects. [`crate::Script::load`] calls it; a program need not.

@@ -206,6 +206,12 @@ fn commands_and_options_are_declared() {
         names,
         [
             "auto_inc",
+            "column_charset",
+            "column_collation",
+            "column_length",
+            "column_type",
+            "compressibility",
+            "content",
             "create_secondary",
             "create_table_options",
             "delete_inserts",
@@ -225,6 +231,7 @@ fn commands_and_options_are_declared() {
             "sum_ranges",
             "table_size",
             "tables",
+            "text_length",
         ]
     );
     let defaults: Vec<String> = description
@@ -235,8 +242,8 @@ fn commands_and_options_are_declared() {
     assert_eq!(
         defaults,
         [
-            "on", "on", "", "1", "1", "1", "innodb", "1", "1", "", "10", "on", "100", "0", "off",
-            "1", "off", "1", "10000", "1"
+            "on", "", "", "120", "char", "-1", "digits", "on", "", "1", "1", "1", "innodb", "1",
+            "1", "", "10", "on", "100", "0", "off", "1", "off", "1", "10000", "1", "119"
         ]
     );
 }

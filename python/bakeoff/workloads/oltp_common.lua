@@ -3,6 +3,7 @@
 --
 -- Data (sbtest1 .. sbtestN): id, a secondary key k drawn with --rand-type, c (119 digits and dashes), pad (59). They follow from
 -- the seed and the options alone, not from the number of threads: rows are made in pieces, each with a random stream of its own.
+-- --content, --compressibility, --column_… and --text_length change what c and pad hold and how c is declared.
 
 sysbench.cmdline.options = {
   table_size = { "Number of rows in each table", 10000 },
@@ -23,6 +24,13 @@ sysbench.cmdline.options = {
   create_secondary = { "Build an index on k besides the primary key", true },
   mysql_storage_engine = { "Storage engine of the tables", "innodb" },
   create_table_options = { "Options appended to CREATE TABLE", "" },
+  content = { "What texts are made of: digits, ascii, text, latin, cyrillic, japanese, chinese, emoji, prefix, uuid, hash", "digits" },
+  compressibility = { "Share of each text that zlib saves, 0 to 1 (digits then become ascii); -1: as the content is", -1 },
+  column_type = { "Type of column c: char or varchar", "char" },
+  column_length = { "Length of column c in characters", 120 },
+  text_length = { "Characters in each text of column c", 119 },
+  column_charset = { "Character set of the columns c and pad; empty: the table's", "" },
+  column_collation = { "Collation of the columns c and pad; empty: the table's", "" },
   reconnect = { "Connect anew after this many transactions; 0 never", 0 },
   pgsql_variant = { "Accepted for sysbench's sake; of no effect on MySQL", "" },
 }
@@ -33,20 +41,60 @@ local LARGEST_STATEMENT_BYTES = 4 * 1024 * 1024
 
 local CHAR, INT = sysbench.sql.type.CHAR, sysbench.sql.type.INT
 
+-- Texts --------------------------------------------------------------------------------------------------------------
+
+local C_TEMPLATE = string.rep("###########", 10, "-")
+local PAD_TEMPLATE = string.rep("###########", 5, "-")
+local texts
+
+local function is_default_text()
+  local opt = sysbench.opt
+  return opt.content == "digits" and opt.compressibility < 0 and opt.text_length == #C_TEMPLATE
+end
+
+-- Where texts come from; false: sysbench's templates.
+local function texts_for(con)
+  if texts == nil then
+    local opt = sysbench.opt
+    if opt.text_length < 1 or opt.text_length > opt.column_length then
+      error(string.format("text_length must be 1 to column_length (%d), not %d", opt.column_length, opt.text_length), 0)
+    end
+    texts = not is_default_text() and bakeoff.text(con, opt.content, opt.compressibility >= 0 and opt.compressibility or nil)
+  end
+  return texts
+end
+
+-- Longest value of a column in bytes.
+local function column_bytes(name)
+  local length = name == "c" and sysbench.opt.column_length or #PAD_TEMPLATE + 1
+  return is_default_text() and length or 4 * length
+end
+
 -- Tables -------------------------------------------------------------------------------------------------------------
+
+local function column_words()
+  local opt = sysbench.opt
+  if opt.column_type:lower() ~= "char" and opt.column_type:lower() ~= "varchar" then
+    error(string.format("column_type must be char or varchar, not %s", opt.column_type), 0)
+  end
+  local charset = opt.column_charset ~= "" and " CHARACTER SET " .. opt.column_charset or ""
+  charset = charset .. (opt.column_collation ~= "" and " COLLATE " .. opt.column_collation or "")
+  return string.format("%s(%d)%s", opt.column_type:upper(), opt.column_length, charset), charset
+end
 
 local function declare_table(con, table_num)
   local opt = sysbench.opt
+  local c_type, pad_charset = column_words()
   print(string.format("Creating table 'sbtest%d'...", table_num))
   con:query(string.format([[
 CREATE TABLE sbtest%d(
   id INTEGER NOT NULL%s,
   k INTEGER DEFAULT '0' NOT NULL,
-  c CHAR(120) DEFAULT '' NOT NULL,
-  pad CHAR(60) DEFAULT '' NOT NULL,
+  c %s DEFAULT '' NOT NULL,
+  pad CHAR(60)%s DEFAULT '' NOT NULL,
   %s (id)
 ) /*! ENGINE = %s */ %s]],
-    table_num, opt.auto_inc and " AUTO_INCREMENT" or "", opt.secondary and "KEY xid" or "PRIMARY KEY",
+    table_num, opt.auto_inc and " AUTO_INCREMENT" or "", c_type, pad_charset, opt.secondary and "KEY xid" or "PRIMARY KEY",
     opt.mysql_storage_engine, opt.create_table_options))
 end
 
@@ -70,6 +118,7 @@ local function load_piece(con, table_num, piece)
     print(string.format("Inserting %d records into 'sbtest%d'", size, table_num))
   end
   con:bulk_insert_init(string.format("INSERT INTO sbtest%d(id, k, c, pad) VALUES", table_num))
+  ffi.C.bakeoff_bulk_texts(con, texts_for(con) or nil, sysbench.opt.text_length, #PAD_TEMPLATE)
   ffi.C.bakeoff_bulk_sbtest_rows(con, table_num, piece, first, last, size)
   con:check_error(nil, "INSERT INTO sbtest" .. table_num)
   con:bulk_insert_done()
@@ -158,15 +207,20 @@ sysbench.cmdline.commands = {
 
 -- Values -------------------------------------------------------------------------------------------------------------
 
-local C_TEMPLATE = string.rep("###########", 10, "-")
-local PAD_TEMPLATE = string.rep("###########", 5, "-")
-
 function get_c_value()
-  return sysbench.rand.string(C_TEMPLATE)
+  return texts_for(con) and texts:draw(sysbench.opt.text_length) or sysbench.rand.string(C_TEMPLATE)
 end
 
 function get_pad_value()
-  return sysbench.rand.string(PAD_TEMPLATE)
+  return texts_for(con) and texts:draw(#PAD_TEMPLATE) or sysbench.rand.string(PAD_TEMPLATE)
+end
+
+local function set_text(param, template, characters)
+  if texts_for(con) then
+    texts:put(param, characters)
+  else
+    param:set_rand_str(template)
+  end
 end
 
 local function get_table_num()
@@ -179,7 +233,7 @@ end
 
 -- Statements ---------------------------------------------------------------------------------------------------------
 
--- SQL (with %u for the table's number) and parameter types of every statement that is prepared for each table.
+-- SQL (with %u for the table's number) and parameter types (of a text: its column) of every statement that is prepared for each table.
 local statement_defs = {
   point_selects = { "SELECT c FROM sbtest%u WHERE id=?", INT },
   simple_ranges = { "SELECT c FROM sbtest%u WHERE id BETWEEN ? AND ?", INT, INT },
@@ -187,9 +241,9 @@ local statement_defs = {
   order_ranges = { "SELECT c FROM sbtest%u WHERE id BETWEEN ? AND ? ORDER BY c", INT, INT },
   distinct_ranges = { "SELECT DISTINCT c FROM sbtest%u WHERE id BETWEEN ? AND ? ORDER BY c", INT, INT },
   index_updates = { "UPDATE sbtest%u SET k=k+1 WHERE id=?", INT },
-  non_index_updates = { "UPDATE sbtest%u SET c=? WHERE id=?", { CHAR, 120 }, INT },
+  non_index_updates = { "UPDATE sbtest%u SET c=? WHERE id=?", "c", INT },
   deletes = { "DELETE FROM sbtest%u WHERE id=?", INT },
-  inserts = { "INSERT INTO sbtest%u (id, k, c, pad) VALUES (?, ?, ?, ?)", INT, INT, { CHAR, 120 }, { CHAR, 60 } },
+  inserts = { "INSERT INTO sbtest%u (id, k, c, pad) VALUES (?, ?, ?, ?)", INT, INT, "c", "pad" },
 }
 
 function prepare_for_each_table(key)
@@ -199,7 +253,7 @@ function prepare_for_each_table(key)
     local params = {}
     for i = 2, #def do
       local kind = def[i]
-      params[i - 1] = type(kind) == "table" and statement:bind_create(kind[1], kind[2]) or statement:bind_create(kind)
+      params[i - 1] = type(kind) == "string" and statement:bind_create(CHAR, column_bytes(kind)) or statement:bind_create(kind)
     end
     statement:bind_param(unpack(params))
     stmt[table_num][key] = statement
@@ -347,7 +401,7 @@ function execute_non_index_updates()
   local statement, params = stmt[table_num].non_index_updates, param[table_num].non_index_updates
   local c, id = params[1], params[2]
   for _ = 1, sysbench.opt.non_index_updates do
-    c:set_rand_str(C_TEMPLATE)
+    set_text(c, C_TEMPLATE, sysbench.opt.text_length)
     id:set(get_id())
     statement:execute()
   end
@@ -364,8 +418,8 @@ function execute_delete_inserts()
     delete:execute()
     new_id:set(id)
     k:set(get_id())
-    c:set_rand_str(C_TEMPLATE)
-    pad:set_rand_str(PAD_TEMPLATE)
+    set_text(c, C_TEMPLATE, sysbench.opt.text_length)
+    set_text(pad, PAD_TEMPLATE, #PAD_TEMPLATE)
     insert:execute()
   end
 end

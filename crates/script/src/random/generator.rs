@@ -12,6 +12,8 @@ pub enum StreamKind {
     Rows = 3,
     /// Keys of the permutation behind `sysbench.rand.unique`.
     Unique = 4,
+    /// Texts that follow from a number alone, numbered (1, number); (0, 0) is what all compressible texts have in common.
+    Text = 5,
 }
 
 /// xoroshiro128+ 1.0 (Blackman and Vigna 2018, constants 24, 16, 37), the generator that sysbench uses.

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
 use super::connections::{NONE, SqlConnection};
-use crate::random::{Generator, SbtestRow, StreamKind};
+use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_decimal};
 use crate::session::current;
 
 pub(super) const CDEF: &str = r"
@@ -23,6 +23,8 @@ pub(crate) struct Bulk {
     statement: Vec<u8>,
     head_length: usize,
     limit: usize,
+    /// What `sbtest` rows hold instead of digits, and the characters of `c` and `pad`.
+    texts: Option<(Texts, [usize; 2])>,
 }
 
 impl Default for Bulk {
@@ -31,6 +33,7 @@ impl Default for Bulk {
             statement: Vec::new(),
             head_length: 0,
             limit: DEFAULT_LIMIT_BYTES,
+            texts: None,
         }
     }
 }
@@ -49,6 +52,19 @@ impl Bulk {
     /// Would a row of so many bytes make the statement too long?
     fn is_full_for(&self, row_bytes: usize) -> bool {
         !self.is_empty() && self.statement.len() + 1 + row_bytes > self.limit
+    }
+
+    pub(super) fn set_texts(&mut self, texts: Option<Texts>, characters: [usize; 2]) {
+        self.texts = texts.map(|texts| (texts, characters));
+    }
+
+    /// No row of an `sbtest` table is longer.
+    fn sbtest_row_bytes(&self) -> usize {
+        self.texts
+            .as_ref()
+            .map_or(SbtestRow::MAX_TUPLE_BYTES, |(_, [c, pad])| {
+                SbtestRow::MAX_TUPLE_BYTES + Texts::room(c + pad)
+            })
     }
 
     fn separate(&mut self) {
@@ -132,6 +148,27 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_limit(connection: *mut SqlConnectio
     unsafe { (*connection).bulk.limit = bytes.max(1024.0) as usize };
 }
 
+/// Appends `(id,k,'c','pad')`; texts hold nothing that a literal would have to escape.
+fn push_text_row(
+    id: u64,
+    k: u32,
+    texts: &Texts,
+    lengths: [usize; 2],
+    generator: &mut Generator,
+    out: &mut Vec<u8>,
+) {
+    out.push(b'(');
+    push_decimal(out, id);
+    out.push(b',');
+    push_decimal(out, u64::from(k));
+    for characters in lengths {
+        out.extend_from_slice(b",'");
+        texts.draw(generator, characters, out);
+        out.push(b'\'');
+    }
+    out.push(b')');
+}
+
 /// Adds rows `first..=last` of table `table`, `(id,k,'c','pad')`, straight into the statement: no Lua string in between.
 ///
 /// The rows follow from (seed, table, piece) and the distribution alone, so it does not matter which thread makes them.
@@ -157,17 +194,25 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
         piece as u64,
     );
     connection.error = NONE;
+    let row_bytes = connection.bulk.sbtest_row_bytes();
     for id in first as u64..=last as u64 {
-        if connection.bulk.is_full_for(SbtestRow::MAX_TUPLE_BYTES) && flush(connection) != NONE {
+        if connection.bulk.is_full_for(row_bytes) && flush(connection) != NONE {
             return connection.error;
         }
-        let row = SbtestRow::draw(
-            &mut generator,
-            &mut session.random.borrow_mut().distributions,
-            key_range,
-        );
+        let distributions = &mut session.random.borrow_mut().distributions;
         connection.bulk.separate();
-        row.push_tuple(id, &mut connection.bulk.statement);
+        let Bulk {
+            statement, texts, ..
+        } = &mut connection.bulk;
+        match texts {
+            None => {
+                SbtestRow::draw(&mut generator, distributions, key_range).push_tuple(id, statement)
+            }
+            Some((texts, lengths)) => {
+                let k = distributions.default(&mut generator, 1, key_range);
+                push_text_row(id, k, texts, *lengths, &mut generator, statement);
+            }
+        }
     }
     NONE
 }

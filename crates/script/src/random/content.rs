@@ -1,0 +1,456 @@
+//! Texts of a kind: letters of a script, words, identifiers, with as many repeated characters as are asked for.
+//!
+//! A text follows from a random stream, its content and its length in characters. How it is encoded comes last and draws nothing, so
+//! servers whose tables have different character sets are given the same rows.
+
+use super::alphabets::{ASCII, CHINESE, CYRILLIC, EMOJI, JAPANESE, LATIN, WORDS};
+use super::generator::{Generator, StreamKind};
+
+/// What a text is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Groups of eleven digits with dashes between them, as in sysbench's tables.
+    Digits,
+    /// Letters, digits and signs.
+    Ascii,
+    /// English words.
+    Text,
+    /// Latin letters, half of them with accents.
+    Latin,
+    /// Russian letters.
+    Cyrillic,
+    /// Hiragana, katakana and kanji.
+    Japanese,
+    /// Simplified Chinese.
+    Chinese,
+    /// Emoticons, outside of Unicode's basic plane.
+    Emoji,
+    /// Every text begins alike; the last twelve characters are digits.
+    Prefix,
+    /// Identifiers of 36 characters (RFC 9562, version 4).
+    Uuid,
+    /// Hexadecimal digits, as of a hash.
+    Hash,
+}
+
+impl Content {
+    /// Every content by its name.
+    pub const ALL: [(&'static str, Self); 11] = [
+        ("digits", Self::Digits),
+        ("ascii", Self::Ascii),
+        ("text", Self::Text),
+        ("latin", Self::Latin),
+        ("cyrillic", Self::Cyrillic),
+        ("japanese", Self::Japanese),
+        ("chinese", Self::Chinese),
+        ("emoji", Self::Emoji),
+        ("prefix", Self::Prefix),
+        ("uuid", Self::Uuid),
+        ("hash", Self::Hash),
+    ];
+
+    /// The content of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .find_map(|(known, content)| (*known == name).then_some(*content))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find_map(|(name, content)| (*content == self).then_some(*name))
+            .unwrap_or_default()
+    }
+
+    fn alphabet(self) -> Vec<char> {
+        match self {
+            Self::Latin => LATIN.chars().collect(),
+            Self::Cyrillic => CYRILLIC.chars().collect(),
+            Self::Japanese => JAPANESE.chars().collect(),
+            Self::Chinese => CHINESE.chars().collect(),
+            Self::Emoji => EMOJI.collect(),
+            Self::Hash | Self::Uuid => "0123456789abcdef".chars().collect(),
+            Self::Digits | Self::Prefix => "0123456789".chars().collect(),
+            Self::Ascii | Self::Text => ASCII.chars().collect(),
+        }
+    }
+}
+
+/// How characters become bytes on the way to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// utf8mb4.
+    Utf8,
+    /// MySQL's utf8, three bytes at most.
+    Utf8Mb3,
+    /// latin1, for characters up to U+00FF.
+    Latin1,
+    /// Any other character set that a client can speak: only its ASCII half is known.
+    Ascii,
+}
+
+impl Encoding {
+    /// That of a connection in this character set.
+    #[must_use]
+    pub fn of_charset(charset: &str) -> Self {
+        match charset {
+            "utf8mb4" => Self::Utf8,
+            "utf8" | "utf8mb3" => Self::Utf8Mb3,
+            "latin1" => Self::Latin1,
+            _ => Self::Ascii,
+        }
+    }
+
+    fn holds(self, character: char) -> bool {
+        let last = match self {
+            Self::Utf8 => '\u{10FFFF}',
+            Self::Utf8Mb3 => '\u{FFFF}',
+            Self::Latin1 => '\u{FF}',
+            Self::Ascii => '\u{7F}',
+        };
+        character <= last
+    }
+}
+
+/// Encoded characters that can be copied one by one.
+#[derive(Debug, Clone, Default)]
+struct Glyphs {
+    bytes: Vec<u8>,
+    /// Where each character begins, and the end of the last one.
+    starts: Vec<u32>,
+}
+
+impl Glyphs {
+    fn new(characters: impl Iterator<Item = char>, encoding: Encoding) -> Self {
+        let mut glyphs = Self {
+            bytes: Vec::new(),
+            starts: vec![0],
+        };
+        for character in characters {
+            if encoding == Encoding::Latin1 {
+                glyphs.bytes.push(u32::from(character) as u8);
+            } else {
+                let mut room = [0; 4];
+                glyphs
+                    .bytes
+                    .extend_from_slice(character.encode_utf8(&mut room).as_bytes());
+            }
+            glyphs.starts.push(glyphs.bytes.len() as u32);
+        }
+        glyphs
+    }
+
+    fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn range(&self, from: usize, to: usize) -> &[u8] {
+        &self.bytes[self.starts[from] as usize..self.starts[to] as usize]
+    }
+}
+
+/// Draws texts of one content in one encoding.
+#[derive(Debug, Clone)]
+pub struct Texts {
+    content: Content,
+    compressibility: Option<f64>,
+    glyphs: Glyphs,
+    /// What is the same in every text: the beginning of [`Content::Prefix`], the end of a compressible text.
+    constant: Glyphs,
+}
+
+/// Characters of a text that are the same in every one, at most.
+const CONSTANT_CHARACTERS: usize = 4096;
+/// Digits at the end of [`Content::Prefix`].
+const SUFFIX_CHARACTERS: usize = 12;
+/// What zlib needs for a random character of [`Content::Ascii`] (log2 of its 80 characters, and a little), in bytes.
+const ASCII_DENSITY: f64 = 0.81;
+/// What zlib needs to say that the end of a text is an earlier one's, in bytes.
+const MATCH_BYTES: f64 = 3.0;
+
+impl Texts {
+    /// Texts of a content for a connection.
+    ///
+    /// `compressibility` (0 to 1) makes the end of each text the same in all, so that zlib, which InnoDB compresses with, saves about
+    /// this share of ASCII text; other contents get as many repeated characters. `Content::Digits` with it becomes ASCII.
+    ///
+    /// # Errors
+    /// The encoding does not hold the content, or the share is none; in words.
+    pub fn new(
+        content: Content,
+        compressibility: Option<f64>,
+        encoding: Encoding,
+    ) -> Result<Self, String> {
+        let content = match (content, compressibility) {
+            (Content::Digits, Some(_)) => Content::Ascii,
+            (content, _) => content,
+        };
+        if let Some(share) = compressibility
+            && !(0.0..=1.0).contains(&share)
+        {
+            return Err(format!("compressibility must be 0 to 1, not {share}"));
+        }
+        let alphabet = content.alphabet();
+        if !alphabet.iter().all(|each| encoding.holds(*each)) {
+            return Err(format!(
+                "the connection's character set cannot carry content {}: use utf8mb4 for it",
+                content.name()
+            ));
+        }
+        let glyphs = Glyphs::new(alphabet.into_iter(), encoding);
+        let mut texts = Self {
+            content,
+            compressibility,
+            glyphs,
+            constant: Glyphs::default(),
+        };
+        texts.constant = texts.constant_part(encoding);
+        Ok(texts)
+    }
+
+    fn constant_part(&self, encoding: Encoding) -> Glyphs {
+        let mut generator = Generator::for_stream(0, StreamKind::Text, 0, 0);
+        let alphabet: Vec<char> = match self.content {
+            Content::Prefix => LATIN.chars().take(26).collect(),
+            content => content.alphabet(),
+        };
+        let drawn = (0..CONSTANT_CHARACTERS)
+            .map(|_| alphabet[generator.below(alphabet.len() as u64) as usize]);
+        Glyphs::new(drawn, encoding)
+    }
+
+    /// Room that is enough for a text of so many characters, in bytes.
+    #[must_use]
+    pub fn room(characters: usize) -> usize {
+        characters * 4
+    }
+
+    /// Appends a text of exactly `characters` characters.
+    pub fn draw(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
+        let random = self.random_characters(characters);
+        match self.content {
+            Content::Digits => self.groups(generator, random, 12, out),
+            Content::Text => Self::words(generator, random, out),
+            Content::Uuid => self.uuids(generator, random, out),
+            Content::Prefix => {
+                let same = random.saturating_sub(SUFFIX_CHARACTERS);
+                self.repeat(same, out);
+                self.letters(generator, random - same, out);
+            }
+            _ => self.letters(generator, random, out),
+        }
+        self.repeat(characters - random, out);
+    }
+
+    /// The stream of the text that belongs to a number: always the same, whatever the seed.
+    #[must_use]
+    pub fn stream_of(number: u64) -> Generator {
+        Generator::for_stream(0, StreamKind::Text, 1, number)
+    }
+
+    /// Characters of a text that are drawn; the others are the same in every text.
+    fn random_characters(&self, characters: usize) -> usize {
+        match self.compressibility {
+            None => characters,
+            Some(share) => {
+                let left = (1.0 - share) * characters as f64 - MATCH_BYTES;
+                ((left / ASCII_DENSITY).max(0.0).round() as usize).min(characters)
+            }
+        }
+    }
+
+    fn letters(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
+        let count = self.glyphs.count() as u64;
+        for _ in 0..characters {
+            let at = generator.below(count) as usize;
+            out.extend_from_slice(self.glyphs.range(at, at + 1));
+        }
+    }
+
+    /// Letters with a dash after every `every` - 1 of them.
+    fn groups(
+        &self,
+        generator: &mut Generator,
+        characters: usize,
+        every: usize,
+        out: &mut Vec<u8>,
+    ) {
+        for place in 1..=characters {
+            if place % every == 0 {
+                out.push(b'-');
+            } else {
+                self.letters(generator, 1, out);
+            }
+        }
+    }
+
+    /// Words with blanks between them; a last one that does not fit is cut.
+    fn words(generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
+        let end = out.len() + characters;
+        while out.len() < end {
+            // Squared, so that the commonest words come more often, as they do in a language.
+            let drawn = generator.next_f64();
+            out.extend_from_slice(WORDS[(drawn * drawn * WORDS.len() as f64) as usize].as_bytes());
+            out.push(b' ');
+        }
+        out.truncate(end);
+        // A server may trim a blank at the end.
+        if characters > 0 && out.last() == Some(&b' ') {
+            out.pop();
+            out.push(b'.');
+        }
+    }
+
+    /// Identifiers with commas between them; a last one that does not fit is cut.
+    fn uuids(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
+        for place in 0..characters {
+            match place % 37 {
+                8 | 13 | 18 | 23 => out.push(b'-'),
+                14 => out.push(b'4'),
+                19 => out.push(b"89ab"[generator.below(4) as usize]),
+                36 => out.push(b','),
+                _ => self.letters(generator, 1, out),
+            }
+        }
+    }
+
+    fn repeat(&self, characters: usize, out: &mut Vec<u8>) {
+        let mut left = characters;
+        while left > 0 {
+            let now = left.min(self.constant.count());
+            out.extend_from_slice(self.constant.range(0, now));
+            left -= now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::io::Write;
+
+    use super::*;
+
+    fn texts(content: Content) -> Texts {
+        Texts::new(content, None, Encoding::Utf8).expect("utf8mb4 holds everything")
+    }
+
+    fn drawn(texts: &Texts, number: u64, characters: usize) -> String {
+        let mut out = Vec::new();
+        texts.draw(&mut Texts::stream_of(number), characters, &mut out);
+        assert!(out.len() <= Texts::room(characters));
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn every_text_has_its_length_and_can_stand_in_a_literal() {
+        for (name, content) in Content::ALL {
+            assert_eq!(Content::named(name), Some(content));
+            let texts = texts(content);
+            for characters in [0, 1, 12, 59, 119, 5000] {
+                for number in 0..20 {
+                    let text = drawn(&texts, number, characters);
+                    assert_eq!(text.chars().count(), characters, "{name}");
+                    assert!(
+                        !text.contains(['\'', '"', '\\', '%', '?']),
+                        "{name}: {text}"
+                    );
+                    assert_eq!(text, text.trim_end(), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_has_one_text_and_numbers_differ() {
+        for (name, content) in Content::ALL {
+            let texts = texts(content);
+            let all: HashSet<String> = (0..500).map(|n| drawn(&texts, n, 40)).collect();
+            assert_eq!(all.len(), 500, "{name}");
+            assert_eq!(drawn(&texts, 7, 40), drawn(&texts, 7, 40));
+        }
+    }
+
+    #[test]
+    fn letters_are_of_their_script() {
+        let within = |content, low: char, high: char| {
+            drawn(&texts(content), 1, 300)
+                .chars()
+                .all(|each| (low..=high).contains(&each))
+        };
+        assert!(within(Content::Ascii, '!', '~'));
+        assert!(within(Content::Latin, 'A', 'ÿ'));
+        assert!(drawn(&texts(Content::Latin), 1, 300).contains(['é', 'ä', 'ø']));
+        assert!(within(Content::Cyrillic, 'А', 'я'));
+        assert!(within(Content::Japanese, 'あ', '龥'));
+        assert!(within(Content::Chinese, '一', '龥'));
+        assert!(within(Content::Emoji, '\u{1F600}', '\u{1F64F}'));
+        let uuid = drawn(&texts(Content::Uuid), 3, 36);
+        assert_eq!(
+            uuid.split('-').map(str::len).collect::<Vec<_>>(),
+            [8, 4, 4, 4, 12]
+        );
+        assert!(
+            drawn(&texts(Content::Hash), 3, 64)
+                .chars()
+                .all(|c| c.is_ascii_hexdigit())
+        );
+        let (one, other) = (
+            drawn(&texts(Content::Prefix), 1, 60),
+            drawn(&texts(Content::Prefix), 2, 60),
+        );
+        assert_eq!(one[..48], other[..48]);
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn encodings_change_bytes_and_not_characters() {
+        let latin = Texts::new(Content::Latin, None, Encoding::Latin1).expect("latin1 holds it");
+        let mut bytes = Vec::new();
+        latin.draw(&mut Texts::stream_of(5), 200, &mut bytes);
+        assert_eq!(bytes.len(), 200);
+        let decoded: String = bytes.iter().map(|byte| char::from(*byte)).collect();
+        assert_eq!(decoded, drawn(&texts(Content::Latin), 5, 200));
+        for (content, encoding) in [
+            (Content::Japanese, Encoding::Latin1),
+            (Content::Emoji, Encoding::Utf8Mb3),
+            (Content::Latin, Encoding::of_charset("sjis")),
+        ] {
+            let refused = Texts::new(content, None, encoding).expect_err("not to be had");
+            assert!(refused.contains(content.name()), "{refused}");
+        }
+        assert!(Texts::new(Content::Hash, None, Encoding::of_charset("sjis")).is_ok());
+        assert!(Texts::new(Content::Ascii, Some(1.5), Encoding::Utf8).is_err());
+    }
+
+    /// What zlib saves of a page's worth of texts of 120 characters.
+    fn saved(compressibility: f64) -> f64 {
+        let texts =
+            Texts::new(Content::Ascii, Some(compressibility), Encoding::Utf8).expect("valid");
+        let mut page = Vec::new();
+        for number in 0..130 {
+            texts.draw(&mut Texts::stream_of(number), 120, &mut page);
+        }
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
+        encoder.write_all(&page).expect("memory takes it");
+        1.0 - encoder.finish().expect("memory takes it").len() as f64 / page.len() as f64
+    }
+
+    #[test]
+    fn zlib_saves_the_share_that_is_asked_for() {
+        for asked in [0.3, 0.5, 0.7, 0.9] {
+            assert!(
+                (saved(asked) - asked).abs() < 0.03,
+                "{asked}: {}",
+                saved(asked)
+            );
+        }
+        // No text is more random than its alphabet.
+        assert!((0.15..0.25).contains(&saved(0.0)), "{}", saved(0.0));
+        assert!(saved(1.0) > 0.97);
+    }
+}
