@@ -7,10 +7,11 @@ from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch import EpochData
 from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
+from bakeoff.stats.client import client_flag
 from bakeoff.stats.comparison import Context, compare
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
 from bakeoff.stats.latency import latency_ratios
-from bakeoff.stats.model import Analysis, Comparison, Estimate, Stop
+from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Stop
 from bakeoff.stats.noise import by_comparison
 from bakeoff.stats.settings import differences, settings_flag, undeclared
 from bakeoff.stats.stopping import contenders, control_name, family_size
@@ -58,7 +59,12 @@ def analyse(
     summaries = arm_summaries(valid)
     flags = {arm: settings_flag(found) for arm, found in found_settings.items()}
     comparisons = tuple(
-        _flagged(comparison, flags.get(comparison.contender), _UNTRUSTED if trusted is False else None)
+        _flagged(
+            comparison,
+            _client_flag(comparison, summaries, study),
+            flags.get(comparison.contender),
+            _UNTRUSTED if trusted is False else None,
+        )
         for comparison in comparisons
     )
     return Analysis(
@@ -86,6 +92,12 @@ _UNTRUSTED = "UNTRUSTED: in this session the baseline differed from its own cont
 def _flagged(comparison: Comparison, *flags: str | None) -> Comparison:
     more = tuple(flag for flag in flags if flag)
     return comparison.model_copy(update={"flags": more[::-1] + comparison.flags}) if more else comparison
+
+
+def _client_flag(comparison: Comparison, summaries: Sequence[ArmSummary], study: Study) -> str | None:
+    compared = (comparison.baseline, comparison.contender)
+    arms = [arm for arm in summaries if arm.cell == comparison.cell and arm.arm in compared]
+    return client_flag(arms, pinned=study.pin)
 
 
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:

@@ -1,0 +1,16 @@
+"""How often something may happen in a limited number of runs before its promised rate is refuted."""
+
+from scipy.stats import binom
+
+_TAIL = 0.025
+"""Chance that a promise just kept is called broken: 16 of 200 for a rate of 5 %, as the method accepts."""
+
+
+def most(runs: int, rate: float) -> int:
+    """Most occurrences that `runs` runs may show when the rate is at most `rate`."""
+    return int(binom.ppf(1 - _TAIL, runs, rate))
+
+
+def fewest(runs: int, rate: float) -> int:
+    """Fewest occurrences that `runs` runs must show when the rate is at least `rate`."""
+    return int(binom.ppf(_TAIL, runs, rate))
