@@ -264,7 +264,7 @@ def read_run(run: RunDirectory) -> dict[str, Any]:
     outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
     variables = run.server_json(outcomes[-1].epoch, "variables.json")
     return {
-        "machine": _machine(run.scan_slices()),
+        "machine": machine_of(run.scan_slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
         "voided": sum(not outcome.valid for outcome in outcomes),
@@ -274,7 +274,7 @@ def read_run(run: RunDirectory) -> dict[str, Any]:
     }
 
 
-def _machine(slices: pl.LazyFrame) -> Machine | None:
+def machine_of(slices: pl.LazyFrame) -> Machine | None:
     """Over all slices; None when the kernel's ticks (10 ms) were too coarse to tell anything."""
     sums = slices.select(pl.selectors.starts_with("host_", "client_", "server_cpu_").sum()).collect().row(0, named=True)
     whole = sum(value for name, value in sums.items() if name.startswith("host_"))
