@@ -1,7 +1,5 @@
 """`--budget` on real servers: from loading to verdict it takes what was asked, or less when the rule says so."""
 
-import time
-
 import pytest
 
 from bakeoff.results import open_run
@@ -10,30 +8,25 @@ from bakeoff.stats.model import Analysis, Stop
 pytestmark = pytest.mark.server
 
 SMALL = ("--tables", "1", "--table-size", "5000", "--threads", "2", "--workload", "oltp_point_select", "--quiet")
-SETTLING_S = 12.0  # Python's start, asking what is installed, and a machine that tests share
+REPORT_S = 3.0  # analysis and page on a machine that tests share, beyond what the run sets aside for them
 
 
 def used_s(shell, *arguments):
-    """Wall seconds of a duel in all, and its analysis."""
-    begin = time.monotonic()
+    """Wall seconds from the first load to the report, the analysis, the run."""
     ran = shell.run("duel", *arguments, *SMALL, limit_s=600)
-    used = time.monotonic() - begin
     assert ran.code == 0, ran
-    run = open_run(shell.runs[-1])
+    (path,) = shell.runs
+    run = open_run(path)
+    used = (path / "report.html").stat().st_mtime - run.manifest().created_at.timestamp()
     return used, Analysis.model_validate(run.analysis()), run
 
 
 def test_a_budget_is_kept(shell):
     used, analysis, run = used_s(shell, "mysql:8.0.15", "mysql:8.0.15", "--budget", "40s", "--precision", "0.05%")
     assert analysis.stopped in (Stop.BUDGET, Stop.DECISIVE)
-    assert used <= 1.05 * 40 + SETTLING_S
-    outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
-    loading_s = sum(build["seconds"] for build in run.builds().values())
-    # What the budget is counted from: loading and epochs.
-    inside = loading_s + sum(outcome.wall_s for outcome in outcomes)
-    assert inside <= 1.05 * 40
-    if analysis.stopped is Stop.BUDGET and len(outcomes) >= 6:
-        assert inside >= 0.6 * 40
+    assert used <= 1.05 * 40 + REPORT_S
+    if analysis.stopped is Stop.BUDGET and len(run.finished_epochs()) >= 6:
+        assert used >= 0.6 * 40
 
 
 @pytest.mark.slow
@@ -51,7 +44,7 @@ def test_a_longer_budget_is_kept_and_used(shell, servers, budget_s):
     used, analysis, run = used_s(
         shell, *servers, "--budget", f"{budget_s}s", "--precision", "0.05%", "--workload", "oltp_read_write"
     )
-    assert used <= 1.05 * budget_s + SETTLING_S
+    assert used <= 1.05 * budget_s + REPORT_S
     if analysis.stopped is Stop.BUDGET:
         assert used >= 0.6 * budget_s
     lengths = [run.outcome(epoch).wall_s for epoch in run.finished_epochs()]

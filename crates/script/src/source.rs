@@ -37,6 +37,7 @@ const BUNDLED: &[(&str, &str)] = bundled![
     "select_random_ranges",
     "bulk_insert",
     "tpcc",
+    "tpcc_bound_rows",
     "tpcc_check",
     "tpcc_host",
     "tpcc_load",
@@ -48,6 +49,7 @@ const BUNDLED: &[(&str, &str)] = bundled![
     "tpcc_schema",
     "tpcc_statements",
     "tpcc_terminal",
+    "tpcc_text",
     "tpcc_transactions",
 ];
 

@@ -34,7 +34,7 @@ def plan(
 
 
 def _record(seen: Outlook) -> dict[str, object]:
-    plan, share = seen.plan, seen.share
+    plan, share, design = seen.plan, seen.share, seen.study.design
     return {
         "title": seen.study.title,
         "arms": [
@@ -48,6 +48,7 @@ def _record(seen: Outlook) -> dict[str, object]:
             }
             for each in seen.arms
         ],
+        "fraction": design.fraction.model_dump() if design and design.fraction else None,
         "cells": [cell.name for cell in plan.cells],
         "loads": seen.loads,
         "load_bytes": seen.load_bytes,
@@ -85,6 +86,8 @@ def _print(seen: Outlook) -> None:
         )
     console.print(table)
     console.print("Arms with the same letter share their loads; with the same number they differ in the client alone.")
+    for sentence in design.fraction.sentences() if design and design.fraction else ():
+        console.print(sentence, markup=False)
     if design and design.excluded:
         console.print(f"Combinations left out by where: {design.excluded}.")
     console.print(f"Cells:   {len(plan.cells)} ({', '.join(cell.name for cell in plan.cells)})")

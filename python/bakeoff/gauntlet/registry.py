@@ -3,9 +3,16 @@
 from collections.abc import Sequence
 
 from bakeoff.errors import SpecError
+from bakeoff.gauntlet import ceiling, fake_drift, fake_mishaps, fake_stalls, fake_truth
 from bakeoff.gauntlet.model import Check, Size
 
-CHECKS: tuple[Check, ...] = ()
+CHECKS: tuple[Check, ...] = (
+    *fake_truth.CHECKS,
+    *fake_drift.CHECKS,
+    *fake_stalls.CHECKS,
+    *ceiling.CHECKS,
+    *fake_mishaps.CHECKS,
+)
 """All of them. A pair of `test` and `what` names one check within a size."""
 
 

@@ -1,4 +1,7 @@
-"""From a study file to a study: every combination of levels that `where` leaves is an arm, the baseline first."""
+"""From a study file to a study: its arms are the combinations of levels that `where` leaves, the baseline first.
+
+From five factors on they are a fraction of these (bakeoff.plan.fraction), unless the file asks for all.
+"""
 
 import itertools
 import string
@@ -6,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bakeoff.errors import SpecError
+from bakeoff.plan.fraction import FACTORS_MIN, generators, points, words
 from bakeoff.plan.published import read_published
 from bakeoff.plan.sizes import workload_bytes
 from bakeoff.spec import Arm, Study, Workload, control_of
-from bakeoff.spec.design import Design, Factor
+from bakeoff.spec.design import Design, Factor, Fraction
 from bakeoff.spec.settings import ArmParts, part_of
 from bakeoff.spec.study_file import LoadedStudy, StudyFile, WorkloadForm
 
@@ -41,6 +45,8 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
             reason=f"the baseline ({_words(baseline)}) is left out by where.",
             hint="Name another one: baseline: {FACTOR: LEVEL}.",
         )
+    complete = len(kept)
+    fraction, kept = _fractioned(loaded, baseline, kept)
     kept.remove(baseline)
     if not kept:
         raise loaded.error("factors", reason="nothing is left to compare the baseline with.", hint="Add a level.")
@@ -48,7 +54,8 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         raise loaded.error(
             "factors",
             reason=f"{len(kept) + 1} combinations are more than {ARMS_MAX} arms.",
-            hint="Leave some out with where, or split the study.",
+            hint="Leave some out with where, or split the study."
+            + (" Without `design: full` a fraction is measured." if form.design == "full" else ""),
         )
     workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
     combinations = (baseline, *kept)
@@ -83,7 +90,8 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
             scale=loaded.scale,
             factors=tuple(_factor(name, bundles) for name, bundles in loaded.levels.items()),
             levels=levels,
-            excluded=len(everything) - len(kept) - 1,
+            excluded=len(everything) - complete,
+            fraction=fraction,
         ),
         **sizes,
     )
@@ -112,6 +120,39 @@ def _excluded(loaded: LoadedStudy, combination: Combination) -> bool:
     )
 
 
+def _fractioned(
+    loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
+) -> tuple[Fraction | None, list[Combination]]:
+    """The fraction of the combinations that is measured, if any.
+
+    Fractioned are the factors of two levels that `where` does not name; the others are crossed with them in full, so
+    that whatever is left out by `where`, every level of the fractioned ones comes equally often.
+    """
+    form = loaded.form
+    varied = [factor for factor, levels in loaded.levels.items() if len(levels) > 1]
+    if form.design == "full" or (form.design == "auto" and len(varied) < FACTORS_MIN):
+        return None, kept
+    crossed = {factor for exclusion in form.where for factor in exclusion.exclude}
+    names = [factor for factor in varied if len(loaded.levels[factor]) == 2 and factor not in crossed]
+    chosen = generators(len(names)) if names else ()
+    if not chosen:
+        if form.design == "fraction":
+            raise loaded.error(
+                "design",
+                reason=f"there is no fraction of resolution IV of {len(names)} factors of two levels.",
+                hint="It takes four or more that where does not name; leave design out for all combinations.",
+            )
+        return None, kept
+    basic = len(names) - len(chosen)
+    places = [list(loaded.levels).index(name) for name in names]
+    wanted = set(points(chosen, basic))
+    measured = [each for each in kept if tuple(int(each[at] != baseline[at]) for at in places) in wanted]
+    relation = tuple(
+        tuple(name for place, name in enumerate(names) if word >> place & 1) for word in words(chosen, basic)
+    )
+    return Fraction(factors=tuple(names), words=relation, measured=len(measured), complete=len(kept)), measured
+
+
 def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: int) -> Arm:
     settings = dict(loaded.form.settings)
     for (factor, levels), level in zip(loaded.levels.items(), combination, strict=True):
@@ -129,10 +170,10 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: i
         if parts.server is None:
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
     except SpecError as error:
-        chosen = list(zip(loaded.levels, combination, strict=True))
-        place = next((each for each in chosen if each[1] in error.message), chosen[-1])
         raise loaded.error(
-            *loaded.place_of(*place), reason=f"{_words(combination)}: {error.message}", hint=error.hint
+            *_place_of_mistake(loaded, combination, error.message),
+            reason=f"{_words(combination)}: {error.message}",
+            hint=error.hint,
         ) from None
     return Arm(
         name=name,
@@ -141,6 +182,19 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: i
         data=parts.data,
         connection=parts.connection,
     )
+
+
+def _place_of_mistake(loaded: LoadedStudy, combination: Combination, message: str) -> tuple[str | int, ...]:
+    """The level, else the setting, whose value stands in a message; else the last factor's level."""
+    chosen = list(zip(loaded.levels, combination, strict=True))
+    for factor, level in chosen:
+        bundle = loaded.levels[factor][level]
+        if level in message or any(value in message for value in bundle.values()):
+            return loaded.place_of(factor, level)
+    for name, value in loaded.form.settings.items():
+        if value in message:
+            return ("settings", name)
+    return loaded.place_of(*chosen[-1]) if chosen else ("settings",)
 
 
 def _label(loaded: LoadedStudy, combination: Combination) -> str:

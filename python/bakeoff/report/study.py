@@ -9,7 +9,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import Row, Table, Value
 from bakeoff.spec.design import Design
 from bakeoff.stats.contrasts import contrast, epoch_values
-from bakeoff.stats.effects import interactions, main_effects
+from bakeoff.stats.effects import Interaction, interactions, main_effects
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.published import published_ratios
 from bakeoff.units import format_rate
@@ -74,7 +74,12 @@ def effects_table(context: Context) -> Table:
         group_title="cell",
         columns=("factor", "levels", "ratio", "averaged over"),
         rows=rows,
-        note="Geometric mean over the combinations of the other factors that have both levels; exploratory.",
+        note=" ".join(
+            (
+                "Geometric mean over the combinations of the other factors that have both levels; exploratory.",
+                *(design.fraction.sentences() if design and design.fraction else ()),
+            )
+        ),
     )
 
 
@@ -87,8 +92,8 @@ def interactions_table(context: Context) -> Table:
             group=_cell(context, each.cell),
             values=(
                 Value(text=f"{each.level} over {each.over}"),
-                Value(text=f"{each.other_base}: {numbers.estimate_short(each.at_base)}"),
-                Value(text=f"{each.other_level}: {numbers.estimate_short(each.at_other)}"),
+                Value(text=_effect_at(each.other_base, each.at_base)),
+                Value(text=_effect_at(each.other_level, each.at_other), sub=_mixed(each)),
                 _measured(each.estimate),
             ),
         )
@@ -101,6 +106,15 @@ def interactions_table(context: Context) -> Table:
         rows=rows,
         note="1 means that the effect is the same at both levels; exploratory.",
     )
+
+
+def _effect_at(level: str, effect: Estimate | None) -> str:
+    return f"{level}: {numbers.estimate_short(effect)}" if effect else level
+
+
+def _mixed(interaction: Interaction) -> str:
+    """`with row_format × tls`: what a fraction cannot tell from it."""
+    return "with " + ", ".join(f"{a} × {b}" for a, b in interaction.mixed) if interaction.mixed else ""
 
 
 def pair_tables(context: Context) -> tuple[Table, ...]:

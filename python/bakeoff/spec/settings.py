@@ -1,8 +1,9 @@
 """The names that a study file may vary or fix, what each belongs to, and what it does to an arm.
 
-`server`, `option.NAME`, `env.NAME`, `page_size`, `buffer_pool`, `preload` make the server; `charset`, `collation`,
-`engine`, `row_format`, `key_block_size`, `table_options`, `rows`, `script.NAME` the data; `connection_charset`,
-`connection_collation`, `prepare_mode`, `transport`, `tls` the client.
+`server`, `option.NAME`, `env.NAME`, `server_charset`, `page_size`, `buffer_pool`, `preload` make the server; `charset`,
+`table_charset`, `column_charset` (and their collations), `engine`, `row_format`, `key_block_size`, `page_compression`,
+`table_options`, `rows`, `content`, `compressibility`, `text_length`, `column_type`, `column_length`, `script.NAME` the
+data; `connection_charset`, `connection_collation`, `prepare_mode`, `transport`, `tls` the client.
 """
 
 import difflib
@@ -14,6 +15,7 @@ from bakeoff.errors import SpecError
 from bakeoff.spec.design import Part
 from bakeoff.spec.server import ServerSpec, parse_server, url_password
 from bakeoff.spec.study import Connection, Data, OptionValue
+from bakeoff.spec.texts import CONTENTS, charset_of, check_texts
 from bakeoff.units import parse_bytes
 
 DEFAULT = "default"
@@ -24,13 +26,25 @@ _PARTS: dict[str, Part] = {
     "page_size": Part.SERVER,
     "buffer_pool": Part.SERVER,
     "preload": Part.SERVER,
+    "server_charset": Part.SERVER,
+    "server_collation": Part.SERVER,
     "charset": Part.DATA,
     "collation": Part.DATA,
+    "table_charset": Part.DATA,
+    "table_collation": Part.DATA,
+    "column_charset": Part.DATA,
+    "column_collation": Part.DATA,
     "engine": Part.DATA,
     "row_format": Part.DATA,
     "key_block_size": Part.DATA,
     "table_options": Part.DATA,
+    "page_compression": Part.DATA,
     "rows": Part.DATA,
+    "content": Part.DATA,
+    "compressibility": Part.DATA,
+    "text_length": Part.DATA,
+    "column_type": Part.DATA,
+    "column_length": Part.DATA,
     "connection_charset": Part.CLIENT,
     "connection_collation": Part.CLIENT,
     "prepare_mode": Part.CLIENT,
@@ -44,10 +58,16 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "tls": ("disabled", "preferred", "required", "verify_ca", "verify_identity"),
     "row_format": ("dynamic", "compact", "redundant", "compressed", "fixed", "page"),
     "key_block_size": ("1", "2", "4", "8", "16"),
+    "page_compression": ("none", "zlib", "lz4"),
+    "content": CONTENTS,
+    "column_type": ("char", "varchar"),
     "page_size": ("4k", "8k", "16k", "32k", "64k", "4096", "8192", "16384", "32768", "65536"),
 }
+_LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes that a row has room for
+_OF_SCRIPTS = ("content", "text_length", "column_type", "column_length")
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _RATIO = re.compile(r"(\d+(?:\.\d+)?)\s*[x×]")
+_SHARE = re.compile(r"0(\.\d+)?|1(\.0+)?")
 _POOL_MIN_BYTES = 16 * 2**20
 _POOL_STEP_BYTES = 2**20
 
@@ -88,11 +108,17 @@ def check_level(name: str, level: str) -> None:
         return
     if name in _WORDS and level.lower() not in _WORDS[name]:
         raise SpecError(f"{level!r} is no {name}.", hint=f"Write one of {', '.join(_WORDS[name])}.")
-    if name in ("charset", "collation", "engine", "connection_charset", "connection_collation"):
+    if name == "engine" or name.endswith(("charset", "collation")):
         if not _NAME.fullmatch(level):
             raise SpecError(f"{level!r} is no name of a {name}.", hint="Write letters, digits and underscores.")
     elif name == "rows":
         rows_of(level)
+    elif name in _LENGTHS:
+        if not level.isdecimal() or not 1 <= int(level) <= _LENGTHS[name]:
+            raise SpecError(f"{level!r} is no {name}.", hint=f"Write 1 to {_LENGTHS[name]}, in characters.")
+    elif name == "compressibility":
+        if not _SHARE.fullmatch(level):
+            raise SpecError(f"{level!r} is no compressibility.", hint="Write 0 to 1: the share that zlib saves.")
     elif name == "buffer_pool" and not _RATIO.fullmatch(level):
         parse_bytes(level)
 
@@ -127,7 +153,7 @@ class ArmParts:
         """Apply settings: the server first, options over it, the collation over the charset.
 
         Raises:
-            SpecError: a collation of another charset than the one that is set beside it.
+            SpecError: a collation of another charset than the one that is set beside it, texts that do not fit.
         """
         if "server" in settings:
             self.server = parse_server(settings["server"])
@@ -135,9 +161,9 @@ class ArmParts:
             if name != "server" and value != DEFAULT:
                 self._apply(name, value, settings)
             elif name in ("charset", "collation") and value == DEFAULT:
-                self.data = self.data.model_copy(
-                    update={"collation": None} | ({"charset": None} if name == "charset" else {})
-                )
+                self._data(**{"collation": None} | ({"charset": None} if name == "charset" else {}))
+        self._page_compression(settings.get("page_compression", DEFAULT))
+        check_texts(self.data, self.connection)
 
     def _apply(self, name: str, value: str, settings: Mapping[str, str]) -> None:
         kind, _, rest = name.partition(".")
@@ -147,6 +173,8 @@ class ArmParts:
             self._option("innodb_buffer_pool_size", str(self._pool_bytes(value)))
         elif name == "preload":
             self._env("LD_PRELOAD", value)
+        elif name in ("server_charset", "server_collation"):
+            self._option({"server_charset": "character_set_server"}.get(name, "collation_server"), value)
         elif kind == "option":
             self._option(rest.replace("-", "_"), value)
         elif kind == "env":
@@ -155,19 +183,36 @@ class ArmParts:
             self._script(rest.replace("-", "_"), value)
         elif name == "rows":
             self._script("table_size", rows_of(value))
-        elif name == "collation":
-            self._collation(value, settings)
+        elif name == "compressibility":
+            self._script(name, float(value))
+        elif name in _OF_SCRIPTS:
+            self._script(name, int(value) if name in _LENGTHS else value.lower())
+        elif name in ("collation", "table_collation", "column_collation"):
+            self._collation(name, value, settings)
         elif name == "row_format":
             self._table_option(f"ROW_FORMAT={value.upper()}")
         elif name == "key_block_size":
             self._table_option(f"KEY_BLOCK_SIZE={value}")
         elif name == "table_options":
             self._table_option(value)
-        elif name in ("charset", "engine"):
-            self.data = self.data.model_copy(update={name: value})
-        else:
+        elif name in ("charset", "table_charset", "column_charset", "engine"):
+            self._data(**{name: value})
+        elif name != "page_compression":
             field_name = name.removeprefix("connection_")
             self.connection = self.connection.model_copy(update={field_name: value})
+
+    def _data(self, **changed: str | None) -> None:
+        self.data = self.data.model_copy(update=changed)
+
+    def _page_compression(self, value: str) -> None:
+        """MySQL names the algorithm at the table, MariaDB at the server."""
+        if value in (DEFAULT, "none"):
+            return
+        if self.server and self.server.flavour == "mariadb":
+            self._option("innodb_compression_algorithm", value)
+            self._table_option("PAGE_COMPRESSED=1")
+        else:
+            self._table_option(f"COMPRESSION='{value}'")
 
     def _option(self, name: str, value: str) -> None:
         assert self.server
@@ -185,18 +230,17 @@ class ArmParts:
     def _table_option(self, text: str) -> None:
         self.data = self.data.model_copy(update={"table_options": f"{self.data.table_options} {text}".strip()})
 
-    def _collation(self, collation: str, settings: Mapping[str, str]) -> None:
-        charset = collation.partition("_")[0]
-        stated = settings.get("charset")
-        # MariaDB's uca1400 collations are written without a charset of their own.
-        if charset == "uca1400":
-            charset = stated or self.data.charset or "utf8mb4"
+    def _collation(self, name: str, collation: str, settings: Mapping[str, str]) -> None:
+        """A collation of the database, the tables or the columns, with the character set that it belongs to."""
+        charset_name = name.replace("collation", "charset")
+        stated = settings.get(charset_name)
+        charset = charset_of(collation) or stated or self.data.charset or "utf8mb4"
         if stated not in (None, DEFAULT, charset):
             raise SpecError(
                 f"collation {collation} is of charset {charset}, not of {stated}.",
-                hint="Leave charset out: the collation says it.",
+                hint=f"Leave {charset_name} out: the collation says it.",
             )
-        self.data = self.data.model_copy(update={"charset": charset, "collation": collation})
+        self._data(**{charset_name: charset, name: collation})
 
     def _pool_bytes(self, text: str) -> int:
         ratio = _RATIO.fullmatch(text)

@@ -24,6 +24,8 @@ class Data(BaseModel):
 
     Attributes:
         charset, collation: of the database, hence of the tables; None: the server's default.
+        table_charset, table_collation: of the tables, where it is not the database's.
+        column_charset, column_collation: of the columns that hold texts, where it is not the table's.
         table_options: appended to CREATE TABLE (`ROW_FORMAT=COMPRESSED`).
         engine: storage engine, as `--mysql-storage-engine`.
         options: of the workloads' scripts, for this arm alone (`table_size`); they go over the workload's own.
@@ -33,9 +35,37 @@ class Data(BaseModel):
 
     charset: str | None = None
     collation: str | None = None
+    table_charset: str | None = None
+    table_collation: str | None = None
+    column_charset: str | None = None
+    column_collation: str | None = None
     table_options: str = ""
     engine: str = "innodb"
     options: tuple[tuple[str, OptionValue], ...] = ()
+
+    @property
+    def text_charset(self) -> str | None:
+        """Character set that texts are stored in: the innermost that is named; None: the server's default."""
+        return self.column_charset or self.table_charset or self.charset
+
+    @property
+    def text_collation(self) -> str | None:
+        """Collation that texts are compared with; None: the default one of their character set on that server."""
+        if self.column_charset:
+            return self.column_collation
+        return self.table_collation if self.table_charset else self.collation
+
+    @property
+    def collations(self) -> tuple[str, ...]:
+        """Every collation that is named."""
+        return tuple(each for each in (self.collation, self.table_collation, self.column_collation) if each)
+
+    @property
+    def declared_table_options(self) -> str:
+        """What stands after the columns of CREATE TABLE."""
+        words = [f"DEFAULT CHARACTER SET {self.table_charset}"] if self.table_charset else []
+        words += [f"COLLATE {self.table_collation}"] if self.table_collation else []
+        return " ".join([*words, self.table_options]).strip()
 
 
 class Connection(BaseModel):

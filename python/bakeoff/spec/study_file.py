@@ -6,7 +6,7 @@ This module knows the file's form and its mistakes. The arms that follow from it
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -37,7 +37,7 @@ def _rows(value: object) -> object:
     return rows_of(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
 
 
-Level = Annotated[str, BeforeValidator(_level, json_schema_input_type=str | int | bool)]
+Level = Annotated[str, BeforeValidator(_level, json_schema_input_type=str | int | float | bool)]
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | int)]
 Precision = Annotated[float, BeforeValidator(_precision, json_schema_input_type=str | float)]
 Rows = Annotated[int, BeforeValidator(_rows, json_schema_input_type=str | int), Field(ge=1)]
@@ -115,6 +115,9 @@ class StudyFile(Sizes):
         default={}, description="Factor: level. Factors not named are at their first level."
     )
     where: list[Exclusion] = Field(default=[], description="Combinations left out.")
+    design: Literal["auto", "full", "fraction"] = Field(
+        default="auto", description="full: all combinations; fraction; auto: a fraction from five factors on."
+    )
     profile: Profile = Field(default=Profile.MATCHED, description="matched: same memory and durability; stock.")
     control: bool = Field(default=False, description="A second instance of the baseline, as a control.")
     freeze: bool | None = Field(default=None, description="Stop resting servers; default: when a workload writes.")
@@ -169,7 +172,7 @@ def read_study(path: Path, *, scale: str = "") -> LoadedStudy:
     if not isinstance(document, dict):
         raise lines.error((), "a study is a mapping of keys.", hint="It begins with `title: …`; see docs/studies.md.")
     try:
-        form = StudyFile.model_validate(document)
+        form = StudyFile.model_validate(_shares_as_text(document))
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
     except SpecError as error:  # a duration or a precision that a validator could not read
@@ -184,6 +187,17 @@ def read_study(path: Path, *, scale: str = "") -> LoadedStudy:
     loaded = LoadedStudy(path, form, lines, scale, _all_levels(form, lines))
     _check_baseline(loaded)
     return loaded
+
+
+def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whatever YAML holds
+    """The document with numbers below `compressibility` as text: there, unlike in a version, 0.50 may be 0.5."""
+    if isinstance(node, dict):
+        return {
+            key: _shares_as_text(value, str(key) if name != "compressibility" else name) for key, value in node.items()
+        }
+    if isinstance(node, list):
+        return [_shares_as_text(value, name) for value in node]
+    return str(node) if name == "compressibility" and isinstance(node, float) else node
 
 
 def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:

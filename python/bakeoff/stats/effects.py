@@ -1,10 +1,12 @@
 """What each factor does, and whether it does the same at every level of another: an epoch-blocked log-linear model.
 
 ln y = epoch + main effects + interactions, estimated epoch by epoch: an effect is the mean, over the combinations of
-the other factors that have both levels, of the difference of log throughputs; on a complete factorial: least squares.
+the other factors that have both levels, of the difference of log throughputs; on a complete factorial, or a regular
+fraction of one: least squares.
 Its interval is over epochs (docs/method.md), so what moves a whole epoch cancels. Levels are against the baseline's.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,7 +22,7 @@ class MainEffect:
     """A level of a factor over the baseline's level of it, the other factors averaged; a log ratio.
 
     Attributes:
-        combinations: how many combinations of the other factors it is averaged over.
+        combinations: how many arms have the level in it.
     """
 
     cell: str
@@ -36,7 +38,8 @@ class Interaction:
     """How much the effect of a level changes from one level of another factor to another: a log ratio of ratios.
 
     Attributes:
-        at_base, at_other: the effect at the other factor's baseline level, and at `other_level`.
+        at_base, at_other: the effect at the other factor's baseline level, and at `other_level`; None when `mixed`.
+        mixed: pairs of factors whose interaction cannot be told from this one: the estimate is the sum of them all.
     """
 
     cell: str
@@ -46,109 +49,133 @@ class Interaction:
     other: str
     other_base: str
     other_level: str
-    at_base: Estimate
-    at_other: Estimate
+    at_base: Estimate | None
+    at_other: Estimate | None
     estimate: Estimate
+    mixed: tuple[tuple[str, str], ...] = ()
 
 
 def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
     """Every level of every factor in every cell; empty below two factors, where the comparisons say it all."""
     if len(_varied(design)) < 2:
         return ()
-    values, arms = epoch_values(analysis), _arms(design)
-    base = design.levels[analysis.baseline]
+    values, base = epoch_values(analysis), design.levels[analysis.baseline]
     found = []
     for cell in _cells(analysis):
         for place in _varied(design):
             for level in design.factors[place].levels:
                 if level == base[place]:
                     continue
-                pairs = [
-                    (arm, arms[_moved(levels, place, base[place])])
-                    for levels, arm in arms.items()
-                    if levels[place] == level and _moved(levels, place, base[place]) in arms
-                ]
-                estimate = _mean_over_pairs(values, analysis, cell, pairs)
+                weights, pairs = _weights(design, {place: (base[place], level)})
+                estimate = _estimate(values, analysis, cell, weights)
                 if estimate:
                     factor = design.factors[place].name
-                    found.append(MainEffect(cell, factor, level, base[place], len(pairs), estimate))
+                    found.append(MainEffect(cell, factor, level, base[place], pairs, estimate))
     return tuple(found)
 
 
 def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
-    """Every pair of levels of every pair of factors for which all four corners were measured."""
-    values, arms = epoch_values(analysis), _arms(design)
-    base = design.levels[analysis.baseline]
+    """Every pair of levels of every pair of factors for which all four corners were measured.
+
+    Of interactions that a fraction cannot tell apart the first is given, with the others' names, and without the
+    effects at each level, which are not estimable then.
+    """
+    values, base = epoch_values(analysis), design.levels[analysis.baseline]
     found = []
     for cell in _cells(analysis):
-        for place, other in combinations(_varied(design), 2):
+        for second, first in combinations(_varied(design), 2):
             # The effect of the factor that comes later is told at each level of the earlier one.
-            first, second = other, place
+            names = design.factors[first].name, design.factors[second].name
+            mixed = design.fraction.mixed_with(*names) if design.fraction else ()
+            if mixed and not _comes_first(design, names, mixed):
+                continue
             for level in design.factors[first].levels:
                 for other_level in design.factors[second].levels:
                     if level == base[first] or other_level == base[second]:
                         continue
-                    corner = _corners(arms, first, level, base[first], second, other_level, base[second])
-                    at_base = _mean_over_pairs(values, analysis, cell, [pair for pair, _ in corner])
-                    at_other = _mean_over_pairs(values, analysis, cell, [pair for _, pair in corner])
-                    both = _difference(values, analysis, cell, corner)
-                    if at_base and at_other and both:
-                        names = design.factors[first].name, design.factors[second].name
-                        found.append(
-                            Interaction(
-                                cell, names[0], level, base[first], names[1], base[second], other_level,
-                                at_base, at_other, both,
-                            )
-                        )  # fmt: skip
+                    one, other = {first: (base[first], level)}, {second: (base[second], other_level)}
+                    both = _estimate(values, analysis, cell, _weights(design, one | other)[0])
+                    if both is None:
+                        continue
+                    at_base, at_other = (
+                        None if mixed else _estimate(values, analysis, cell, _weights(design, one, {second: at})[0])
+                        for at in (base[second], other_level)
+                    )
+                    found.append(
+                        Interaction(
+                            cell, names[0], level, base[first], names[1], base[second], other_level,
+                            at_base, at_other, both, mixed,
+                        )
+                    )  # fmt: skip
     return tuple(found)
 
 
-Pair = tuple[str, str]  # numerator and denominator
+Weights = dict[str, float]
+"""Arm -> weight; a contrast of log throughputs is the sum of weight times value."""
+
+Steps = dict[int, tuple[str, str]]
+"""Place of a factor -> (level over which, level)."""
 
 
-def _corners(
-    arms: dict[Levels, str], first: int, level: str, base: str, second: int, other_level: str, other_base: str
-) -> list[tuple[Pair, Pair]]:
-    """For each combination of the remaining factors: the effect's pair at the other's base, and at its level."""
-    found = []
-    for levels in arms:
-        if levels[first] != level or levels[second] != other_level:
+def _weights(design: Design, steps: Steps, within: dict[int, str] | None = None) -> tuple[Weights, int]:
+    """The contrast of one factor's step (or, of two, of the difference of differences), and how many arms have it.
+
+    Arms are matched on the levels of all other factors; a fraction has no two arms that differ in one of its factors
+    alone, so when the step is in one of these, its factors are averaged over instead: it is balanced in them.
+
+    Args:
+        design: levels of the arms.
+        steps: what is contrasted.
+        within: only arms with these levels count (place -> level).
+    """
+    fractioned = _fractioned(design)
+    averaged = fractioned if fractioned & steps.keys() else set()
+    groups: dict[Levels, dict[Levels, list[str]]] = {}
+    for levels, arm in _arms(design).items():
+        if any(levels[place] not in pair for place, pair in steps.items()):
             continue
-        corners = (
-            _moved(levels, second, other_base),
-            _moved(_moved(levels, second, other_base), first, base),
-            levels,
-            _moved(levels, first, base),
-        )
-        if all(corner in arms for corner in corners):
-            a, b, c, d = (arms[corner] for corner in corners)
-            found.append(((a, b), (c, d)))
-    return found
+        if any(levels[place] != level for place, level in (within or {}).items()):
+            continue
+        key = tuple(level for place, level in enumerate(levels) if place not in steps and place not in averaged)
+        groups.setdefault(key, {}).setdefault(tuple(levels[place] for place in steps), []).append(arm)
+    whole = [corners for corners in groups.values() if len(corners) == 2 ** len(steps)]
+    weights: Weights = {}
+    upper = 0
+    for corners in whole:
+        for corner, arms in corners.items():
+            tops = sum(level == pair[1] for level, pair in zip(corner, steps.values(), strict=True))
+            sign = 1.0 if (len(steps) - tops) % 2 == 0 else -1.0
+            upper += len(arms) if tops == len(steps) else 0
+            for arm in arms:
+                weights[arm] = sign / len(arms) / len(whole)
+    return weights, upper
 
 
-def _mean_over_pairs(values: EpochValues, analysis: Analysis, cell: str, pairs: list[Pair]) -> Estimate | None:
-    return estimate_of(_per_epoch(values, cell, [((*pair,), 1.0) for pair in pairs]), analysis) if pairs else None
-
-
-def _difference(
-    values: EpochValues, analysis: Analysis, cell: str, corners: list[tuple[Pair, Pair]]
-) -> Estimate | None:
-    signed = [((*pair,), sign) for at_base, at_other in corners for pair, sign in ((at_base, -1.0), (at_other, 1.0))]
-    if not signed:
+def _estimate(values: EpochValues, analysis: Analysis, cell: str, weights: Weights) -> Estimate | None:
+    """The contrast in each epoch that has all of its arms, and its mean with an interval over epochs."""
+    columns = {arm: values.get((cell, arm), {}) for arm in weights}
+    if not columns:
         return None
-    # Two pairs make one difference of differences.
-    return estimate_of([2 * value for value in _per_epoch(values, cell, signed)], analysis)
-
-
-def _per_epoch(values: EpochValues, cell: str, signed: list[tuple[Pair, float]]) -> list[float]:
-    """Mean of the signed differences in each epoch that has all of the arms."""
-    needed = {arm for pair, _ in signed for arm in pair}
-    columns = {arm: values.get((cell, arm), {}) for arm in needed}
     epochs = sorted(set.intersection(*(set(column) for column in columns.values())))
-    return [
-        sum(sign * (columns[upper][epoch] - columns[lower][epoch]) for (upper, lower), sign in signed) / len(signed)
-        for epoch in epochs
-    ]
+    return estimate_of(
+        [sum(weight * columns[arm][epoch] for arm, weight in weights.items()) for epoch in epochs], analysis
+    )
+
+
+def _comes_first(design: Design, names: tuple[str, str], mixed: Sequence[tuple[str, str]]) -> bool:
+    """Whether a pair of factors is the first of those that cannot be told apart, in the order of the study."""
+    order = [factor.name for factor in design.factors]
+
+    def rank(pair: tuple[str, str]) -> list[int]:
+        return sorted(order.index(name) for name in pair)
+
+    return all(rank(names) < rank(other) for other in mixed)
+
+
+def _fractioned(design: Design) -> set[int]:
+    """Places of the fraction's factors."""
+    named = design.fraction.factors if design.fraction else ()
+    return {place for place, factor in enumerate(design.factors) if factor.name in named}
 
 
 def _arms(design: Design) -> dict[Levels, str]:
@@ -158,10 +185,6 @@ def _arms(design: Design) -> dict[Levels, str]:
 
 def _varied(design: Design) -> list[int]:
     return [place for place, factor in enumerate(design.factors) if len(factor.levels) > 1]
-
-
-def _moved(levels: Levels, place: int, level: str) -> Levels:
-    return (*levels[:place], level, *levels[place + 1 :])
 
 
 def _cells(analysis: Analysis) -> tuple[str, ...]:

@@ -81,6 +81,7 @@ def simulate_epoch(
     connections: int = 4,
     stalls: Mapping[str, Stall] | None = None,
     build: int = 0,
+    levels: Floats | None = None,
 ) -> EpochData:
     """Draw one epoch.
 
@@ -97,6 +98,7 @@ def simulate_epoch(
         connections: of each arm.
         stalls: arm -> its stalls.
         build: which load of the data it is.
+        levels: log level at which each server came up, (cells, arms); None: drawn.
 
     Returns:
         A valid epoch without histograms and variables.
@@ -109,25 +111,62 @@ def simulate_epoch(
     runs = len(cells)
     order = np.array([arm_orders(rng, arms=len(arms), blocks=blocks).ravel() for _ in cells])  # (runs, count)
     time_s: Floats = np.arange(count, dtype=np.float64) * step_s
-    level: Floats = np.asarray(list(effects.values())) + rng.normal(0, noise.restart_sd, (runs, len(arms)))
+    if levels is None:
+        levels = rng.normal(0, noise.restart_sd, (runs, len(arms)))
+    level: Floats = np.asarray(list(effects.values())) + levels
     log_rate: Floats = np.take_along_axis(level, order, axis=1) + noise.drift(time_s)
     log_rate += _wander(rng, noise, runs, count, step_s)
     log_rate += rng.normal(0, noise.slice_sd, (runs, count))
     rate = rate_per_s * np.exp(log_rate) * (1 - noise.burst_depth * _burst_share(rng, noise, runs, count, step_s))
     rate *= 1 - _stalled_share(rng, order, arms, stalls or {}, tau_s)
     events = rng.poisson(rate * tau_s)
-    flat = order.ravel()
+    start_ns = (time_s * 1e9).astype(np.int64)
+    seconds_of_slices = np.full((runs, count), tau_s)
+    return epoch_of_slices(
+        epoch, arms=arms, cells=cells, order=order, start_ns=start_ns, seconds=seconds_of_slices, events=events,
+        connections=connections, build=build,
+    )  # fmt: skip
+
+
+def epoch_of_slices(
+    epoch: int,
+    *,
+    arms: Sequence[str],
+    cells: Sequence[str],
+    order: NDArray[np.int64],
+    start_ns: NDArray[np.int64],
+    seconds: Floats,
+    events: NDArray[np.float64] | NDArray[np.int64],
+    connections: int = 4,
+    build: int = 0,
+) -> EpochData:
+    """An epoch of slices that are given as arrays of shape (cells, slices).
+
+    Args:
+        epoch: its number.
+        arms: names; `order` holds their indexes.
+        cells: names.
+        order: whose slice it is.
+        start_ns: of each slice, (slices).
+        seconds: that each slice took.
+        events: completed in it.
+        connections: of each arm.
+        build: which load of the data it is.
+    """
+    runs, count = order.shape
+    positions = 2 * len(arms)
+    nanoseconds = (seconds.ravel() * 1e9).astype(np.int64)
     slices = pl.DataFrame(
         {
             "epoch": np.full(runs * count, epoch, dtype=np.int32),
             "build": np.full(runs * count, build, dtype=np.int32),
             "cell": np.repeat(np.array(cells, dtype=object), count).tolist(),
-            "arm": np.array(arms, dtype=object)[flat].tolist(),
-            "block": np.tile(np.repeat(np.arange(blocks, dtype=np.int32), positions), runs),
-            "position": np.tile(np.arange(positions, dtype=np.int32), runs * blocks),
-            "start_ns": np.tile((time_s * 1e9).astype(np.int64), runs),
-            "length_ns": np.full(runs * count, slice_ns, dtype=np.int64),
-            "busy_ns": np.full(runs * count, slice_ns * connections, dtype=np.int64),
+            "arm": np.array(arms, dtype=object)[order.ravel()].tolist(),
+            "block": np.tile(np.arange(count, dtype=np.int32) // positions, runs),
+            "position": np.tile(np.arange(count, dtype=np.int32) % positions, runs),
+            "start_ns": np.tile(start_ns, runs),
+            "length_ns": nanoseconds,
+            "busy_ns": nanoseconds * connections,
             "connections": np.full(runs * count, connections, dtype=np.int32),
             "events": events.ravel(),
         }

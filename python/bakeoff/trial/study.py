@@ -87,6 +87,8 @@ def run_study(
                 before = read_before(run) if resume else Before()
                 check_servers(before, setups)
                 keep_memory(run, share)
+                for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
+                    listener.note(sentence)
                 begin = time.monotonic()
                 loader = Loader(study, house, run, listener, engine)
                 snapshots = loader.load_all(setups, limit_s=study.budget_s * _LOADING_SHARE)

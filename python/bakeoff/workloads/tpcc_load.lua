@@ -1,9 +1,11 @@
 -- Populates the database (clause 4.3.3.1). Work is cut into parts of one table and one warehouse or district, and dealt to the
 -- threads by weight, so that a single warehouse is loaded by all of them. Each part has a random stream of its own.
+local bound_rows = require("tpcc_bound_rows")
 local host = require("tpcc_host")
 local random = require("tpcc_random")
 local rows = require("tpcc_rows")
 local schema = require("tpcc_schema")
+local statements = require("tpcc_statements")
 
 local load = {}
 
@@ -14,12 +16,29 @@ local CUSTOMERS = 3000 -- a district; as many orders
 local FIRST_NEW_ORDER = 2101 -- orders from here on are not yet delivered
 
 -- The standard takes the clock's time. A constant makes equal loads from equal seeds, which comparisons need.
-local LOADED_AT = "'2026-01-01 00:00:00'"
+local LOADED_AT = "2026-01-01 00:00:00"
+
+-- Columns in the order in which their values are written; those with "=" are the same in every row.
+local COLUMNS = {
+   item = "i_id, i_im_id, i_name, i_price, i_data",
+   warehouse = "w_id, w_name, w_street_1, w_street_2, w_city, w_state, w_zip, w_tax, w_ytd = 300000.00",
+   district = "d_w_id, d_id, d_name, d_street_1, d_street_2, d_city, d_state, d_zip, d_tax, d_ytd = 30000.00, d_next_o_id",
+   stock = "s_w_id, s_i_id, s_quantity, s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, " ..
+      "s_dist_08, s_dist_09, s_dist_10, s_ytd = 0, s_order_cnt = 0, s_remote_cnt = 0, s_data",
+   customer = "c_w_id, c_d_id, c_id, c_first, c_middle = 'OE', c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, " ..
+      "c_since = '" .. LOADED_AT .. "', c_credit, c_credit_lim = 50000.00, c_discount, c_balance = -10.00, " ..
+      "c_ytd_payment = 10.00, c_payment_cnt = 1, c_delivery_cnt = 0, c_data",
+   history = "h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date = '" .. LOADED_AT .. "', h_amount = 10.00, h_data",
+   orders = "o_w_id, o_d_id, o_id, o_c_id, o_entry_d = '" .. LOADED_AT .. "', o_carrier_id, o_ol_cnt, o_all_local = 1",
+   order_line = "ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_delivery_d, ol_quantity = 5, ol_amount, " ..
+      "ol_dist_info",
+   new_orders = "no_w_id, no_d_id, no_o_id"
+}
 
 local function load_item(out, names, _, part)
    local size = ITEMS / PARTS
    local original = random.chooser(out.uniform, size / 10, size)
-   out:into("INSERT INTO " .. names.item .. " (i_id, i_im_id, i_name, i_price, i_data) VALUES ")
+   out:into(names.item, COLUMNS.item)
    for i = (part - 1) * size + 1, part * size do
       out:open()
       out:int(i)
@@ -32,18 +51,15 @@ local function load_item(out, names, _, part)
 end
 
 local function load_warehouse(out, names, w)
-   out:into("INSERT INTO " .. names.warehouse ..
-      " (w_id, w_name, w_street_1, w_street_2, w_city, w_state, w_zip, w_tax, w_ytd) VALUES ")
+   out:into(names.warehouse, COLUMNS.warehouse)
    out:open()
    out:int(w)
    out:astring(6, 10)
    out:address()
    out:decimal(out.uniform(0, 2000), 4)
-   out:raw("300000.00")
    out:close()
 
-   out:into("INSERT INTO " .. names.district ..
-      " (d_w_id, d_id, d_name, d_street_1, d_street_2, d_city, d_state, d_zip, d_tax, d_ytd, d_next_o_id) VALUES ")
+   out:into(names.district, COLUMNS.district)
    for d = 1, DISTRICTS do
       out:open()
       out:int(w)
@@ -51,7 +67,6 @@ local function load_warehouse(out, names, w)
       out:astring(6, 10)
       out:address()
       out:decimal(out.uniform(0, 2000), 4)
-      out:raw("30000.00")
       out:int(CUSTOMERS + 1)
       out:close()
    end
@@ -60,8 +75,7 @@ end
 local function load_stock(out, names, w, part)
    local size = ITEMS / PARTS
    local original = random.chooser(out.uniform, size / 10, size)
-   out:into("INSERT INTO " .. names.stock .. " (s_w_id, s_i_id, s_quantity, s_dist_01, s_dist_02, s_dist_03, s_dist_04, " ..
-      "s_dist_05, s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10, s_ytd, s_order_cnt, s_remote_cnt, s_data) VALUES ")
+   out:into(names.stock, COLUMNS.stock)
    for i = (part - 1) * size + 1, part * size do
       out:open()
       out:int(w)
@@ -70,7 +84,6 @@ local function load_stock(out, names, w, part)
       for _ = 1, DISTRICTS do
          out:letters(24)
       end
-      out:raw("0,0,0")
       out:data(original())
       out:close()
    end
@@ -78,29 +91,23 @@ end
 
 local function load_customer(out, names, w, d, c_load)
    local bad_credit = random.chooser(out.uniform, CUSTOMERS / 10, CUSTOMERS)
-   out:into("INSERT INTO " .. names.customer .. " (c_w_id, c_d_id, c_id, c_first, c_middle, c_last, c_street_1, c_street_2, " ..
-      "c_city, c_state, c_zip, c_phone, c_since, c_credit, c_credit_lim, c_discount, c_balance, c_ytd_payment, " ..
-      "c_payment_cnt, c_delivery_cnt, c_data) VALUES ")
+   out:into(names.customer, COLUMNS.customer)
    for c = 1, CUSTOMERS do
       out:open()
       out:int(w)
       out:int(d)
       out:int(c)
       out:astring(8, 16)
-      local name = c <= 1000 and c - 1 or random.nurand(out.uniform, 255, c_load, 0, 999)
-      out:raw("'OE','" .. random.last_name(name) .. "'")
+      out:text(random.last_name(c <= 1000 and c - 1 or random.nurand(out.uniform, 255, c_load, 0, 999)))
       out:address()
       out:nstring(16)
-      out:raw(LOADED_AT)
-      out:raw(bad_credit() and "'BC'" or "'GC'")
-      out:raw("50000.00")
+      out:text(bad_credit() and "BC" or "GC")
       out:decimal(out.uniform(0, 5000), 4)
-      out:raw("-10.00,10.00,1,0")
       out:astring(300, 500)
       out:close()
    end
 
-   out:into("INSERT INTO " .. names.history .. " (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data) VALUES ")
+   out:into(names.history, COLUMNS.history)
    for c = 1, CUSTOMERS do
       out:open()
       out:int(c)
@@ -108,8 +115,6 @@ local function load_customer(out, names, w, d, c_load)
       out:int(w)
       out:int(d)
       out:int(w)
-      out:raw(LOADED_AT)
-      out:raw("10.00")
       out:astring(12, 24)
       out:close()
    end
@@ -127,27 +132,19 @@ end
 
 local function load_order(out, names, w, d, _, line_counts)
    local customers = random.permutation(out.uniform, CUSTOMERS)
-   out:into("INSERT INTO " .. names.orders ..
-      " (o_w_id, o_d_id, o_id, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local) VALUES ")
+   out:into(names.orders, COLUMNS.orders)
    for o = 1, CUSTOMERS do
       out:open()
       out:int(w)
       out:int(d)
       out:int(o)
       out:int(customers[o])
-      out:raw(LOADED_AT)
-      if o < FIRST_NEW_ORDER then
-         out:int(out.uniform(1, 10))
-      else
-         out:raw("NULL")
-      end
+      out:int(o < FIRST_NEW_ORDER and out.uniform(1, 10) or nil)
       out:int(line_counts[o])
-      out:raw("1")
       out:close()
    end
 
-   out:into("INSERT INTO " .. names.order_line .. " (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, " ..
-      "ol_delivery_d, ol_quantity, ol_amount, ol_dist_info) VALUES ")
+   out:into(names.order_line, COLUMNS.order_line)
    for o = 1, CUSTOMERS do
       for number = 1, line_counts[o] do
          out:open()
@@ -157,18 +154,14 @@ local function load_order(out, names, w, d, _, line_counts)
          out:int(number)
          out:int(out.uniform(1, ITEMS))
          out:int(w)
-         if o < FIRST_NEW_ORDER then
-            out:raw(LOADED_AT .. ",5,0.00")
-         else
-            out:raw("NULL,5")
-            out:decimal(out.uniform(1, 999999), 2)
-         end
+         out:text(o < FIRST_NEW_ORDER and LOADED_AT or nil)
+         out:decimal(o < FIRST_NEW_ORDER and 0 or out.uniform(1, 999999), 2)
          out:letters(24)
          out:close()
       end
    end
 
-   out:into("INSERT INTO " .. names.new_orders .. " (no_w_id, no_d_id, no_o_id) VALUES ")
+   out:into(names.new_orders, COLUMNS.new_orders)
    for o = FIRST_NEW_ORDER, CUSTOMERS do
       out:open()
       out:int(w)
@@ -252,12 +245,19 @@ function load.parts_of(settings, thread)
    return mine
 end
 
+-- A writer of rows by bound values where statements are prepared, else by text.
+local function writer(con, settings, sent)
+   if statements.are_prepared(settings) then
+      return bound_rows.new(con, sent)
+   end
+   return rows.new(con, settings.batch_bytes, sent)
+end
+
 --- Loads this thread's parts and returns the rows that it has sent.
 function load.run(con, settings, thread, c_load)
-   local sent, total = 0, load.row_count(settings)
-   local out = rows.new(settings.batch_bytes, function(sql, count)
-      con:query(sql)
-      sent = sent + count
+   local total_sent, total = 0, load.row_count(settings)
+   local out = writer(con, settings, function(count)
+      total_sent = total_sent + count
       host.progress("rows", count, total)
    end)
    for _, part in ipairs(load.parts_of(settings, thread)) do
@@ -269,7 +269,7 @@ function load.run(con, settings, thread, c_load)
       out:flush()
       con:query("COMMIT")
    end
-   return sent
+   return total_sent
 end
 
 return load

@@ -2,11 +2,21 @@
 --
 -- Each statement becomes one Lua function with a plain argument for each `?`, written and compiled once a connection: no table of
 -- arguments is made for a call.
+local host = require("tpcc_host")
+
 local statements = {}
 statements.__index = statements
 
 -- Parameter types: i an integer, s a string or a decimal number in text.
 local STRING_MAX = 500
+
+--- Whether --prepared and this runtime have statements prepared.
+function statements.are_prepared(settings)
+   if settings.prepared == "on" and not host.reads_prepared then
+      error("tpcc: --prepared=on: this sysbench cannot read the rows of a prepared statement. Use --prepared=off.", 0)
+   end
+   return settings.prepared ~= "off" and host.reads_prepared
+end
 
 --- A cache of the statements of `con`.
 function statements.new(con, prepared)

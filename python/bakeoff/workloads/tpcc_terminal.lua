@@ -38,13 +38,6 @@ local function homes_of(settings, thread)
    return homes
 end
 
-local function use_prepared(settings)
-   if settings.prepared == "on" and not host.reads_prepared then
-      error("tpcc: --prepared=on: this sysbench cannot read the rows of a prepared statement. Use --prepared=off.", 0)
-   end
-   return settings.prepared ~= "off" and host.reads_prepared
-end
-
 --- A thread's terminals on connection `con`.
 function terminal.new(con, settings, thread)
    local uniform = sysbench.rand.uniform
@@ -61,7 +54,7 @@ function terminal.new(con, settings, thread)
       pending = nil -- the transaction that is dealt and not done: {type, input, home, attempts}
    }, terminal)
    con:query("SET SESSION TRANSACTION ISOLATION LEVEL " .. settings.isolation)
-   local cache = statements.new(con, use_prepared(settings))
+   local cache = statements.new(con, statements.are_prepared(settings))
    for set = 1, settings.sets do
       self.statements[set] = transactions.prepare(cache, schema.names(settings, set))
    end
