@@ -114,6 +114,7 @@ def test_arms_share_loads_exactly_where_that_is_sound(tmp_path):
         tmp_path,
         """\
 title: Sharing
+design: full
 servers: ["mysql:8.0"]
 factors:
   prepare_mode: [server, client]
