@@ -25,7 +25,7 @@ def plan(
     """Tell what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
     asked = ask(study, scale=scale, budget=budget, precision=precision)
     with telling_the_line(asked):
-        check_workloads(asked.study.workloads)
+        check_workloads(asked.study.workloads, asked.study.arms)
         seen = outlook(asked.study)
     if output is Format.JSON:
         typer.echo(json.dumps(_record(seen), indent=1))

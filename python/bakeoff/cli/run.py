@@ -54,7 +54,7 @@ def run(
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
     asked = ask(study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish)
     with telling_the_line(asked):
-        check_workloads(asked.study.workloads)
+        check_workloads(asked.study.workloads, asked.study.arms)
         require_disk(outlook(asked.study))
         return run_and_tell(asked.study, options)
 

@@ -9,6 +9,10 @@ from bakeoff.spec.study import OptionValue
 _BYTES_PER_ROW = 250
 """Of an sbtest row in InnoDB: 200 to 260 with both indexes and pages 15/16 full (measured)."""
 
+_C_CHARACTERS, _PAD_CHARACTERS = 119, 59
+_BYTES_PER_CHARACTER = {"latin": 1.5, "cyrillic": 2, "japanese": 3, "chinese": 3, "emoji": 4}
+"""Of texts in UTF-8; the others take 1. A character set of fewer bytes needs less than is expected."""
+
 _BYTES_PER_WAREHOUSE = 110 * 2**20
 """Of TPC-C with all indexes in InnoDB (docs/tpcc.md)."""
 
@@ -20,7 +24,14 @@ def workload_bytes(script: str, options: Mapping[str, OptionValue]) -> int:
     if stem.startswith("tpcc"):
         scale = _number(options.get("warehouses"), 0) or _number(options.get("scale"), 10)
         return tables * scale * _BYTES_PER_WAREHOUSE
-    return tables * _number(options.get("table_size"), 10_000) * _BYTES_PER_ROW
+    return tables * _number(options.get("table_size"), 10_000) * _row_bytes(options)
+
+
+def _row_bytes(options: Mapping[str, OptionValue]) -> int:
+    """Of an sbtest row with the texts that are asked for."""
+    each = _BYTES_PER_CHARACTER.get(str(options.get("content")), 1)
+    texts = each * (_number(options.get("text_length"), _C_CHARACTERS) + _PAD_CHARACTERS)
+    return int(_BYTES_PER_ROW - _C_CHARACTERS - _PAD_CHARACTERS + texts)
 
 
 def data_bytes(study: Study, data: Data) -> int:

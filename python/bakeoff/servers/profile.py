@@ -194,7 +194,7 @@ def _engine_wanted(installation: Installation, asked: Mapping[str, str], engine:
 
 def _check_data(installation: Installation, data: Data, options: Mapping[str, str]) -> None:
     name, family, version = installation.name, installation.family, installation.version
-    for collation in (data.collation, options.get("collation_server")):
+    for collation in (*data.collations, options.get("collation_server")):
         for part, capability in (("_0900_", "collations-0900"), ("_uca1400_", "collations-uca1400")):
             if collation and part in collation.lower() and not _catalog().has(capability, family, version):
                 since = next(each for each in _catalog().capabilities if each.name == capability).range_for(family)
@@ -202,6 +202,10 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
                     f"server {name} has no collation {collation} (in {family}: {since}).",
                     hint="Choose one that all arms have.",
                 )
+    if "COMPRESSION=" in data.table_options and not _catalog().has("page-compression", family, version):
+        raise SpecError(
+            f"server {name} has no page compression (COMPRESSION=…).", hint="Leave the combination out with where."
+        )
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
         raise SpecError(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from bakeoff.engine import ArmAddress, describe_workloads
 from bakeoff.errors import HostError, SpecError
 from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
-from bakeoff.spec import Arm, Origin, Study, Workload
+from bakeoff.spec import Arm, Data, Origin, Study, Workload
+from bakeoff.spec.texts import client_charset
 
 # Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. Only
 # what is known to be so stands here: anything else gets loads of its own.
@@ -32,13 +33,18 @@ _SPARE_CONNECTIONS = 32
 _GENERAL_OPTIONS = ("rand_", "mysql_", "db_")
 
 
-def check_workloads(workloads: Iterable[Workload]) -> None:
+def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> None:
     """See that every script is there, loads, can run, and knows the options it is given, before any time is spent.
+
+    Args:
+        workloads: with their own options.
+        arms: whose data gives every script more options.
 
     Raises:
         SpecError: it is not so; with the nearest name.
     """
     wanted = list(workloads)
+    of_arms = dict.fromkeys(name for arm in arms for name in _options_of(arm.data))
     for workload, described in zip(wanted, describe_workloads(w.script for w in wanted), strict=True):
         if not described["runs"]:
             raise SpecError(f"workload {workload.script}: it has no event() function, so it cannot be run.")
@@ -50,6 +56,18 @@ def check_workloads(workloads: Iterable[Workload]) -> None:
                     f"workload {workload.script}: it has no option {name}.",
                     hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}.",
                 )
+        for name in of_arms:
+            if name not in known and not name.startswith(_GENERAL_OPTIONS):
+                raise SpecError(
+                    f"workload {workload.script}: it has no option {name}, which the study sets.",
+                    hint="Leave the setting or the workload out, or give the script that option.",
+                )
+
+
+def _options_of(data: Data) -> tuple[str, ...]:
+    """Options that the data of an arm gives to every script."""
+    names = tuple(name for name, _ in data.options)
+    return (*names, "column_charset") if data.column_charset else names
 
 
 @dataclass(frozen=True)
@@ -156,10 +174,10 @@ def address_of(setup: ArmSetup, server: Reading, database: str, *, pid: int | No
     arm = setup.arm
     place = server.address(arm.connection.transport)
     account = server.account(arm.connection.transport)
-    charset = arm.connection.charset or arm.data.charset or _database_charset(server, database)
+    charset = arm.connection.charset or client_charset(arm.data) or _database_charset(server, database)
     collation = arm.connection.collation
-    if collation is None and arm.connection.charset in (None, arm.data.charset):
-        collation = arm.data.collation
+    if collation is None and charset == arm.data.text_charset:
+        collation = arm.data.text_collation
     return ArmAddress(
         name=arm.name,
         socket=place.get("socket"),

@@ -157,8 +157,10 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
     options: dict[str, Any] = {}
     if declares(workload.script, "options", "table_size"):
         options |= {"tables": study.tables, "table_size": study.table_size}
-    if data.table_options:
-        options["create_table_options"] = data.table_options
+    if data.declared_table_options:
+        options["create_table_options"] = data.declared_table_options
+    if data.column_charset:
+        options |= {"column_charset": data.column_charset, "column_collation": data.column_collation or ""}
     return options | dict(workload.options) | dict(data.options)
 
 

@@ -140,11 +140,11 @@ def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
 def _check_collation(arm: Arm, entry: Entry) -> None:
     catalog = Catalog.load()
     for part, capability in (("_0900_", "collations-0900"), ("uca1400", "collations-uca1400")):
-        collation = arm.data.collation or ""
-        if part in collation and not catalog.has(capability, entry.family, entry.numbers):
-            raise SpecError(
-                f"server {entry.name} has no collation {collation}.", hint="Leave the combination out with where."
-            )
+        for collation in arm.data.collations:
+            if part in collation and not catalog.has(capability, entry.family, entry.numbers):
+                raise SpecError(
+                    f"server {entry.name} has no collation {collation}.", hint="Leave the combination out with where."
+                )
 
 
 def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmOutlook]:

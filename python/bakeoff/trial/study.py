@@ -70,7 +70,7 @@ def run_study(
     """
     if resume is not None:
         check_machine(resume)
-    check_workloads(study.workloads)
+    check_workloads(study.workloads, study.arms)
     share = (kept_memory(resume) if resume else None) or share_memory(study)
     setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=_fetching(listener))
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
