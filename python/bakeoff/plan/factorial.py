@@ -4,6 +4,7 @@ From five factors on they are a fraction of these (bakeoff.plan.fraction), unles
 """
 
 import itertools
+import re
 import string
 from collections.abc import Mapping
 from pathlib import Path
@@ -188,13 +189,17 @@ def _place_of_mistake(loaded: LoadedStudy, combination: Combination, message: st
     """The level, else the setting, whose value stands in a message; else the last factor's level."""
     chosen = list(zip(loaded.levels, combination, strict=True))
     for factor, level in chosen:
-        bundle = loaded.levels[factor][level]
-        if level in message or any(value in message for value in bundle.values()):
+        if any(_stands_in(message, value) for value in (level, *loaded.levels[factor][level].values())):
             return loaded.place_of(factor, level)
     for name, value in loaded.form.settings.items():
-        if value in message:
+        if _stands_in(message, value):
             return ("settings", name)
     return loaded.place_of(*chosen[-1]) if chosen else ("settings",)
+
+
+def _stands_in(message: str, value: str) -> bool:
+    """Whether a value is a word of a message: `text` is none of `text_length`."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None
 
 
 def _label(loaded: LoadedStudy, combination: Combination) -> str:

@@ -1,0 +1,162 @@
+"""Settings of texts, columns and character sets: what they become, and what a character set cannot hold."""
+
+import codecs
+import re
+from pathlib import Path
+
+import pytest
+
+from bakeoff.errors import SpecError
+from bakeoff.plan.factorial import make_study
+from bakeoff.plan.sizes import workload_bytes
+from bakeoff.spec.study_file import read_study
+from bakeoff.spec.texts import CONTENTS, client_charset, holds
+from bakeoff.trial.arms import build_key
+from bakeoff.trial.loading import script_options
+
+ALPHABETS = Path(__file__).parents[2] / "crates" / "script" / "src" / "random" / "alphabets.rs"
+
+GOOD = """\
+title: Texts
+servers: ["mysql:8.0.15"]
+settings: {column_type: varchar, column_length: 300}
+factors:
+  content: [text, japanese]
+  compressibility: [default, 0.5]
+  table_collation: [utf8mb4_bin, ujis_bin]
+  text_length: [100, 280]
+where:
+  - not: {content: japanese, table_collation: ujis_bin}
+workloads: [oltp_read_write]
+"""
+
+
+def made(tmp_path, text=GOOD):
+    (tmp_path / "my.yaml").write_text(text)
+    return make_study(read_study(tmp_path / "my.yaml"), seed=7)
+
+
+def test_texts_are_data_and_reach_the_script(tmp_path):
+    study = made(tmp_path)
+    assert len(study.arms) == 12
+    assert len({build_key(arm) for arm in study.arms}) == 12
+    arm = next(arm for arm in study.arms if arm.label == "japanese · 0.5 · utf8mb4_bin · 280")
+    options = script_options(study, study.workloads[0], arm.data)
+    assert options["create_table_options"] == "DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    assert {name: options[name] for name in ("content", "compressibility", "text_length", "column_type")} == {
+        "content": "japanese", "compressibility": 0.5, "text_length": 280, "column_type": "varchar",
+    }  # fmt: skip
+    assert "content" not in script_options(
+        study, study.workloads[0], study.arms[0].data.model_copy(update={"options": ()})
+    )
+    small = workload_bytes("oltp_read_write", {"content": "ascii"})
+    assert workload_bytes("oltp_read_write", {"content": "japanese"}) > small + 10_000 * 2 * 119
+
+
+LEVELS = """\
+title: Levels
+servers: ["mysql:8.0.15"]
+factors:
+  at:
+    server: {server_charset: latin1, charset: default, connection_charset: latin1}
+    database: {collation: latin1_swedish_ci}
+    table: {charset: utf8mb4, table_charset: latin1}
+    column: {charset: utf8mb4, column_collation: latin1_bin}
+    connection: {collation: latin1_swedish_ci, connection_charset: utf8mb4}
+    ucs2: {collation: ucs2_bin}
+workloads: [oltp_read_only]
+"""
+
+
+def test_a_character_set_may_stand_at_every_level(tmp_path):
+    study = made(tmp_path, LEVELS)
+    arms = dict(zip(("server", "database", "table", "column", "connection", "ucs2"), study.arms, strict=True))
+    assert dict(arms["server"].server.options) == {"character_set_server": "latin1"}
+    assert arms["server"].data.text_charset is None
+    spoken = {name: arm.connection.charset or client_charset(arm.data) for name, arm in arms.items()}
+    assert spoken == {
+        "server": "latin1", "database": "latin1", "table": "latin1", "column": "latin1", "connection": "utf8mb4",
+        "ucs2": "utf8mb4",
+    }  # fmt: skip
+    workload = study.workloads[0]
+    assert script_options(study, workload, arms["table"].data)["create_table_options"] == "DEFAULT CHARACTER SET latin1"
+    column = script_options(study, workload, arms["column"].data)
+    assert (column["column_charset"], column["column_collation"]) == ("latin1", "latin1_bin")
+    assert arms["column"].data.charset == "utf8mb4"
+
+
+def changed(old, new):
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "named", "remedy"),
+    [
+        (changed("[text, japanese]", "[text, japaneese]"), 5, "'japaneese' is no content", "japanese, chinese"),
+        (changed("[default, 0.5]", "[default, 1.5]"), 6, "'1.5' is no compressibility", "0 to 1"),
+        (changed("[100, 280]", "[100, many]"), 8, "'many' is no text_length", "characters"),
+        (changed("[100, 280]", "[100, 301]"), 8, "text_length 301 is longer than column_length 300", "as long"),
+        (changed("column_type: varchar", "column_type: char"), 3, "column_length 300 is too long", "varchar"),
+        (changed("column_type: varchar", "column_type: text"), 3, "'text' is no column_type", "char, varchar"),
+        (
+            changed("where:\n  - not: {content: japanese, table_collation: ujis_bin}\n", ""),
+            5,
+            "content japanese cannot be sent over a connection in ujis",
+            "connection_charset: utf8mb4",
+        ),
+        (changed("ujis_bin]", "latin1_bin]").replace("table_collation: ujis", "table_collation: latin1").replace(
+            "content: [text, japanese]", "content: [text, emoji]").replace("content: japanese", "content: text"),
+            5, "content emoji cannot be stored in latin1 (latin1_bin)", "where",
+        ),
+        (changed("  text_length: [100", "  page_compression: [zip]\n  text_length: [100"), 8, "'zip'", "lz4"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
+    with pytest.raises(SpecError) as caught:
+        made(tmp_path, text)
+    message = str(caught.value)
+    assert message.startswith(f"my.yaml:{line}: "), message
+    assert named in message
+    assert remedy in message
+
+
+def test_a_workload_without_the_option_is_told(shell):
+    (shell.folder / "my.yaml").write_text(
+        'title: x\nservers: ["mysql:8.0.15"]\nfactors: {content: [text, latin]}\nworkloads: [bulk_insert]\n'
+    )
+    ran = shell.run("plan", "my.yaml")
+    assert ran.code == 2
+    assert "my.yaml:4: " in ran.complaint
+    assert "bulk_insert: it has no option content" in ran.complaint
+
+
+def alphabet(name):
+    """Letters of a content, as the engine has them."""
+    if name == "emoji":
+        return "".join(map(chr, range(0x1F600, 0x1F650)))
+    found = re.search(rf'const {name.upper()}: &str =\s*"(.*?)";', ALPHABETS.read_text(encoding="utf-8"), re.DOTALL)
+    return found[1].replace("\\\n", "") if found else "A"
+
+
+CODECS = {
+    "latin1": "cp1252", "cp850": "cp850", "cp1251": "cp1251", "cp866": "cp866", "koi8r": "koi8_r", "koi8u": "koi8_u",
+    "sjis": "shift_jis", "cp932": "cp932", "ujis": "euc_jp", "gb2312": "gb2312", "gbk": "gbk", "gb18030": "gb18030",
+    "euckr": "euc_kr", "big5": "big5", "latin2": "iso8859_2", "greek": "iso8859_7", "utf8mb4": "utf_8",
+    "ascii": "ascii", "tis620": "tis_620", "hebrew": "iso8859_8", "cp1250": "cp1250", "utf16": "utf_16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_character_sets_hold_what_their_codecs_can_encode(content):
+    letters = alphabet(content)
+
+    def encodable(codec):
+        try:
+            codecs.encode(letters, codec)
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    assert {name: holds(name, content) for name in CODECS} == {name: encodable(codec) for name, codec in CODECS.items()}
+    assert holds("utf8", content) == (content != "emoji")
