@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import psutil
 import pytest
 
-from bakeoff.errors import ResultsError, SpecError
+from bakeoff.errors import HostError, ResultsError, SpecError
 from bakeoff.gauntlet import campaign as campaigns
 from bakeoff.gauntlet.background import Background
 from bakeoff.gauntlet.campaign import Campaign, parse_kinds, planned
@@ -151,6 +151,18 @@ def test_a_campaign_goes_on_where_it_stopped_and_tries_a_failure_once_more(tmp_p
     again.stop.set()
     again.run(duels)
     assert tried == []
+
+
+def test_two_campaigns_do_not_share_a_folder(tmp_path, monkeypatch):
+    def nested(duel, folder, *, background, stop):
+        with pytest.raises(HostError, match="another one runs"):
+            Campaign(tmp_path).run([])
+        return outcome(duel)
+
+    monkeypatch.setattr(campaigns, "run_duel", nested)
+    duels = planned({"aa": 1}, ["mysql:8.0.15"], seed=1)
+    assert len(Campaign(tmp_path).run(duels)) == 1
+    assert len(Campaign(tmp_path).run(duels)) == 1
 
 
 def test_a_summary_names_every_miss():

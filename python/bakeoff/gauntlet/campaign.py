@@ -8,6 +8,7 @@ come to their end and starts no more; the second ends them.
 
 import argparse
 import contextlib
+import fcntl
 import re
 import shutil
 import signal
@@ -19,7 +20,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import FrameType
 
-from bakeoff.errors import BakeoffError, SpecError
+from bakeoff.errors import BakeoffError, HostError, SpecError
 from bakeoff.gauntlet.background import Background
 from bakeoff.gauntlet.duel_journal import NAME, DuelJournal
 from bakeoff.gauntlet.duels import Duel, Outcome, run_duel
@@ -120,8 +121,14 @@ class Campaign:
 
         Returns:
             By key, the outcomes of all these duels that have a judgement.
+
+        Raises:
+            HostError: another campaign runs in this folder.
         """
-        asked = tuple(duels)
+        with self._alone():
+            return self._run(tuple(duels), tell)
+
+    def _run(self, asked: tuple[Duel, ...], tell: Callable[[str], None]) -> dict[str, Outcome]:
         shutil.rmtree(self.folder / "runs", ignore_errors=True)  # what a kill left
         make_open_folder(self.folder / "runs")
         finished = self.journal.finished()
@@ -147,6 +154,18 @@ class Campaign:
                     tell(f"{line(outcome)}; {len(queue)} left, about {format_duration(left_s)}")
         keys = {duel.key for duel in asked}
         return {key: outcome for key, outcome in self.journal.finished().items() if key in keys}
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two campaigns in one folder would remove each other's runs; the kernel lets go when the process dies."""
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise HostError(
+                    f"campaign: another one runs in {self.folder}.", hint="Wait for its end, or use another folder."
+                ) from None
+            yield
 
     @contextlib.contextmanager
     def _ending_all_on_an_error(self) -> Iterator[None]:
@@ -230,7 +249,10 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    finished = campaign.run(duels, tell=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True))
+    try:
+        finished = campaign.run(duels, tell=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True))
+    except BakeoffError as error:
+        parser.error(str(error))
     return 0 if len(finished) == len(duels) else 1
 
 

@@ -1,0 +1,258 @@
+"""The ways in use against bakeoff on real servers, at equal wall time: measured, in a table and in a picture.
+
+    python -m bakeoff.gauntlet.ways_measured --folder DIR --minutes 20 [--duels JOURNAL] [--picture FILE.svg]
+
+Every measurement compares a server with itself, so that the truth is known: 1. The series alternate in short rounds,
+so that all ways see the same machine. Two economies make rates possible; neither changes what a way would have said:
+
+- A serial way is one long series of starts of one server; its judgements are of neighbouring starts, and overlap.
+- A planted slowdown of k uncounted events per 100 divides the throughput by 1 + k/100 exactly. So what the same
+  measurements would have said of a contender slower by that much is arithmetic: of the contender's runs for the serial
+  ways; of the epochs, judged again by the stopping rule, for bakeoff.
+
+Started again with the same folder it goes on: the journals only grow.
+"""
+
+import argparse
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from bakeoff.errors import BakeoffError
+from bakeoff.gauntlet import ways
+from bakeoff.gauntlet.campaign import Campaign, planned
+from bakeoff.gauntlet.duel_journal import first_by_key, read_outcomes
+from bakeoff.gauntlet.duels import Duel, Frozen, LoadClass, Outcome
+from bakeoff.gauntlet.serial_runs import WARM_S, SerialRun, SerialServer
+from bakeoff.gauntlet.ways import Way
+from bakeoff.servers.places import make_open_folder
+from bakeoff.stats.calibration import run_to_end
+
+PLANTED = (0.0, 2.0, 5.0)
+"""Uncounted events per 100 of the contender, for which every way is asked."""
+
+WALL_S = 107.0
+"""Wall seconds of one judgement: of a whole duel with a budget of 100 s, loading and report included."""
+
+_ROUND = {Way.ONE_LONG: 4, Way.MEDIAN_OF_THREE: 9}  # starts in a round: 3 and 4 judgements
+_OVERHEAD_S = WARM_S + 3.5  # before the first start has shown it
+_SERIES = {Way.ONE_LONG: Way.ONE_LONG, Way.MEDIAN_OF_THREE: Way.MEDIAN_OF_THREE, Way.THREE_APART: Way.MEDIAN_OF_THREE}
+
+
+class Series(Frozen):
+    """Starts of one server, one right after the other.
+
+    Attributes:
+        way: ONE_LONG or MEDIAN_OF_THREE; THREE_APART judges the runs of the second.
+    """
+
+    format: int = 1
+    way: Way
+    runs: tuple[SerialRun, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One judgement of one way."""
+
+    way: Way
+    plant: float
+    judgement: ways.Judgement
+
+    @property
+    def truth(self) -> float:
+        """Log ratio that is known to hold."""
+        return -math.log1p(self.plant / 100)
+
+
+def measure(folder: Path, server: str, *, until: float, seed: int, tell: Callable[[str], None]) -> None:
+    """Measure rounds of all series until the time is up; a round that is begun is finished.
+
+    Args:
+        folder: of the journals `series.jsonl` and `duels.jsonl`; servers' accounts must be able to enter.
+        server: as on the command line.
+        until: by `time.monotonic`.
+        seed: of the duels and of the keys.
+        tell: progress, a line at a time.
+
+    Raises:
+        BakeoffError: the server cannot be had, started or loaded.
+    """
+    campaign = Campaign(make_open_folder(folder), seed=seed)
+    shape = Duel(kind="aa", number=0, servers=(server, server), seed=seed)
+    with SerialServer(
+        server, threads=shape.threads[0], seed=seed, tables=shape.tables, table_size=shape.table_size
+    ) as serial:
+        while time.monotonic() < until:
+            for way in _ROUND:
+                _append(folder / "series.jsonl", _one_series(serial, way, tell))
+            number = len(campaign.journal.finished()) + 1
+            campaign.run(planned({"aa": number}, [server], seed=seed), tell=tell)
+
+
+def _one_series(serial: SerialServer, way: Way, tell: Callable[[str], None]) -> Series:
+    runs: list[SerialRun] = []
+    overhead_s = _OVERHEAD_S
+    for number in range(_ROUND[way]):
+        runs.append(serial.run(max(ways.serial(way, wall_s=WALL_S, overhead_s=overhead_s).seconds, 1.0)))
+        overhead_s = median(run.wall_s - run.seconds for run in runs)
+        tell(f"{way}: start {number + 1} of {_ROUND[way]}, {runs[-1].per_s:,.0f} events/s in {runs[-1].wall_s:.0f} s")
+    return Series(way=way, runs=tuple(runs))
+
+
+def _append(path: Path, series: Series) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(series.model_dump_json() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_series(path: Path) -> list[Series]:
+    """Those of a journal; a last line that was cut off is passed over."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [Series.model_validate_json(line) for line in lines if line.endswith("}")]
+
+
+def judgements(series: Iterable[Series], duels: Iterable[Outcome]) -> Iterator[Asked]:
+    """What every way says of every truth."""
+    known = tuple(series)
+    for plant in PLANTED:
+        for way, source in _SERIES.items():
+            width = len(ways.serial(way, wall_s=WALL_S, overhead_s=0.0).order)
+            for each in known:
+                if each.way is source:
+                    for first in range(len(each.runs) - width + 1):
+                        yield Asked(way, plant, _serial(way, each.runs[first : first + width], plant))
+    for outcome in duels:
+        if outcome.error or outcome.duel.truth is None or len(outcome.judgements) != 1:
+            continue
+        if outcome.duel.kind == "aa":
+            for plant in PLANTED:
+                yield Asked(Way.BAKEOFF, plant, _bakeoff(outcome, plant))
+        elif outcome.duel.plant in PLANTED:
+            told = outcome.only
+            yield Asked(Way.BAKEOFF, outcome.duel.plant, ways.Judgement(told.mean, told.claim, told.half_width))
+
+
+def _serial(way: Way, runs: Sequence[SerialRun], plant: float) -> ways.Judgement:
+    slowed = [run.per_s / (1 + plant / 100) for run in runs[1::2]]
+    return ways.judge_serial(way, [run.per_s for run in runs[::2]], slowed)
+
+
+def _bakeoff(outcome: Outcome, plant: float) -> ways.Judgement:
+    """What the rule says of an A/A duel's epochs when the contender is slower by a known amount."""
+    shift = -math.log1p(plant / 100)
+    told = outcome.only
+    if not plant or len(told.points) < 2:
+        return ways.Judgement(told.mean, told.claim, told.half_width)
+    end = run_to_end([point + shift for point in told.points], precision=outcome.duel.target)
+    assert end.interval.low is not None
+    assert end.interval.high is not None
+    middle = (end.interval.low + end.interval.high) / 2
+    claim = int(math.copysign(1, middle)) if end.claimed else 0
+    return ways.Judgement(middle, claim, (end.interval.high - end.interval.low) / 2)
+
+
+def table(asked: Sequence[Asked]) -> str:
+    """A row for each way and truth, as Markdown."""
+    rows = [
+        "| the same server twice, B slowed by | way | judgements | false or wrong claims | right claims "
+        "| 95 % of ratios are off by at most | interval told | held |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for plant in PLANTED:
+        for way in Way:
+            found = [each.judgement for each in asked if each.way is way and each.plant == plant]
+            if not found:
+                continue
+            rates = ways.rates(found, truth=-math.log1p(plant / 100))
+            right = "" if not plant else _share(rates.right, rates.runs)
+            told = f"±{rates.told:.1%}" if rates.told is not None else "none"
+            held = _share(rates.held, rates.runs) if rates.held is not None else ""
+            rows.append(
+                f"| {'nothing' if not plant else f'{plant:g} %'} | {way} | {rates.runs} "
+                f"| {_share(rates.wrong, rates.runs)} | {right} | {math.expm1(rates.error_95):.1%} | {told} | {held} |"
+            )
+    return "\n".join(rows)
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count / of:.0%}"
+
+
+def conditions(series: Sequence[Series], duels: Sequence[Outcome]) -> str:
+    """How busy the machine was, and how much was measured, in a sentence."""
+    loads = [run.machine.other for each in series for run in each.runs if run.machine]
+    beside = [outcome.machine.other for outcome in duels if outcome.machine]
+    parts = []
+    for what, shares, count in (
+        ("serial starts", loads, sum(len(s.runs) for s in series)),
+        ("duels", beside, len(duels)),
+    ):
+        if shares:
+            parts.append(f"{count} {what}, other work took {median(shares):.0%} (median) of the processors")
+    return "; ".join(parts) + f". Each judgement took about {WALL_S:.0f} s."
+
+
+def main() -> int:
+    """Measure and tell."""
+    from bakeoff.gauntlet.ways_chart import draw  # drawing takes a second to import
+
+    parser = argparse.ArgumentParser(
+        prog="python -m bakeoff.gauntlet.ways_measured", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="of the journals; servers' accounts may enter it")
+    parser.add_argument("--minutes", type=float, default=0.0, help="to measure; 0: only tell what was measured")
+    parser.add_argument("--server", default="mysql:8.0.15")
+    parser.add_argument("--duels", type=Path, action="append", default=[], help="another journal of duels to count")
+    parser.add_argument(
+        "--load", type=LoadClass, action="append", help="only measurements beside such load; repeatable"
+    )
+    parser.add_argument("--picture", type=Path, help="SVG to write")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+
+    def tell(text: str) -> None:
+        print(time.strftime("%H:%M:%S"), text, flush=True)
+
+    try:
+        if options.minutes:
+            until = time.monotonic() + 60 * options.minutes
+            measure(options.folder, options.server, until=until, seed=options.seed, tell=tell)
+    except BakeoffError as error:
+        parser.error(str(error))
+    series = read_series(options.folder / "series.jsonl")
+    journals = [options.folder / "duels.jsonl", *options.duels]
+    duels = [
+        outcome
+        for path in journals
+        for outcome in first_by_key(read_outcomes(path)).values()
+        if outcome.duel.servers[0] == options.server and outcome.duel.budget == "100s"
+    ]
+    if options.load:
+        series = [each for each in series if _typical(each) in options.load]
+        duels = [outcome for outcome in duels if outcome.machine and outcome.machine.load in options.load]
+    asked = list(judgements(series, duels))
+    if not asked:
+        parser.error("nothing has been measured: give --minutes.")
+    print(f"\n{conditions(series, duels)}\n\n{table(asked)}")
+    if options.picture:
+        options.picture.write_text(draw(asked), encoding="utf-8")
+        print(f"\n{options.picture}")
+    return 0
+
+
+def _typical(series: Series) -> LoadClass | None:
+    """Class of load of most of its runs."""
+    loads = [run.machine.load for run in series.runs if run.machine]
+    return max(loads, key=loads.count) if loads else None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
