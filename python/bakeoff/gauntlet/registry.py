@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bakeoff.errors import SpecError
-from bakeoff.gauntlet import ceiling, fake_drift, fake_mishaps, fake_stalls, fake_truth
+from bakeoff.gauntlet import ceiling, fake_drift, fake_mishaps, fake_stalls, fake_truth, real_duels
 from bakeoff.gauntlet.model import Check, Size
 
 CHECKS: tuple[Check, ...] = (
@@ -12,6 +12,7 @@ CHECKS: tuple[Check, ...] = (
     *fake_stalls.CHECKS,
     *ceiling.CHECKS,
     *fake_mishaps.CHECKS,
+    *real_duels.CHECKS,
 )
 """All of them. A pair of `test` and `what` names one check within a size."""
 
