@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from bakeoff.errors import SpecError
-from bakeoff.gauntlet import ceiling, fake_drift, fake_mishaps, fake_stalls, fake_truth, real_duels
+from bakeoff.gauntlet import (
+    ceiling,
+    config_traps,
+    fake_drift,
+    fake_mishaps,
+    fake_stalls,
+    fake_truth,
+    real_duels,
+    write_debt,
+)
 from bakeoff.gauntlet.model import Check, Size
 
 CHECKS: tuple[Check, ...] = (
@@ -12,6 +21,8 @@ CHECKS: tuple[Check, ...] = (
     *fake_stalls.CHECKS,
     *ceiling.CHECKS,
     *fake_mishaps.CHECKS,
+    *config_traps.CHECKS,
+    *write_debt.CHECKS,
     *real_duels.CHECKS,
 )
 """All of them. A pair of `test` and `what` names one check within a size."""
