@@ -86,3 +86,15 @@ def test_every_renderer_shows_them(view):
     assert view.question == "What does utf8mb4 cost?"
     assert "differs" in shown.getvalue()
     assert "Interactions" in shown.getvalue()
+
+
+def test_the_command_to_run_a_study_again_brings_its_seed(tmp_path):
+    (tmp_path / "my.yaml").write_text(STUDY.partition("published")[0])
+    study = make_study(read_study(tmp_path / "my.yaml"), seed=3)
+    for given, seeded in (
+        (("bakeoff", "run", "my.yaml", "--scale", "demo"), "bakeoff run my.yaml --scale demo --seed 3"),
+        (("bakeoff", "run", "my.yaml", "--seed=3"), "bakeoff run my.yaml --seed=3"),
+    ):
+        run = make_run(tmp_path, study, epochs=1, command=given, name=f"run-{len(seeded)}")
+        view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.ABORTED))
+        assert view.command == seeded

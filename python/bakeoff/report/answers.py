@@ -230,7 +230,7 @@ def _headline(context: Context, comparison: Comparison) -> str:
 
 def _side(log_ratio: float, half_width: float | None) -> str:
     """`27% slower`, `14% faster`."""
-    digits = max(0, numbers.ratio_digits(half_width) - 2)
+    digits = numbers.percent_decimals(log_ratio, half_width)
     percent = math.expm1(log_ratio) * 100
     return f"{abs(percent):.{digits}f}% {'slower' if percent < 0 else 'faster'}"
 

@@ -3,37 +3,26 @@
 import math
 
 from bakeoff.stats.model import Estimate, Interval
+from bakeoff.stats.wording import interval_texts, ratio_decimals
 
 MINUS = "−"
 
 
-def ratio_digits(half_width: float | None) -> int:
-    """Decimals of a ratio such that its half-width is at least two units of the last one; 2 to 4."""
-    if half_width is None or half_width <= 0:
-        return 2
-    for digits in (2, 3):
-        if half_width * 10**digits >= 2:
-            return digits
-    return 4 if half_width * 1000 < 1 else 3
-
-
 def ratio(log_ratio: float, half_width: float | None = None) -> str:
-    """`0.888×` from a log ratio."""
-    value = math.exp(log_ratio)
-    return f"{value:.{ratio_digits(half_width)}f}×"
+    """`0.888×` from a log ratio, with the decimals that the sentences of the verdict have."""
+    return f"{math.exp(log_ratio):.{ratio_decimals(log_ratio, half_width)}f}×"
 
 
 def interval(of: Interval) -> str:
     """`0.880 to 0.896`, or nothing while there is no interval."""
     if of.low is None or of.high is None:
         return ""
-    digits = ratio_digits(of.half_width)
-    return f"{math.exp(of.low):.{digits}f} to {math.exp(of.high):.{digits}f}"
+    return " to ".join(interval_texts(of.low, of.high))
 
 
 def change(log_ratio: float, half_width: float | None = None) -> str:
     """`−11.2%` from a log ratio."""
-    digits = max(0, ratio_digits(half_width) - 2)
+    digits = percent_decimals(log_ratio, half_width)
     percent = math.expm1(log_ratio) * 100
     text = f"{abs(percent):.{digits}f}%"
     if float(text[:-1]) == 0:
@@ -41,13 +30,17 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
     return ("+" if percent > 0 else MINUS) + text
 
 
+def percent_decimals(log_ratio: float, half_width: float | None) -> int:
+    """Decimals of a change in per cent: two fewer than those of its ratio."""
+    return max(0, ratio_decimals(log_ratio, half_width) - 2)
+
+
 def estimate_short(of: Estimate) -> str:
     """`1.08× [1.05, 1.11]`."""
     text = ratio(of.mean, of.interval.half_width)
     if of.interval.low is None or of.interval.high is None:
         return text
-    digits = ratio_digits(of.interval.half_width)
-    return f"{text} [{math.exp(of.interval.low):.{digits}f}, {math.exp(of.interval.high):.{digits}f}]"
+    return f"{text} [{', '.join(interval_texts(of.interval.low, of.interval.high))}]"
 
 
 def plain_ratio(contender: float | None, baseline: float | None) -> str:

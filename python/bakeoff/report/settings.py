@@ -121,7 +121,7 @@ def command(context: Context) -> str:
     words = list(context.manifest.command)
     if not words:
         return ""
-    if words[1:2] == ["duel"] and not any(word.startswith("--seed") for word in words):
+    if words[1:2] in (["duel"], ["run"]) and not any(word.split("=")[0] == "--seed" for word in words):
         words += ["--seed", str(context.manifest.seed)]
     return shlex.join([PurePath(words[0]).name, *words[1:]])
 

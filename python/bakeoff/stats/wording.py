@@ -10,16 +10,28 @@ def decimals_for(half_width: float) -> int:
     return min(max(-math.floor(math.log10(half_width)), 0), 5)
 
 
+def ratio_decimals(mean: float, half_width: float | None) -> int:
+    """Decimals of the ratio of a log mean and of its interval's ends; 2 without an interval.
+
+    As many as make the half-width at least two units of the last one: rounding outwards then widens little.
+    """
+    return 2 if half_width is None else decimals_for(math.exp(mean) * math.sinh(half_width) / 2)
+
+
+def interval_texts(low: float, high: float) -> tuple[str, str]:
+    """The ends of an interval of log ratios as ratios, rounded outwards: `0.905`, `0.914`."""
+    digits = ratio_decimals((low + high) / 2, (high - low) / 2)
+    scale = 10**digits
+    bottom, top = math.floor(math.exp(low) * scale + 1e-9) / scale, math.ceil(math.exp(high) * scale - 1e-9) / scale
+    return f"{bottom:.{digits}f}", f"{top:.{digits}f}"
+
+
 def ratio_text(mean: float, low: float | None, high: float | None) -> str:
     """`0.910 (0.905 to 0.914)` from log ratios; the ends are rounded outwards."""
-    ratio = math.exp(mean)
     if low is None or high is None:
-        return f"{ratio:.2f} (no interval yet)"
-    bottom, top = math.exp(low), math.exp(high)
-    digits = decimals_for((top - bottom) / 2)
-    scale = 10**digits
-    bottom, top = math.floor(bottom * scale + 1e-9) / scale, math.ceil(top * scale - 1e-9) / scale
-    return f"{ratio:.{digits}f} ({bottom:.{digits}f} to {top:.{digits}f})"
+        return f"{math.exp(mean):.2f} (no interval yet)"
+    bottom, top = interval_texts(low, high)
+    return f"{math.exp(mean):.{ratio_decimals(mean, (high - low) / 2)}f} ({bottom} to {top})"
 
 
 def at_least_text(log_ratio: float, half_width: float) -> str:
