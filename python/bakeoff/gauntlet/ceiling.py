@@ -3,11 +3,10 @@
 import math
 import os
 
+from bakeoff.gauntlet.estimates import rate
 from bakeoff.gauntlet.fake_epochs import MS, FakeArm, FakeBench, Load, judge
 from bakeoff.gauntlet.fakeserver import on_fake_server
 from bakeoff.gauntlet.model import Check, Finding, Setting, Size
-from bakeoff.results.epoch import EpochData
-from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import standard_deviation, t_quantile
 
 _CHANGE = 0.005
@@ -42,7 +41,7 @@ def doubled(setting: Setting) -> Finding:
         values = []
         for number in range(pairs):
             benches = (one, two) if number % 2 else (two, one)
-            rates = {bench: _rate(bench.epoch({"A": _WORKING}, load)) for bench in benches}
+            rates = {bench: rate(bench.epoch({"A": _WORKING}, load)) for bench in benches}
             values.append(math.log(rates[two] / rates[one]))
         last = one.epoch({"A": _WORKING, "B": _WORKING}, load)
     mean = math.fsum(values) / pairs
@@ -56,11 +55,6 @@ def doubled(setting: Setting) -> Finding:
         passed=None if too_noisy else bound or abs(mean) - half < _CHANGE,
         figures={"log_ratio": mean, "half_width": half, "pairs": pairs, "client_bound": bound},
     )
-
-
-def _rate(epoch: EpochData) -> float:
-    slices = with_rates(epoch.slices)
-    return float(slices["events"].sum()) / float(slices["seconds"].sum())
 
 
 CHECKS = (

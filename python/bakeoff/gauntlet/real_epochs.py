@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -131,6 +131,7 @@ class RealBench:
         client_cpus: Cpus = None,
         server_cpus: Cpus = None,
         in_order: bool = False,
+        around: Callable[[Way], AbstractContextManager[object]] = lambda way: nullcontext(),
     ) -> EpochData:
         """One epoch: every way in turn, in a random order unless `in_order`.
 
@@ -141,6 +142,7 @@ class RealBench:
             client_cpus: that the engine may use; None: all.
             server_cpus: that the servers may use; None: all.
             in_order: measure the ways in the order given.
+            around: entered while a way is measured.
 
         Raises:
             BakeoffError: a server or the engine fails.
@@ -165,7 +167,8 @@ class RealBench:
             slices: list[Message] = []
             histograms: list[Message] = []
             for name in names:
-                found, rows = self._measure(engine, setups, servers, order[name], seed_for(seed, name))
+                with around(order[name]):
+                    found, rows = self._measure(engine, setups, servers, order[name], seed_for(seed, name))
                 slices += found
                 histograms += rows
             variables = {name: server.variables() for name, server in servers.items()}

@@ -6,13 +6,11 @@ planted 5 %.
 """
 
 import math
-from collections.abc import Sequence
 
+from bakeoff.gauntlet.estimates import agrees, by_way, mean_of, rate, shown
 from bakeoff.gauntlet.model import Check, Finding, Setting, Size
 from bakeoff.gauntlet.real_epochs import RealBench, Way, question
 from bakeoff.results.epoch import EpochData
-from bakeoff.stats.estimate import PairEstimate, epoch_estimates, with_rates
-from bakeoff.stats.interval import INFLATION, standard_deviation, t_interval
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.side_tests import carry_over, carry_over_flag
 
@@ -23,7 +21,6 @@ _SLICE_NS = 2_000_000_000
 _SHADOW = 5.0
 _TRUTH = -math.log1p(_SHADOW / 100)
 _PRECISION = math.log(1.01)
-_ALPHA = 0.05
 
 
 def unequal_debt(setting: Setting) -> Finding:
@@ -79,39 +76,6 @@ def slice_lengths(setting: Setting) -> Finding:
         passed=None if too_noisy else not apart,
         figures={"truth": _TRUTH} | {name: _figures(estimate) for name, estimate in estimates.items()},
     )
-
-
-def by_way(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, list[PairEstimate]]:
-    """Pairs of all epochs by the way they were measured."""
-    found: dict[str, list[PairEstimate]] = {}
-    for epoch in epochs:
-        for pair in epoch_estimates(epoch, baseline=baseline).pairs:
-            found.setdefault(pair.cell, []).append(pair)
-    return found
-
-
-def rate(epoch: EpochData) -> float:
-    """Events per second of an epoch of one way and one arm."""
-    slices = with_rates(epoch.slices)
-    return float(slices["events"].sum()) / float(slices["seconds"].sum())
-
-
-def mean_of(values: Sequence[float]) -> Estimate:
-    """Mean and interval over epochs, as a run that used its budget tells them."""
-    n, mean = len(values), math.fsum(values) / len(values)
-    interval = t_interval(mean, standard_deviation(values), n, alpha=_ALPHA, inflation=INFLATION)
-    return Estimate(mean=mean, interval=interval, n=n)
-
-
-def agrees(one: Estimate, other: Estimate) -> bool:
-    """Whether two independent estimates differ by no more than their intervals together allow."""
-    widths = [estimate.interval.half_width or math.inf for estimate in (one, other)]
-    return abs(one.mean - other.mean) <= math.hypot(*widths)
-
-
-def shown(estimate: Estimate) -> str:
-    """A log ratio in percent with its half-width."""
-    return f"{math.expm1(estimate.mean):+.2%} ± {estimate.interval.half_width or math.inf:.2%}"
 
 
 def _figures(estimate: Estimate) -> dict[str, object]:
