@@ -23,6 +23,7 @@ from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.host import HostWatch
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import SnapshotKey, check_data, database_of, families, script_options
+from bakeoff.trial.same_rows import ask_tables, judge_rows
 
 _SETTLE_LIMIT_S = 60.0
 # Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
@@ -126,6 +127,20 @@ class Epoch:
         self._keep_logs()
         with self.phases.measure("stop"):
             self._exit.close()
+
+    def compare_rows(self) -> None:
+        """See that the restored servers answer alike; a few rows of each table, before anything is measured.
+
+        Raises:
+            TrialInvalid: as `bakeoff.trial.same_rows.judge_rows`.
+        """
+        databases = dict.fromkeys(database_of(workload) for workload in self._tools.study.workloads)
+        with self.phases.measure("check"):
+            answers = {name: ask_tables(server, databases, quick=True) for name, server in self._servers.items()}
+        for name, found in answers.items():
+            tables = {table: {query: each.answer for query, each in asked.items()} for table, asked in found.items()}
+            self._writer.write_server_json(name, "rows.json", tables)
+        judge_rows(self._tools.study, answers, self._tools.listener)
 
     def warm(self, cells: tuple[Cell, ...]) -> None:
         """Load every workload for a short while, at its highest concurrency; nothing of it is kept."""

@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from bakeoff.engine import Engine, declares
@@ -12,8 +12,10 @@ from bakeoff.plan.sizes import row_count
 from bakeoff.results import RunDirectory
 from bakeoff.servers import Reading, ServerHouse, Snapshot, gates, table_engine
 from bakeoff.spec import Data, Study, Workload
+from bakeoff.stats.same_rows import Answer
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.listener import Listener
+from bakeoff.trial.same_rows import ask_tables, judge_rows, write_answers
 
 # The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
 _SBTEST_PREFIXES = ("oltp_", "select_random_")
@@ -32,8 +34,9 @@ class Loader:
     run: RunDirectory
     listener: Listener
     engine: Engine
+    answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
 
-    def load_all(self, setups: Iterable[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
+    def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """The builds of every distinct setup, as snapshots of stopped servers; of every setup as many.
 
         The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
@@ -55,6 +58,7 @@ class Loader:
                 key = (setup.build_key, build)
                 if setup.installation is not None and key not in snapshots:
                     snapshots[key] = self._load(setup, build)
+            self._compare_rows(setups, build)
         return snapshots
 
     def load_remote(self, setup: ArmSetup) -> None:
@@ -63,6 +67,16 @@ class Loader:
         for database, workload in families(self.study.workloads):
             if not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
+
+    def _compare_rows(self, setups: Sequence[ArmSetup], build: int) -> None:
+        """Write what every arm answered, and see that all hold the same rows.
+
+        Raises:
+            TrialInvalid: they do not, although a script of bakeoff's own loaded them.
+        """
+        found = {s.arm.name: self.answers[key] for s in setups if (key := (s.build_key, build)) in self.answers}
+        write_answers(self.run, found, f"rows/{build}.json")
+        judge_rows(self.study, found, self.listener)
 
     def _load(self, setup: ArmSetup, build: int) -> Snapshot:
         assert setup.installation
@@ -79,6 +93,7 @@ class Loader:
             gates.settle(instance, _SETTLE_LIMIT_S)
             data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
             parts = {database: _parts(instance, database) for database in data_bytes}
+            self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
             instance.stop(slow=True)
             snapshot = self.house.snapshot(instance, f"{arm.name}-{build}")
         finally:

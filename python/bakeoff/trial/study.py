@@ -280,6 +280,8 @@ class _Trial:
     def _one_round(self, epoch: Epoch, draft: EpochDraft, share: float) -> None:
         """Measure the arms that run together; each arm has the same time in every round."""
         with epoch:
+            if draft.epoch == 0:
+                epoch.compare_rows()
             epoch.warm((self.plan or self._first_plan()).cells)
             if self.plan is None:
                 self.plan = self._plan_from(epoch, self._first_plan())
