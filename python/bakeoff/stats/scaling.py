@@ -1,0 +1,211 @@
+"""The scaling law over a ladder of threads: how far throughput grows, what holds it back. A summary, never a verdict.
+
+    X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))
+
+lambda: events per second of one thread; sigma: share of the work that waits for others (contention); kappa: what each
+pair of threads costs (crosstalk). Fitted on ln X by least squares, so that every rung of the ladder weighs the same.
+Nothing is told beyond the ladder.
+
+Source: N. J. Gunther, Guerrilla Capacity Planning (2007), the Universal Scalability Law.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+from scipy.special import fdtrc
+
+RUNGS_MIN = 4
+"""Fewest rungs of the ladder: three parameters and something left to see whether they fit."""
+
+EPOCHS_MIN_BOOTSTRAP = 10
+"""Fewest epochs to resample; with fewer no interval is told."""
+
+LACK_OF_FIT_P = 0.05
+"""Below it the points lie off the law by more than the epochs scatter."""
+
+_RESAMPLES = 200
+_CURVE_POINTS = 33
+_LEVEL = 0.95
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Band:
+    """A value with its interval over epochs; both ends None when there are too few epochs."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class ScalingFit:
+    """The law of one arm under one workload.
+
+    Attributes:
+        threads: the ladder.
+        epochs: those that measured all of it; only these are used.
+        rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
+        peak_threads: where the law has its maximum; None when that lies beyond the ladder.
+        curve: threads, and throughput by the law, between the first and the last rung.
+        points: measured throughput on each rung (geometric mean over epochs).
+        lack_of_fit_p: p of the F test of the points against the law; None when it cannot be told (one epoch).
+    """
+
+    threads: tuple[int, ...]
+    epochs: int
+    rate: Band
+    contention: Band
+    crosstalk: Band
+    peak_threads: Band | None
+    curve: tuple[tuple[float, Band], ...]
+    points: tuple[float, ...]
+    lack_of_fit_p: float | None
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the law describes the points; None when it cannot be told."""
+        return None if self.lack_of_fit_p is None else self.lack_of_fit_p >= LACK_OF_FIT_P
+
+
+def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> ScalingFit | None:
+    """Fit the law to one arm.
+
+    Args:
+        rates: threads -> epoch -> events per second, above zero.
+        seed: of the resampling.
+
+    Returns:
+        The fit; None with fewer than four rungs, or when no epoch measured all of them.
+
+    Assumes: epochs independent. Whatever moves a whole epoch moves all rungs of it alike and is no lack of fit. The
+    intervals are a cluster bootstrap: whole epochs are drawn, never single measurements.
+    """
+    threads = tuple(sorted(rates))
+    epochs = sorted(set.intersection(*(set(rates[n]) for n in threads))) if threads else []
+    if len(threads) < RUNGS_MIN or not epochs:
+        return None
+    ladder = np.array(threads, dtype=np.float64)
+    logs = np.log(np.array([[rates[n][epoch] for n in threads] for epoch in epochs]))  # (epochs, rungs)
+    best = _fit(ladder, logs.mean(axis=0))
+    grid = np.exp(np.linspace(math.log(ladder[0]), math.log(ladder[-1]), _CURVE_POINTS))
+    drawn = _resampled(ladder, logs, best, seed) if len(epochs) >= EPOCHS_MIN_BOOTSTRAP else None
+
+    def band(value: float, values: Floats | None) -> Band:
+        if values is None:
+            return Band(value)
+        low, high = np.quantile(values, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
+        return Band(value, min(float(low), value), max(float(high), value))
+
+    rate, contention, crosstalk = (
+        band(float(_plain(best)[place]), None if drawn is None else _plain(drawn)[place]) for place in range(3)
+    )
+    peak = _peak(best)
+    peaks = None if drawn is None else np.array([min(_peak(each), ladder[-1]) for each in drawn])
+    curve = np.exp(_law(best, grid))
+    curves = None if drawn is None else np.exp(np.array([_law(each, grid) for each in drawn]))
+    return ScalingFit(
+        threads=threads,
+        epochs=len(epochs),
+        rate=rate,
+        contention=contention,
+        crosstalk=crosstalk,
+        peak_threads=band(peak, peaks) if peak <= ladder[-1] else None,
+        curve=tuple(
+            (float(n), band(float(x), None if curves is None else curves[:, place]))
+            for place, (n, x) in enumerate(zip(grid, curve, strict=True))
+        ),
+        points=tuple(np.exp(logs.mean(axis=0)).tolist()),
+        lack_of_fit_p=_lack_of_fit(ladder, logs, best),
+    )
+
+
+def _law(parameters: Floats, threads: Floats) -> Floats:
+    """Ln X of (ln lambda, sigma, kappa)."""
+    log_rate, sigma, kappa = parameters
+    result: Floats = log_rate + np.log(threads) - np.log1p(sigma * (threads - 1) + kappa * threads * (threads - 1))
+    return result
+
+
+def _slopes(parameters: Floats, threads: Floats) -> Floats:
+    """Derivatives of ln X by the parameters, (rungs, 3)."""
+    _, sigma, kappa = parameters
+    waiting = 1 + sigma * (threads - 1) + kappa * threads * (threads - 1)
+    columns = (np.ones_like(threads), -(threads - 1) / waiting, -threads * (threads - 1) / waiting)
+    return np.stack(columns, axis=1)
+
+
+def _fit(threads: Floats, logs: Floats, start: Floats | None = None) -> Floats:
+    """Least squares on ln X with sigma and kappa at least 0; from several starts unless one is given."""
+    first = float(logs[0] - math.log(threads[0]))
+    starts = [(first, sigma, kappa) for sigma in (0.01, 0.3) for kappa in (1e-5, 1e-2)]
+    solutions = [
+        least_squares(
+            lambda p: _law(p, threads) - logs,
+            x0,
+            jac=lambda p: _slopes(p, threads),
+            xtol=1e-7,
+            bounds=([-np.inf, 0.0, 0.0], [np.inf, 1.0, 1.0]),
+            x_scale=(1.0, 0.1, 0.01),
+        )
+        for x0 in (starts if start is None else [np.maximum(start, (-np.inf, 1e-9, 1e-12))])
+    ]
+    best: Floats = min(solutions, key=lambda solution: solution.cost).x
+    return best
+
+
+def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(0, len(logs), (_RESAMPLES, len(logs)))
+    return np.array([_fit(threads, logs[draw].mean(axis=0), best) for draw in draws])
+
+
+def _plain(parameters: Floats) -> Floats:
+    """(lambda, sigma, kappa), of one fit or of many."""
+    columns = np.atleast_2d(parameters).T.copy()
+    columns[0] = np.exp(columns[0])
+    return columns[:, 0] if parameters.ndim == 1 else columns
+
+
+def _peak(parameters: Floats) -> float:
+    """Threads at which the law is greatest; infinite without crosstalk."""
+    _, sigma, kappa = parameters
+    return math.sqrt(max(1 - sigma, 0.0) / kappa) if kappa > 1e-12 else math.inf
+
+
+def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
+    """P of F = (mean square of the rungs' means off the law) / (mean square of the scatter within rungs).
+
+    The scatter is what is left of ln X after the epochs' and the rungs' means.
+    """
+    epochs, rungs = logs.shape
+    if epochs < 2:
+        return None
+    left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
+    error = float((left**2).sum()) / ((epochs - 1) * (rungs - 1))
+    off = epochs * float(((logs.mean(axis=0) - _law(best, threads)) ** 2).sum()) / (rungs - 3)
+    if error <= 0:
+        return 1.0 if off <= 1e-12 else 0.0
+    return float(fdtrc(rungs - 3, (epochs - 1) * (rungs - 1), off / error))
+
+
+def ladders(
+    cells: Sequence[tuple[str, str, int]], rates: Mapping[tuple[str, str], Mapping[int, float]], arm: str
+) -> dict[str, dict[int, Mapping[int, float]]]:
+    """Workload -> threads -> epoch -> rate of one arm.
+
+    Args:
+        cells: (cell, workload, threads).
+        rates: (cell, arm) -> epoch -> rate.
+        arm: whose.
+    """
+    found: dict[str, dict[int, Mapping[int, float]]] = {}
+    for cell, workload, threads in cells:
+        if rates.get((cell, arm)):
+            found.setdefault(workload, {})[threads] = rates[cell, arm]
+    return found

@@ -1,0 +1,71 @@
+"""The scaling law is found where it holds, and said not to fit where it does not."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bakeoff.stats.scaling import fit_scaling
+
+LADDER = (1, 2, 4, 8, 16, 32, 64)
+
+
+def law(threads, rate=1000.0, sigma=0.03, kappa=4e-4):
+    return rate * threads / (1 + sigma * (threads - 1) + kappa * threads * (threads - 1))
+
+
+def measured(truth=law, *, epochs=12, ladder=LADDER, noise=0.01, seed=1):
+    """Epochs that move all rungs alike by 5 %, and each rung by `noise`."""
+    rng = np.random.default_rng(seed)
+    level = rng.normal(0, 0.05, epochs)
+    return {
+        n: {e: truth(n) * math.exp(level[e] + rng.normal(0, noise)) for e in range(epochs)} for n in ladder
+    }  # fmt: skip
+
+
+def test_the_law_is_found_with_its_peak():
+    found = fit_scaling(measured(noise=0.001), seed=1)
+    assert found.contention.value == pytest.approx(0.03, rel=0.05)
+    assert found.crosstalk.value == pytest.approx(4e-4, rel=0.05)
+    assert found.peak_threads.value == pytest.approx(math.sqrt(0.97 / 4e-4), rel=0.05)
+    assert found.fits
+
+
+def test_intervals_hold_the_truth_and_come_from_whole_epochs():
+    held = 0
+    for seed in range(20):
+        found = fit_scaling(measured(seed=seed), seed=seed)
+        held += found.contention.low <= 0.03 <= found.contention.high
+        assert found.rate.low <= found.rate.value <= found.rate.high
+        # All rungs of an epoch move together by 5 %: the level is as uncertain as the epochs are, the shape is not.
+        assert math.log(found.rate.high / found.rate.low) > 0.02
+    assert held >= 15
+
+
+def test_below_ten_epochs_there_is_no_interval():
+    found = fit_scaling(measured(epochs=6))
+    assert (found.rate.low, found.contention.high, found.curve[0][1].low) == (None, None, None)
+    assert found.lack_of_fit_p is not None
+
+
+def test_nothing_is_told_beyond_the_ladder():
+    found = fit_scaling(measured(ladder=(1, 2, 4, 8)))
+    assert found.peak_threads is None  # the law's maximum is at 49 threads
+    assert (found.curve[0][0], found.curve[-1][0]) == (pytest.approx(1), pytest.approx(8))
+
+
+def test_a_cliff_is_no_scaling_law():
+    cliff = fit_scaling(measured(lambda n: law(n) * (0.4 if n == 16 else 1.0)))
+    assert cliff.fits is False
+    held = [fit_scaling(measured(seed=seed, epochs=8)).fits for seed in range(40)]
+    assert held.count(False) <= 7  # one in twenty by chance
+
+
+def test_a_ladder_of_three_or_without_a_common_epoch_is_not_fitted():
+    assert fit_scaling(measured(ladder=(1, 4, 16))) is None
+    assert fit_scaling({}) is None
+    apart = {n: {epoch: 1.0} for epoch, n in enumerate((1, 2, 4, 8))}
+    assert fit_scaling(apart) is None
+    uneven = measured(epochs=8)
+    del uneven[64][0], uneven[8][1]
+    assert fit_scaling(uneven).epochs == 6
