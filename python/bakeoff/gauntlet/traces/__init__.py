@@ -47,13 +47,13 @@ class Traces:
 
     Attributes:
         events: completed in a slice.
-        busy_us: microseconds that a slice's events took, the mean over its connections.
+        taken_us: microseconds that a slice took: the mean over its connections of the time they were busy.
         reference: the slice was of the second server, which was started once and measured in turn with the first.
     """
 
     origin: Origin
     events: NDArray[np.uint16]
-    busy_us: NDArray[np.uint32]
+    taken_us: NDArray[np.uint32]
     reference: NDArray[np.bool_]
 
 
@@ -74,7 +74,7 @@ def read(path: Path) -> Traces:
     try:
         with np.load(path) as arrays:
             origin = Origin.model_validate(json.loads(path.with_suffix(".json").read_text(encoding="utf-8")))
-            return Traces(origin, arrays["events"], arrays["busy_us"], arrays["reference"])
+            return Traces(origin, arrays["events"], arrays["taken_us"], arrays["reference"])
     except (OSError, ValueError, KeyError) as error:
         raise ResultsError(f"{path}: {error}.", hint="Record it again: python -m bakeoff.gauntlet.record.") from None
 
@@ -82,6 +82,6 @@ def read(path: Path) -> Traces:
 def write(traces: Traces, path: Path) -> None:
     """Write a set: `path` and its `.json`."""
     packed = io.BytesIO()
-    np.savez_compressed(packed, events=traces.events, busy_us=traces.busy_us, reference=traces.reference)
+    np.savez_compressed(packed, events=traces.events, taken_us=traces.taken_us, reference=traces.reference)
     write_atomically(path, packed.getvalue())
     write_atomically(path.with_suffix(".json"), (traces.origin.model_dump_json(indent=1) + "\n").encode())
