@@ -28,6 +28,7 @@ LACK_OF_FIT_P = 0.05
 """Below it the points lie off the law by more than the epochs scatter."""
 
 _RESAMPLES = 200
+_STEPS = 12  # from the fit to all epochs: it converges in a few
 _CURVE_POINTS = 33
 _LEVEL = 0.95
 
@@ -140,29 +141,44 @@ def _slopes(parameters: Floats, threads: Floats) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def _fit(threads: Floats, logs: Floats, start: Floats | None = None) -> Floats:
-    """Least squares on ln X with sigma and kappa at least 0; from several starts unless one is given."""
+def _fit(threads: Floats, logs: Floats) -> Floats:
+    """Least squares on ln X with sigma and kappa between 0 and 1; the best from several starts."""
     first = float(logs[0] - math.log(threads[0]))
-    starts = [(first, sigma, kappa) for sigma in (0.01, 0.3) for kappa in (1e-5, 1e-2)]
     solutions = [
         least_squares(
             lambda p: _law(p, threads) - logs,
-            x0,
+            (first, sigma, kappa),
             jac=lambda p: _slopes(p, threads),
-            xtol=1e-7,
             bounds=([-np.inf, 0.0, 0.0], [np.inf, 1.0, 1.0]),
             x_scale=(1.0, 0.1, 0.01),
         )
-        for x0 in (starts if start is None else [np.maximum(start, (-np.inf, 1e-9, 1e-12))])
+        for sigma in (0.01, 0.3)
+        for kappa in (1e-5, 1e-2)
     ]
     best: Floats = min(solutions, key=lambda solution: solution.cost).x
     return best
 
 
 def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
+    """Fits to means of epochs drawn with replacement, all at once: Gauss and Newton's steps from the fit to all.
+
+    A parameter at its bound that would leave it stays there for the step.
+    """
     rng = np.random.default_rng(seed)
-    draws = rng.integers(0, len(logs), (_RESAMPLES, len(logs)))
-    return np.array([_fit(threads, logs[draw].mean(axis=0), best) for draw in draws])
+    means = logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=1)  # (resamples, rungs)
+    parameters = np.tile(best, (_RESAMPLES, 1))
+    for _ in range(_STEPS):
+        left = means - np.array([_law(each, threads) for each in parameters])
+        slopes = np.array([_slopes(each, threads) for each in parameters])
+        pull = np.einsum("brp,br->bp", slopes, left)
+        stuck = (parameters <= 0.0) & (pull < 0)
+        stuck[:, 0] = False  # ln lambda has no bound
+        slopes[np.broadcast_to(stuck[:, None, :], slopes.shape)] = 0.0
+        squares = np.einsum("brp,brq->bpq", slopes, slopes)
+        squares += np.eye(3) * (stuck[:, None, :] + 1e-12)
+        parameters += np.linalg.solve(squares, np.where(stuck, 0.0, pull)[:, :, None])[:, :, 0]
+        parameters[:, 1:] = np.clip(parameters[:, 1:], 0.0, 1.0)
+    return parameters
 
 
 def _plain(parameters: Floats) -> Floats:
