@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class DuelJournal:
         self.path = path
         self._lock = threading.Lock()
         self._outcomes = list(read_outcomes(path))
+        self._failures = Counter(outcome.duel.key for outcome in self._outcomes if outcome.error)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -41,6 +43,7 @@ class DuelJournal:
                 file.flush()
                 os.fsync(file.fileno())
             self._outcomes.append(outcome)
+            self._failures[outcome.duel.key] += outcome.error is not None
 
     def finished(self) -> dict[str, Outcome]:
         """Duels with a judgement by key; of two of one key the first."""
@@ -48,7 +51,8 @@ class DuelJournal:
 
     def failures(self, key: str) -> int:
         """How often a duel was tried in vain."""
-        return sum(outcome.error is not None and outcome.duel.key == key for outcome in self.outcomes)
+        with self._lock:
+            return self._failures[key]
 
 
 def read_outcomes(path: Path) -> Iterable[Outcome]:

@@ -1,0 +1,80 @@
+"""The ways in use against bakeoff: what is judged of a series of starts, and the picture."""
+
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from datetime import UTC, datetime
+
+import pytest
+from pretended import pretend, truth_of
+
+from bakeoff.gauntlet.duels import Duel
+from bakeoff.gauntlet.serial_runs import SerialRun
+from bakeoff.gauntlet.ways import Way
+from bakeoff.gauntlet.ways_chart import draw
+from bakeoff.gauntlet.ways_measured import Series, judgements, read_series, table
+
+
+def series(way, *per_s):
+    runs = tuple(
+        SerialRun(started_at=datetime.now(UTC), per_s=each, seconds=40, wall_s=50, machine=None, commit=None)
+        for each in per_s
+    )
+    return Series(way=way, runs=runs)
+
+
+def duels(count, **options):
+    run = pretend(**options)
+    return [run(Duel(kind="aa", number=number, servers=("s", "s"), seed=number), None) for number in range(count)]
+
+
+def told(asked, way, plant):
+    return [each.judgement for each in asked if each.way is way and each.plant == plant]
+
+
+def test_neighbouring_starts_are_judged_and_planting_is_exact():
+    asked = list(judgements([series(Way.ONE_LONG, 100.0, 110.0, 100.0)], []))
+    first, second = told(asked, Way.ONE_LONG, 0.0)
+    assert first.log_ratio == pytest.approx(math.log(1.1)) and first.claim == 1
+    assert second.log_ratio == pytest.approx(-math.log(1.1)) and second.claim == -1
+    planted = told(asked, Way.ONE_LONG, 5.0)
+    assert planted[0].log_ratio == pytest.approx(math.log(1.1) + truth_of(5))
+
+
+def test_six_starts_make_a_judgement_of_three_runs_each():
+    asked = list(judgements([series(Way.MEDIAN_OF_THREE, 100, 103, 100, 104, 90, 105, 100)], []))
+    assert len(told(asked, Way.MEDIAN_OF_THREE, 0.0)) == 2 == len(told(asked, Way.THREE_APART, 0.0))
+    (first, _), (apart, _) = told(asked, Way.MEDIAN_OF_THREE, 0.0), told(asked, Way.THREE_APART, 0.0)
+    assert first.log_ratio == pytest.approx(math.log(1.04)) and first.claim == 1
+    assert apart.claim == 1
+    assert told(asked, Way.ONE_LONG, 0.0) == []
+
+
+def test_an_equal_duel_is_judged_again_with_the_contender_slowed():
+    asked = list(judgements([], duels(20, spread=0.004)))
+    assert all(each.claim == 0 or abs(each.log_ratio) > each.half_width for each in told(asked, Way.BAKEOFF, 0.0))
+    slowed = told(asked, Way.BAKEOFF, 5.0)
+    assert len(slowed) == 20 and all(each.claim == -1 for each in slowed)
+    held = [abs(each.log_ratio - truth_of(5)) <= each.half_width for each in slowed]
+    assert sum(held) >= 17
+
+
+def test_the_table_has_a_row_for_each_way_and_truth(tmp_path):
+    known = [series(Way.ONE_LONG, 100, 103, 99), series(Way.MEDIAN_OF_THREE, 100, 103, 100, 104, 90, 105)]
+    path = tmp_path / "series.jsonl"
+    path.write_text("".join(each.model_dump_json() + "\n" for each in known) + '{"format":1,"way"')
+    assert read_series(path) == known
+    rows = table(list(judgements(known, duels(3)))).splitlines()
+    assert len(rows) == 2 + 3 * len(Way)
+    assert sum("bakeoff" in row for row in rows) == 3
+
+
+def test_the_picture_stands_alone_in_light_and_dark():
+    known = [series(Way.ONE_LONG, 100, 103, 99), series(Way.MEDIAN_OF_THREE, 100, 103, 100, 104, 90, 105)]
+    svg = draw(list(judgements(known, duels(5))))
+    ElementTree.fromstring(svg)
+    assert "prefers-color-scheme:dark" in svg and "<script" not in svg
+    assert not re.search(r'(?:fill|stroke)="#fe0', svg)
+    assert not re.search(r'(?:href|src)="http', svg)
+    for name in ("one long run each", "median of three runs each", "bakeoff", "the same server twice"):
+        assert name in svg
