@@ -8,6 +8,7 @@ from bakeoff.report import answers as answering
 from bakeoff.report import numbers, panels, settings, tables
 from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.curves import latency_curves
+from bakeoff.report.same_rows import same_rows_status, same_rows_table
 from bakeoff.report.study import effects_table, interactions_table, pair_tables, published_table
 from bakeoff.report.tpcc import tpcc_tables
 from bakeoff.report.view import ArmView, ReportView, Role, Status
@@ -79,6 +80,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         pilot=pilot_table,
         pilot_panels=pilot_panels,
         data=tables.data_table(context),
+        same_rows=same_rows_table(context),
         declared=settings.declared_table(context),
         undeclared=settings.undeclared_table(context),
         other_settings=settings.other_settings_table(context),
@@ -208,7 +210,8 @@ def _statuses(context: Context) -> tuple[Status, ...]:
                 "study did not ask for it; the ratios include what they do. See Settings.",
             )
         )
-    return tuple(found)
+    different = same_rows_status(context)
+    return (*found, different) if different else tuple(found)
 
 
 def _arms(context: Context) -> tuple[ArmView, ...]:

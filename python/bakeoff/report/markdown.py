@@ -32,6 +32,8 @@ def render_markdown(view: ReportView) -> str:
     parts.append(_table(view.declared) if view.declared.rows else "The study sets nothing differently on any arm.")
     if view.undeclared.rows:
         parts += ["Different without being asked for:", _table(view.undeclared)]
+    if view.same_rows.rows:
+        parts += ["## Same rows on every arm", _table(view.same_rows), _plain(view.same_rows.note)]
     parts += ["## Environment", "\n".join(f"- {_row_text(row.values)}" for row in view.environment.rows)]
     parts += ["## Method", "\n".join(f"{number}. {_plain(line)}" for number, line in enumerate(view.method, start=1))]
     parts.append(_plain(view.attempts))

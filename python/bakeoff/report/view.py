@@ -270,6 +270,7 @@ class ReportView(Frozen):
     pilot: Table
     pilot_panels: tuple[Panel, ...]
     data: Table
+    same_rows: Table
     declared: Table
     undeclared: Table
     other_settings: Table

@@ -71,20 +71,6 @@ def row_differences(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> tupl
     return tuple(found)
 
 
-def compared(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> int:
-    """How many answers were compared with another arm's."""
-    groups: dict[object, list[str]] = {}
-    for arm in arms:
-        if arm.name in answers:
-            groups.setdefault(rows_key(arm.data), []).append(arm.name)
-    return sum(
-        sum(len(queries) for queries in answers[name].values())
-        for names in groups.values()
-        if len(names) > 1
-        for name in names
-    )
-
-
 def _differences(table: str, query: str, names: Sequence[str], answers: Mapping[str, Answers]) -> list[RowDifference]:
     by_collation: dict[str | None, dict[str, list[str]]] = {}
     sql = ""
