@@ -69,7 +69,9 @@ class Asked:
         return -math.log1p(self.plant / 100)
 
 
-def measure(folder: Path, server: str, *, until: float, seed: int, tell: Callable[[str], None]) -> None:
+def measure(
+    folder: Path, server: str, *, until: float, seed: int, tell: Callable[[str], None], with_duels: bool = True
+) -> None:
     """Measure rounds of all series until the time is up; a round that is begun is finished.
 
     Args:
@@ -78,6 +80,7 @@ def measure(folder: Path, server: str, *, until: float, seed: int, tell: Callabl
         until: by `time.monotonic`.
         seed: of the duels and of the keys.
         tell: progress, a line at a time.
+        with_duels: a duel of equal servers in each round; without them others' journals must tell bakeoff's part.
 
     Raises:
         BakeoffError: the server cannot be had, started or loaded.
@@ -90,8 +93,9 @@ def measure(folder: Path, server: str, *, until: float, seed: int, tell: Callabl
         while time.monotonic() < until:
             for way in _ROUND:
                 _append(folder / "series.jsonl", _one_series(serial, way, tell))
-            number = len(campaign.journal.finished()) + 1
-            campaign.run(planned({"aa": number}, [server], seed=seed), tell=tell)
+            if with_duels:
+                number = len(campaign.journal.finished()) + 1
+                campaign.run(planned({"aa": number}, [server], seed=seed), tell=tell)
 
 
 def _one_series(serial: SerialServer, way: Way, tell: Callable[[str], None]) -> Series:
@@ -224,7 +228,14 @@ def main() -> int:
     try:
         if options.minutes:
             until = time.monotonic() + 60 * options.minutes
-            measure(options.folder, options.server, until=until, seed=options.seed, tell=tell)
+            measure(
+                options.folder,
+                options.server,
+                until=until,
+                seed=options.seed,
+                tell=tell,
+                with_duels=not options.serial_only,
+            )
     except BakeoffError as error:
         parser.error(str(error))
     series = read_series(options.folder / "series.jsonl")
