@@ -81,6 +81,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),
         equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
         budget_s=form.budget or _DEFAULTS["budget_s"],
+        warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,
         profile=form.profile,
         freeze=form.freeze,
         pin=form.pin,

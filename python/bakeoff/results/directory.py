@@ -247,6 +247,12 @@ class RunDirectory:
         ]
         return pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
 
+    def scan_warm_up(self) -> pl.LazyFrame:
+        """Slices from before measuring, of all valid epochs that kept them, as one lazy table."""
+        paths = [self._epoch_path(epoch) / "warm-up.parquet" for epoch in self.finished_epochs()]
+        files = [path for path in paths if path.exists() and self.outcome(int(path.parent.name)).valid]
+        return pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
+
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         """The engine's `histogram` messages of an epoch, one a cell, arm and operation."""
         return self._json_lines(f"epochs/{epoch:03d}/histograms.jsonl")

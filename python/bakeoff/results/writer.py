@@ -41,11 +41,16 @@ class EpochWriter:
         self._redactor = redactor
         self._slices: list[Mapping[str, Any]] = []
         self._histograms: list[Mapping[str, Any]] = []
+        self._warm_up: list[Mapping[str, Any]] = []
         self._host: list[Mapping[str, Any]] = []
 
     def add_slices(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """The engine's `slice` messages of a measured cell, as they came."""
         self._slices.extend(messages)
+
+    def add_warm_up(self, messages: Iterable[Mapping[str, Any]]) -> None:
+        """The engine's `slice` messages from before measuring: no evidence, only the warm-up curve."""
+        self._warm_up.extend(messages)
 
     def add_histograms(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """The engine's `histogram` messages of a measured cell, as they came."""
@@ -83,6 +88,8 @@ class EpochWriter:
                 f"outcome of epoch {outcome.epoch}, build {outcome.build} given to {self.epoch}, {self.build}"
             )
         self._write_parquet("slices.parquet", slices_frame(self._slices, epoch=self.epoch, build=self.build))
+        if self._warm_up:
+            self._write_parquet("warm-up.parquet", slices_frame(self._warm_up, epoch=self.epoch, build=self.build))
         self._write_parquet("host.parquet", host_frame(self._host))
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self._histograms)
         write_atomically(self.path / "histograms.jsonl", lines.encode())

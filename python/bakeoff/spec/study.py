@@ -134,6 +134,7 @@ class Study(BaseModel):
         tables, table_size: the data that `prepare` loads, shared by all workloads.
         precision: target half-width w, natural-log units.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
+        warm_s: seconds of load after every start before anything is measured, shared by the workloads.
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
         freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
@@ -153,6 +154,7 @@ class Study(BaseModel):
     equivalence: float = Field(default=math.log(1.01), gt=0)
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)
+    warm_s: float = Field(default=5.0, ge=0)
     profile: Profile = Profile.MATCHED
     freeze: bool | None = None
     pin: bool = False

@@ -93,6 +93,7 @@ class Sizes(Form):
     equivalence: Precision | None = Field(default=None, description="Margin of EQUIVALENT; the precision by default.")
     budget: Seconds | None = Field(default=None, description="Wall time from loading to verdict: 90s, 2h.")
     builds: int | None = Field(default=None, ge=1, description="Independent loads of the data per arm.")
+    warm_up: Seconds | None = Field(default=None, description="Load after every start, before measuring: 30s, 5m.")
 
 
 class Scale(Sizes):
@@ -338,7 +339,10 @@ def _path(location: tuple[int | str, ...]) -> Place:
 def _found(error: SpecError, document: dict[str, Any], lines: Lines) -> SpecError:
     """The place of a value that a validator refused: its text stands in the message in quotes."""
     for name, value, place in _scalars(document, ()):
-        if name in ("budget", "precision", "equivalence", "table_size") and repr(str(value)) in error.message:
+        if (
+            name in ("budget", "warm_up", "precision", "equivalence", "table_size")
+            and repr(str(value)) in error.message
+        ):
             return lines.error(place, error.message, hint=error.hint)
     return lines.error((), error.message, hint=error.hint)
 

@@ -29,7 +29,6 @@ _SETTLE_LIMIT_S = 60.0
 # Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
 # by the interleaving.
 _SETTLE_BETWEEN_S = 10.0
-_WARM_S = 5.0
 _WARM_CELL_MIN_S = 1.5
 _WARM_SLICE_NS = 50_000_000
 _GUARD_NS = 5_000_000
@@ -143,17 +142,18 @@ class Epoch:
         judge_rows(self._tools.study, answers, self._tools.listener)
 
     def warm(self, cells: tuple[Cell, ...]) -> None:
-        """Load every workload for a short while, at its highest concurrency; nothing of it is kept."""
+        """Load every workload for a while, at its highest concurrency; its slices are kept apart: the warm-up curve."""
         hottest: dict[int, Cell] = {}
         for cell in cells:
             known = hottest.get(cell.workload_index)
             if known is None or cell.threads > known.threads:
                 hottest[cell.workload_index] = cell
-        seconds = max(_WARM_CELL_MIN_S, _WARM_S / len(hottest))
+        seconds = max(_WARM_CELL_MIN_S, self._tools.study.warm_s / len(hottest))
         with self.phases.measure("warm"):
             for cell in hottest.values():
                 self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: warming {cell.name}")
-                self._measure(cell, seconds, order_seed=0, key_seed=self._draft.seeds.padding)
+                warmed = self._measure(cell, seconds, order_seed=0, key_seed=self._draft.seeds.padding)
+                self._writer.add_warm_up(warmed.slices)
 
     def pilot(self, cell: Cell, seconds: float) -> list[Message]:
         """Slices of 50 ms, from which the slice length is chosen; not evidence."""

@@ -19,7 +19,7 @@ from bakeoff.units import format_bytes
 _LOAD_BYTES_PER_S = 25e6
 _LOAD_FIXED_S = 8.0  # a server initialised, started, analysed, settled, stopped, copied
 _COPY_BYTES_PER_S = 500e6
-_EPOCH_FIXED_S = 8.0
+_EPOCH_FIXED_S = 3.0
 _EPOCH_PER_SERVER_S = 1.5
 _DATADIR_BYTES = 120 * 2**20  # system tables and what InnoDB makes at the start
 _REDO_BYTES = 256 * 2**20
@@ -81,7 +81,7 @@ def outlook(study: Study) -> Outlook:
     running = share.at_once * int(load_bytes * _WRITE_GROWTH + _DATADIR_BYTES + _REDO_BYTES)
     rounds = _rounds(share)
     load_s = sum(study.builds * (_LOAD_FIXED_S + size / _LOAD_BYTES_PER_S) for size in sizes.values())
-    overhead_s = rounds * _EPOCH_FIXED_S + len(ours) * (_EPOCH_PER_SERVER_S + load_bytes / _COPY_BYTES_PER_S)
+    overhead_s = rounds * (_EPOCH_FIXED_S + study.warm_s) + len(ours) * (_EPOCH_PER_SERVER_S + load_bytes / _COPY_BYTES_PER_S)
     folder = work_root()
     while not folder.exists():
         folder = folder.parent
