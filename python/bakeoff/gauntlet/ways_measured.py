@@ -16,6 +16,8 @@ Started again with the same folder it goes on: the journals only grow.
 import argparse
 import math
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -215,6 +217,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=0.0, help="to measure; 0: only tell what was measured")
     parser.add_argument("--server", default="mysql:8.0.15")
     parser.add_argument("--duels", type=Path, action="append", default=[], help="another journal of duels to count")
+    parser.add_argument("--serial-only", action="store_true", help="no duels of its own: --duels has them")
     parser.add_argument(
         "--load", type=LoadClass, action="append", help="only measurements beside such load; repeatable"
     )
@@ -225,6 +228,7 @@ def main() -> int:
     def tell(text: str) -> None:
         print(time.strftime("%H:%M:%S"), text, flush=True)
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # in order: servers are stopped
     try:
         if options.minutes:
             until = time.monotonic() + 60 * options.minutes
