@@ -98,3 +98,20 @@ def test_the_command_to_run_a_study_again_brings_its_seed(tmp_path):
         run = make_run(tmp_path, study, epochs=1, command=given, name=f"run-{len(seeded)}")
         view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.ABORTED))
         assert view.command == seeded
+
+
+def test_arms_with_different_rows_are_told_at_the_head(view, tmp_path):
+    (tmp_path / "my.yaml").write_text(STUDY.replace("published:", "# published:"))
+    study = make_study(read_study(tmp_path / "my.yaml"), seed=3)
+    run = make_run(tmp_path, study, truth=Truth())
+    told = {
+        arm.name: {"sbtest.sbtest1": {"rows": {"sql": "SELECT COUNT(*)", "answer": f"{10 - (arm.name == 'D')} rows"}}}
+        for arm in study.arms
+    }
+    run.write_json("rows/0.json", told)
+    shown = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+    (status,) = [each for each in shown.statuses if each.word == "DIFFERENT ROWS"]
+    for word in ("sbtest.sbtest1", "query rows", "9 rows on mysql:8.0 · utf8mb4_general_ci"):
+        assert word in status.text
+    assert "9 rows" in render_html(shown)
+    assert view.same_rows.rows == ()

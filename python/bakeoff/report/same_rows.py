@@ -39,7 +39,7 @@ def same_rows_table(context: Context) -> Table:
         rows=tuple(rows[:_LINES]),
         note=(
             "Counts and checksums of rows, rows sampled by primary key, and the first rows in the order of a text; "
-            "texts compared as utf8mb4, orders only between equal collations, arms only where the same rows are asked for. "
+            "texts compared as utf8mb4, orders only between equal collations, arms only where rows are to be equal. "
             "Columns of times and floating-point numbers are left out."
             + (f" {left} more tables are in the run directory." if left > 0 else "")
         ),

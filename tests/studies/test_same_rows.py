@@ -1,0 +1,95 @@
+"""Arms that hold different rows are found, and named with table and query."""
+
+import threading
+
+import pytest
+
+from bakeoff.errors import TrialInvalid
+from bakeoff.plan.factorial import make_study
+from bakeoff.report.live import QuietLive
+from bakeoff.spec.study_file import read_study
+from bakeoff.stats.same_rows import Answer, row_differences
+from bakeoff.trial import loading, run_study
+
+STUDY = """\
+title: same rows
+servers: ["mysql:8.0.15"]
+settings: {content: latin}
+factors:
+  collation: [utf8mb4_bin, latin1_swedish_ci]
+workloads: [oltp_point_select]
+threads: [2]
+tables: 2
+table_size: 500
+builds: 1
+budget: 60s
+precision: 20%
+"""
+
+
+def arms_of(tmp_path, factors):
+    (tmp_path / "my.yaml").write_text(
+        f'title: x\nservers: ["mysql:8.0"]\nfactors: {factors}\nworkloads: [oltp_read_only]\n'
+    )
+    return make_study(read_study(tmp_path / "my.yaml"), seed=1).arms
+
+
+def answers(checksum, collation="latin1_bin", order="abc"):
+    return {
+        "sbtest.sbtest1": {
+            "rows": Answer(sql="SELECT 1", answer=f"10 rows, checksum {checksum}"),
+            "order": Answer(sql="SELECT 2", answer=order, collation=collation),
+        }
+    }
+
+
+def test_a_difference_names_arms_table_and_query(tmp_path):
+    arms = arms_of(tmp_path, "{engine: [innodb, myisam, aria]}")
+    assert row_differences(arms, {name: answers("1f") for name in "ABC"}) == ()
+    (found,) = row_differences(arms, {"A": answers("1f"), "B": answers("2f"), "C": answers("1f")})
+    assert (found.table, found.query, found.sql) == ("sbtest.sbtest1", "rows", "SELECT 1")
+    assert found.arms == (("10 rows, checksum 1f", ("A", "C")), ("10 rows, checksum 2f", ("B",)))
+    (missing, *_) = row_differences(arms, {"A": answers("1f"), "B": {}})
+    assert missing.arms[1] == ("no such table", ("B",))
+
+
+def test_orders_are_compared_within_a_collation_only(tmp_path):
+    arms = arms_of(tmp_path, "{engine: [innodb, myisam, aria]}")
+    told = {"A": answers("1f"), "B": answers("1f", "latin1_swedish_ci", "bca"), "C": answers("1f")}
+    assert row_differences(arms, told) == ()
+    told["C"] = answers("1f", order="cab")
+    assert [each.query for each in row_differences(arms, told)] == ["order"]
+
+
+def test_arms_whose_rows_are_meant_to_differ_are_not_compared(tmp_path):
+    told = {name: answers(name) for name in "AB"}
+    assert row_differences(arms_of(tmp_path, "{rows: [1k, 2k]}"), told) == ()
+    assert row_differences(arms_of(tmp_path, "{content: [text, uuid]}"), told) == ()
+    for stored in ("{column_type: [char, varchar]}", "{row_format: [dynamic, compressed]}", "{page_size: [8k, 16k]}"):
+        assert row_differences(arms_of(tmp_path, stored), told), stored
+
+
+@pytest.mark.server
+def test_a_planted_difference_ends_the_run_before_anything_is_measured(shell, monkeypatch):
+    (shell.folder / "my.yaml").write_text(STUDY)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shell.cache))
+    study = make_study(read_study(shell.folder / "my.yaml"), seed=4)
+    ask = loading.ask_tables
+
+    def meddle(server, databases):
+        if server.name == "load-B":
+            server.query("UPDATE sbtest.sbtest2 SET pad = CONCAT('e', SUBSTRING(pad, 2)) WHERE id = 250")
+        return ask(server, databases)
+
+    monkeypatch.setattr(loading, "ask_tables", meddle)
+    with pytest.raises(TrialInvalid) as caught:
+        run_study(
+            study, shell.folder / "runs", listener=QuietLive(), stop=threading.Event(), passwords={}, command_line=()
+        )
+    told = str(caught.value)
+    assert "sbtest.sbtest2" in told
+    assert "query rows: 500 rows, checksum " in told
+    assert "on utf8mb4_bin but " in told
+    assert "on latin1_swedish_ci" in told
+    assert "sbtest1" not in told
+    assert shell.left_behind() == []
