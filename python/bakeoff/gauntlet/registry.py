@@ -11,11 +11,13 @@ from bakeoff.gauntlet import (
     fake_stalls,
     fake_truth,
     real_duels,
+    replay,
     write_debt,
 )
 from bakeoff.gauntlet.model import Check, Size
 
 CHECKS: tuple[Check, ...] = (
+    *replay.CHECKS,
     *fake_truth.CHECKS,
     *fake_drift.CHECKS,
     *fake_stalls.CHECKS,
