@@ -57,7 +57,8 @@ class Loader:
             for setup in setups:
                 key = (setup.build_key, build)
                 if setup.installation is not None and key not in snapshots:
-                    snapshots[key] = self._load(setup, build)
+                    sharing = [each.arm.name for each in setups if each.build_key == setup.build_key]
+                    snapshots[key] = self._load(setup, build, sharing)
             self._compare_rows(setups, build)
         return snapshots
 
@@ -78,7 +79,7 @@ class Loader:
         write_answers(self.run, found, f"rows/{build}.json")
         judge_rows(self.study, found, self.listener)
 
-    def _load(self, setup: ArmSetup, build: int) -> Snapshot:
+    def _load(self, setup: ArmSetup, build: int, sharing: Sequence[str]) -> Snapshot:
         assert setup.installation
         assert setup.settings
         arm = setup.arm
@@ -105,6 +106,7 @@ class Loader:
             record,
             {
                 "arm": arm.name,
+                "arms": list(sharing),
                 "build": build,
                 "rows": row_count(self.study, arm.data),
                 "seconds": round(time.monotonic() - started, 3),
