@@ -3,7 +3,7 @@ BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-studies test-servers check fmt bench fuzz requirements clean
+.PHONY: help setup demo test test-unit test-studies test-servers check fmt bench bench-method fuzz requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ fmt: ## format everything
 
 bench: setup ## what the client costs, against sysbench and the bare loop
 	.venv/bin/python bench/client-cost/run.py --server mysql:8.0.15
+
+bench-method: setup ## what the defaults of the method rest on: restarts, slices, switching, freezing, CPUs (15 minutes)
+	.venv/bin/python bench/method/run.py all
+	.venv/bin/python bench/method/run.py report
 
 fuzz: ## what a hostile server may send, half a minute each (nightly Rust and cargo-fuzz; fuzz/README.md)
 	fuzz/seed

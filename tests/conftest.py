@@ -1,6 +1,7 @@
 """Runs the real command in a process of its own, as a shell would."""
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -114,3 +115,14 @@ def sandbox():
     """A MySQL 8.0.15 that runs for the whole session, as one that somebody else started."""
     with servers.sandbox(parse_server("mysql:8.0.15")) as box:
         yield {"socket": str(box.instance.socket_path), "port": box.instance.port, "pid": box.instance.pid}
+
+
+@pytest.fixture(scope="session")
+def fakeserver_binary():
+    """The fake server as it is in the tree."""
+    root = Path(__file__).resolve().parents[1]
+    built = ["cargo", "build", "--release", "--quiet", "-p", "bakeoff-fakeserver"]
+    subprocess.run(built, cwd=root, check=True)
+    metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]
+    described = json.loads(subprocess.run(metadata, cwd=root, check=True, capture_output=True).stdout)
+    return Path(described["target_directory"]) / "release" / "bakeoff-fakeserver"

@@ -26,10 +26,10 @@ def rate(epoch: EpochData) -> float:
     return float(slices["events"].sum()) / float(slices["seconds"].sum())
 
 
-def mean_of(values: Sequence[float]) -> Estimate:
-    """Mean and interval over epochs, as a run that used its budget tells them."""
+def mean_of(values: Sequence[float], *, looks: int = 1) -> Estimate:
+    """Mean and interval of 95 % over epochs and over `looks` such estimates together, as wide as a run tells them."""
     n, mean = len(values), math.fsum(values) / len(values)
-    interval = t_interval(mean, standard_deviation(values), n, alpha=_ALPHA, inflation=INFLATION)
+    interval = t_interval(mean, standard_deviation(values), n, alpha=_ALPHA / looks, inflation=INFLATION)
     return Estimate(mean=mean, interval=interval, n=n)
 
 

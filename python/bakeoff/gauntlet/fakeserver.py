@@ -1,5 +1,6 @@
 """The fake server as a process: known truth without a database (crates/fakeserver/README.md)."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,16 +18,19 @@ _END_S = 5.0
 
 
 def fakeserver_path() -> Path:
-    """The fake server's binary: $BAKEOFF_FAKESERVER, else beside the engine or this Python, else on PATH.
+    """The fake server's binary: $BAKEOFF_FAKESERVER, else beside this Python or the engine, or on PATH.
 
     Raises:
         HostError: it is nowhere; it is no part of an installation.
     """
     name = "bakeoff-fakeserver"
     named = os.environ.get("BAKEOFF_FAKESERVER")
-    places = [Path(named)] if named else [engine_path().with_name(name), Path(sys.executable).with_name(name)]
     built = Path(__file__).resolve().parents[3] / "target" / "release" / name
-    found = next((place for place in (*places, built) if place.exists()), None) or shutil.which(name)
+    places = [Path(named)] if named else [Path(sys.executable).with_name(name), built]
+    with contextlib.suppress(HostError):  # without an engine something else fails first, and says so
+        places += [] if named else [engine_path().with_name(name)]
+    found: Path | str | None = next((place for place in places if place.exists()), None)
+    found = found or (None if named else shutil.which(name))
     if not found:
         raise HostError(
             "bakeoff-fakeserver was not found.",

@@ -1,0 +1,140 @@
+"""What the machine adds: switching between many connections, pinning, CPUs that idle or do not."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import polars as pl
+from reads import EQUAL, MS
+from table import Result
+
+from bakeoff.gauntlet.estimates import by_way, mean_of, rate, shown
+from bakeoff.gauntlet.real_epochs import RealBench, Way, usable_cpus
+from bakeoff.results.epoch import EpochData
+from bakeoff.stats.estimate import with_rates
+from bakeoff.stats.noise import components
+
+THREADS_MAX = 256
+
+
+def switching(bench: RealBench) -> Result:
+    """Slices of 100 ms and of 1 s at 4, 64 and 256 connections an arm."""
+    counts = (4, 64, THREADS_MAX)
+    ways = [
+        Way(f"{threads} at {ms} ms", ms * MS, 4.5, threads=threads, guard_ns=5 * MS)
+        for threads in counts
+        for ms in (100, 1000)
+    ]
+    epochs = [bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(2)]
+    slices = pl.concat([epoch.slices for epoch in epochs])
+    rows = []
+    for threads in counts:
+        short, long = (slices.filter(pl.col("cell") == f"{threads} at {ms} ms") for ms in (100, 1000))
+        drain, gap = _drain_ms(short, 100), _gap_ms(short)
+        rows.append((threads, gap, drain, (gap + drain) / 100 * 100, (_rate(short) / _rate(long) - 1) * 100))
+    most = rows[-1]
+    return Result(
+        name="switching",
+        asks="What does changing from one arm to the other cost?",
+        columns=(
+            "connections",
+            "between two slices (guard of 5 ms included), ms",
+            "drain, ms",
+            "of a slice of 100 ms, %",
+            "throughput in 100 ms over 1 s, %",
+        ),
+        rows=tuple(rows),
+        says=(
+            f"At {most[0]} connections {most[1] + most[2]:.2g} ms of wall time a slice are not counted as measuring; "
+            f"throughput in short slices differs by {most[4]:+.2g} %."
+        ),
+    )
+
+
+def pinning(bench: RealBench) -> Result:
+    """Client and servers on disjoint CPUs, and free, in turn."""
+    cpus = usable_cpus()
+    split = max(1, len(cpus) // 4)
+    kinds = {"free": (None, None), "pinned": (frozenset(cpus[:split]), frozenset(cpus[split:]))}
+    found: dict[str, list[EpochData]] = {name: [] for name in kinds}
+    for number in range(8):
+        name = ("free", "pinned", "pinned", "free")[number % 4]
+        client, server = kinds[name]
+        found[name].append(
+            bench.epoch([Way("read", 100 * MS, 4.0)], arms=EQUAL, warm_s=1.5, client_cpus=client, server_cpus=server)
+        )
+    rows = []
+    for name, epochs in found.items():
+        pairs = by_way(epochs)["read"]
+        values = [pair.value for pair in pairs]
+        between, within = components(values, [pair.variance_of_mean for pair in pairs])
+        rates = [rate(epoch) for epoch in epochs]
+        rows.append((name, math.fsum(rates) / len(rates), (within or math.nan) * 100, (between or 0.0) * 100))
+    return Result(
+        name="pinning",
+        asks="What does pinning client and servers to CPUs of their own change?",
+        columns=("", "events/s", "SD within a start, %", "SD between starts, %"),
+        rows=tuple(rows),
+        says=f"Pinned: {(rows[1][1] / rows[0][1] - 1) * 100:+.2g} % throughput.",
+        figures={"client_cpus": split, "server_cpus": len(cpus) - split},
+    )
+
+
+def idle_cpus(bench: RealBench) -> Result:
+    """One and two connections, with CPUs idle and with a neighbour that computes on some of them."""
+    neighbours = sorted({0, 1, max(1, len(usable_cpus()) - 2)})
+    ways = [
+        Way(f"{threads} beside {busy}", 100 * MS, 2.5, threads=threads) for threads in (1, 2) for busy in neighbours
+    ]
+    epochs = [bench.epoch(ways, arms=EQUAL, warm_s=1.5, around=_beside) for _ in range(4)]
+    rows = []
+    for threads in (1, 2):
+        base = [rate(_only(epoch, f"{threads} beside 0")) for epoch in epochs]
+        for busy in neighbours:
+            rates = [rate(_only(epoch, f"{threads} beside {busy}")) for epoch in epochs]
+            change = mean_of([math.log(one / other) for one, other in zip(rates, base, strict=True)])
+            rows.append((threads, busy, math.fsum(rates) / len(rates), shown(change) if busy else "–"))
+    return Result(
+        name="idle-cpus",
+        asks="What do idle CPUs do to throughput at few connections?",
+        columns=("connections", "CPUs a neighbour keeps busy", "events/s", "over none busy"),
+        rows=tuple(rows),
+        says="A neighbour changes throughput itself, so arms are compared only within the same seconds.",
+    )
+
+
+@contextmanager
+def _beside(way: Way) -> Iterator[None]:
+    """While a way is measured, as many processes compute as its name says, wherever the kernel puts them."""
+    busy = int(way.name.rsplit(" ", 1)[-1])
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    try:
+        yield
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+        for spinner in spinners:
+            spinner.wait()
+
+
+def _only(epoch: EpochData, name: str) -> EpochData:
+    return EpochData(epoch.epoch, 0, True, "", epoch.slices.filter(pl.col("cell") == name), [], {})
+
+
+def _rate(slices: pl.DataFrame) -> float:
+    rated = with_rates(slices)
+    return float(rated["events"].sum()) / float(rated["seconds"].sum())
+
+
+def _drain_ms(slices: pl.DataFrame, slice_ms: int) -> float:
+    """Median time from a slice's nominal end until its last worker rests."""
+    return float(slices.select((pl.col("length_ns") / MS - slice_ms).median()).item())
+
+
+def _gap_ms(slices: pl.DataFrame) -> float:
+    """Median time from one slice's end to the next one's guard's end."""
+    ends = pl.col("start_ns") + pl.col("length_ns")
+    gaps = slices.sort("epoch", "start_ns").select(gap=(pl.col("start_ns") - ends.shift(1).over("epoch")) / MS)
+    return float(gaps["gap"].drop_nulls().median())  # type: ignore[arg-type]

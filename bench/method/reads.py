@@ -1,0 +1,137 @@
+"""What reads show: restarts, slice lengths, carry-over, attenuation."""
+
+import math
+from collections.abc import Sequence
+
+import polars as pl
+from table import Result
+
+from bakeoff.gauntlet.estimates import by_way, mean_of, rate
+from bakeoff.gauntlet.real_epochs import RealBench, Way
+from bakeoff.stats.estimate import PairEstimate, with_rates
+from bakeoff.stats.interval import standard_deviation
+from bakeoff.stats.noise import components
+from bakeoff.stats.slice_length import contrast_variance
+
+MS = 1_000_000
+EQUAL, PLANTED = ("A", "B"), ("A", "C")
+SHADOW = 5.0
+TRUTH = -math.log1p(SHADOW / 100)
+
+
+def restart(bench: RealBench) -> Result:
+    """Equal servers, eight starts."""
+    epochs = [bench.epoch([Way("read", 100 * MS, 4.0)], arms=EQUAL, warm_s=2.0) for _ in range(8)]
+    pairs = by_way(epochs)["read"]
+    values = [pair.value for pair in pairs]
+    between, within = components(values, [pair.variance_of_mean for pair in pairs])
+    levels = [math.log(rate(epoch)) for epoch in epochs]
+    spread, of_levels = standard_deviation(values) * 100, standard_deviation(levels) * 100
+    return Result(
+        name="restart",
+        asks="How far do equal servers lie apart, start by start?",
+        columns=(
+            "a start's throughput, SD %",
+            "an epoch's ratio, SD %",
+            "of it within a start",
+            "of it between starts",
+        ),
+        rows=((of_levels, spread, _percent(within), _percent(between)),),
+        says=(
+            f"Starts differ by {of_levels:.2g} %, ratios of two that take turns by {spread:.2g} %: the first is what "
+            "one run each, one after the other, would compare."
+        ),
+        figures={"values": values, "log_throughput": levels},
+    )
+
+
+def slice_length(bench: RealBench) -> Result:
+    """One long series of the shortest slices, put together to longer ones."""
+    base_ns = 20 * MS
+    series = []
+    for _ in range(2):
+        epoch = bench.epoch([Way("read", base_ns, 30.0, guard_ns=2 * MS)], arms=EQUAL, warm_s=2.0)
+        residual = pl.col("log_rate") - pl.col("log_rate").mean().over("arm")
+        series.append(with_rates(epoch.slices).sort("start_ns").select(residual).to_series().to_numpy())
+    rows, best = [], (math.inf, 0)
+    for factor in (1, 2, 5, 10, 25, 50, 100):
+        found = [contrast_variance(values, factor) for values in series]
+        if min(blocks for _, blocks in found) < 2:
+            continue
+        variance = math.fsum(value for value, _ in found) / len(found)
+        length_ns = factor * base_ns
+        j_s = variance * 4 * (length_ns + 5 * MS) / 1e9
+        best = min(best, (j_s, length_ns))
+        rows.append((length_ns // MS, j_s, 1.96 * math.sqrt(j_s / 60) * 100, 1.96 * math.sqrt(j_s / 600) * 100))
+    return Result(
+        name="slice-length",
+        asks="How does the width of the interval within one start depend on the length of a slice?",
+        columns=("slice, ms", "J, s", "± after 1 minute, %", "± after 10 minutes, %"),
+        rows=tuple(rows),
+        says=(
+            f"Least at {best[1] // MS} ms; with slices of {rows[-1][0]} ms the same width takes "
+            f"{rows[-1][1] / best[0]:.2g} times as long."
+        ),
+        figures={"shortest_ms": base_ns // MS},
+    )
+
+
+def carry_over(bench: RealBench) -> Result:
+    """Whether a slice is faster or slower right after one of its own arm."""
+    lengths = (50, 200, 500)
+    ways = [Way(f"{ms} ms", ms * MS, 5.0) for ms in lengths]
+    found = by_way([bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(5)])
+    rows = []
+    for ms in lengths:
+        pairs = found[f"{ms} ms"]
+        estimate = mean_of([_carried(pair) for pair in pairs if pair.carry_over], looks=len(lengths))
+        rows.append((ms, estimate.mean * 100, (estimate.interval.half_width or math.nan) * 100, estimate.n))
+    worst = max(rows, key=lambda row: abs(row[1]) - row[2])
+    beyond = abs(worst[1]) > worst[2]
+    return Result(
+        name="carry-over",
+        asks="Does the arm before leave something to a slice of reads?",
+        columns=("slice, ms", "after itself over after the other, %", "±", "epochs"),
+        rows=tuple(rows),
+        says=f"At {worst[0]} ms it is beyond chance." if beyond else "Not beyond chance at any length.",
+    )
+
+
+def attenuation(bench: RealBench) -> Result:
+    """A planted 5 % in slices from 20 ms to 2 s."""
+    lengths = (20, 50, 100, 200, 500, 2000)
+    ways = [
+        Way(f"{ms} ms", ms * MS, 9.0 if ms == 2000 else 4.0, guard_ns=max(2, min(ms // 10, 10)) * MS) for ms in lengths
+    ]
+    found = by_way([bench.epoch(ways, arms=PLANTED, warm_s=2.0) for _ in range(5)])
+    rows = []
+    for ms in lengths:
+        pairs = found[f"{ms} ms"]
+        estimate = mean_of([pair.value for pair in pairs], looks=len(lengths))
+        half = estimate.interval.half_width or math.nan
+        rows.append(
+            (ms, math.expm1(estimate.mean) * 100, half * 100, (1 - estimate.mean / TRUTH) * 100, _within(pairs))
+        )
+    off = [row[0] for row in rows if abs(row[1] / 100 - math.expm1(TRUTH)) > row[2] / 100]
+    return Result(
+        name="attenuation",
+        asks=f"Do short slices make a planted {math.expm1(TRUTH) * 100:.2f} % smaller?",
+        columns=("slice, ms", "found, %", "±", "attenuation, % of the effect", "SD within a start, %"),
+        rows=tuple(rows),
+        says=f"The interval misses the truth at {', '.join(map(str, off))} ms."
+        if off
+        else "Every interval holds the truth.",
+        figures={"truth": TRUTH, "values": {name: [pair.value for pair in pairs] for name, pairs in found.items()}},
+    )
+
+
+def _carried(pair: PairEstimate) -> float:
+    return math.fsum(pair.carry_over.values()) / len(pair.carry_over)
+
+
+def _within(pairs: Sequence[PairEstimate]) -> float | None:
+    return _percent(components([pair.value for pair in pairs], [pair.variance_of_mean for pair in pairs])[1])
+
+
+def _percent(log: float | None) -> float | None:
+    return None if log is None else log * 100

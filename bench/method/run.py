@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Measures on this machine what the method's defaults rest on (docs/method.md).
+
+    bench/method/run.py all                     # every experiment, about 15 minutes
+    bench/method/run.py restart switching       # some of them
+    bench/method/run.py report                  # the newest result of each, as Markdown
+
+Each writes bench/results/method-NAME-DATE.json. Arms are one server three times, A, B and, slowed by 5 uncounted events
+per 100, C; they are loaded once.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+import table
+from machine import THREADS_MAX, idle_cpus, pinning, switching
+from reads import SHADOW, attenuation, carry_over, restart, slice_length
+from table import Result
+from writes import freeze
+
+from bakeoff.errors import BakeoffError
+from bakeoff.gauntlet.real_epochs import RealBench, question
+
+EXPERIMENTS: dict[str, Callable[[RealBench], Result]] = {
+    "restart": restart,
+    "slice-length": slice_length,
+    "carry-over": carry_over,
+    "attenuation": attenuation,
+    "switching": switching,
+    "freeze": freeze,
+    "pinning": pinning,
+    "idle-cpus": idle_cpus,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="+", choices=[*EXPERIMENTS, "all", "report"], metavar="EXPERIMENT")
+    parser.add_argument("--server", default="mysql:8.0.15", help="as on bakeoff's command line")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if "report" in options.what:
+        print(table.newest(tuple(EXPERIMENTS)), end="")
+        return 0
+    names = list(EXPERIMENTS) if "all" in options.what else options.what
+    study = question(
+        *[options.server] * 3,
+        shadow_per_100=SHADOW,
+        workloads=("oltp_point_select", "oltp_write_only"),
+        threads=THREADS_MAX,
+        seed=options.seed,
+    )
+    with tempfile.TemporaryDirectory(prefix="bakeoff-method-") as folder:
+        try:
+            with RealBench(study, Path(folder), tell=lambda text: print(f"  {text}", file=sys.stderr)) as bench:
+                for name in names:
+                    print(name, file=sys.stderr)
+                    begin = time.monotonic()
+                    result = replace(EXPERIMENTS[name](bench), seconds=round(time.monotonic() - begin, 1))
+                    path = table.write(result, options.server)
+                    print(f"{result.markdown}\n\n{path.relative_to(table.ROOT)}\n", flush=True)
+        except BakeoffError as error:
+            print(f"bench/method: {error}", file=sys.stderr)
+            return int(error.exit_code)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

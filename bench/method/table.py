@@ -1,0 +1,95 @@
+"""A result: a table of numbers, the command that made it, the machine; as JSON and as Markdown."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bakeoff.results import gather_host
+from bakeoff.results.manifest import checkout_commit
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "bench" / "results"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one experiment found.
+
+    Attributes:
+        name: of the command.
+        asks: the question, in a sentence.
+        columns, rows: cells are text or numbers already in the columns' units.
+        says: what follows from the numbers, in sentences made from them.
+        figures: everything behind them.
+    """
+
+    name: str
+    asks: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    says: str
+    figures: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def markdown(self) -> str:
+        """Question, table, what follows."""
+        lines = [f"**{self.asks}**", "", _line(self.columns), "|" + "---|" * len(self.columns)]
+        lines += [_line(map(cell, row)) for row in self.rows]
+        return "\n".join(
+            [*lines, "", self.says, "", f"    bench/method/run.py {self.name}      # {self.seconds:.0f} s"]
+        )
+
+
+def cell(value: object) -> str:
+    """A cell as a reader wants it: three digits of a number, a dash for nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def write(result: Result, server: str) -> Path:
+    """Write `bench/results/method-NAME-DATE.json`; a file is written once and never edited."""
+    now = datetime.now(UTC)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"method-{result.name}-{now:%Y%m%dT%H%M%SZ}.json"
+    head = {
+        "format": FORMAT,
+        "date": now.isoformat(timespec="seconds"),
+        "commit": checkout_commit(),
+        "server": server,
+        "host": gather_host(RESULTS).model_dump(mode="json"),
+    }
+    path.write_text(json.dumps(head | asdict(result), indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def newest(names: tuple[str, ...]) -> str:
+    """The latest result of each experiment as Markdown, under the machine and the dates they were measured on."""
+    parts = []
+    for name in names:
+        files = sorted(RESULTS.glob(f"method-{name}-*.json"))
+        if not files:
+            continue
+        kept = json.loads(files[-1].read_text(encoding="utf-8"))
+        result = Result(
+            **{key: kept[key] for key in ("name", "asks", "says", "figures", "seconds")},
+            columns=tuple(kept["columns"]),
+            rows=tuple(map(tuple, kept["rows"])),
+        )
+        host = kept["host"]
+        where = (
+            f"{kept['server']}, {kept['date']}, {host['cpus_usable']} CPUs ({host['cpu_model']}), load average "
+            f"{host['load_average'][0]:.1f} when it ended, commit {kept['commit'] or 'unknown'}."
+        )
+        parts.append(f"{result.markdown}\n\n{where}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(cells) + " |"
