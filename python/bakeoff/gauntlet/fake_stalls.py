@@ -17,7 +17,7 @@ _STALLED = -0.02  # 20 ms in each second, or 5 ms in each 250
 _LATENCY = ("--latency", "constant:200us")
 # The literal stall needs minutes for enough of them; replay runs the same share on a clock four times as fast.
 _STALLS = {
-    Size.REPLAY: ("5ms/250ms", Load(seconds=1.0, slice_ns=13 * MS, threads=4), 10, 1),
+    Size.REPLAY: ("5ms/250ms", Load(seconds=1.0, slice_ns=13 * MS, threads=4), 8, 1),
     Size.QUICK: ("20ms/1s", Load(seconds=4.0, slice_ns=50 * MS, threads=4), 10, 1),
     Size.FULL: ("20ms/1s", Load(seconds=6.0, slice_ns=50 * MS, threads=4), 12, 20),
 }
@@ -73,7 +73,7 @@ def omission(setting: Setting) -> Finding:
         seconds=seconds, slice_ns=int(period_s * 1e9), threads=_OPEN_THREADS, rate_per_s=_RATE_PER_S, arrivals="fixed"
     )
     # As many requests a freeze as threads: a closed loop sees next to nothing of it.
-    closed = Load(seconds=period_s, slice_ns=int(period_s * 1e9 / 4), threads=4)
+    closed = Load(seconds=period_s / 2, slice_ns=int(period_s * 1e9 / 8), threads=4)
     with FakeBench(setting, "omission") as bench:
         opened = _event_row(bench.epoch({"A": FakeArm(frozen)}, schedule))
         undisturbed = _event_row(bench.epoch({"A": FakeArm(law)}, replace(schedule, seconds=1.0, slice_ns=500 * MS)))
