@@ -25,8 +25,8 @@ def too_narrow(points, precision):
     return half / 8, abs(sum(points) / len(points)) > half / 8
 
 
-def pretend(judge=honest, *, spread=0.02, seed=1):
-    """A `run_duel` whose epochs are normal around the truth."""
+def pretend(judge=honest, *, spread=0.02, bias=0.0, seed=1):
+    """A `run_duel` whose epochs are normal around the truth and a bias."""
     generator = random.Random(seed)
 
     def run(duel, folder, *, background=False, stop=None):
@@ -36,7 +36,7 @@ def pretend(judge=honest, *, spread=0.02, seed=1):
         cells = [f"{workload}/{threads}" for workload in duel.workloads for threads in duel.threads]
         judgements = []
         for cell in cells:
-            points = [generator.gauss(truth, spread) for _ in range(7)]
+            points = [generator.gauss(truth + bias, spread) for _ in range(7)]
             half, claimed = judge(points, duel.target)
             mean = sum(points) / len(points)
             word = (Word.FASTER if mean > 0 else Word.SLOWER) if claimed and len(cells) == 1 else Word.INCONCLUSIVE

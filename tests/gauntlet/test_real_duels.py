@@ -46,6 +46,13 @@ def test_stopping_at_the_first_look_that_excludes_1_fails_without_the_anytime_in
     assert finding.passed is False, finding.found
 
 
+def test_a_bias_too_small_for_any_single_interval_is_seen_over_all_duels(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "run_duel", pretend(bias=0.004))
+    finding = real_duels.equal_arms(setting(tmp_path))
+    assert finding.passed is False and "bias +0.4" in finding.found and "beyond chance" in finding.found
+    assert finding.figures["false_or_wrong_claims"] <= 8
+
+
 def test_slowdowns_that_are_not_claimed_in_time_fail_on_a_calm_machine_only(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "run_duel", pretend(spread=0.1))
     assert real_duels.claimed_in_time(setting(tmp_path)).passed is False

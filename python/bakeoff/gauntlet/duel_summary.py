@@ -55,6 +55,8 @@ class Tally:
         able: those with enough epochs for any verdict; the others cannot claim, and prove nothing about claims.
         most_wrong: what 5 % of false claims allow in `able` duels.
         fewest_covered: what 93 % of coverage demand in `duels` duels.
+        bias: mean over duels of what they told less the truth, a log ratio; `bias_se` its standard error. What no
+            single interval can show: an arm that is treated worse.
     """
 
     duels: int
@@ -68,11 +70,19 @@ class Tally:
     epochs: float
     wall_s: float
     measured_share: float
+    bias: float
+    bias_se: float
+
+    @property
+    def biased(self) -> bool:
+        """The bias is beyond chance: it would be once in a thousand times."""
+        return self.duels > 2 and abs(self.bias) > iv.t_quantile(0.9995, self.duels - 1) * self.bias_se
 
     @classmethod
     def of(cls, judged: Sequence[Judged]) -> "Tally":
         """Add up; at least one."""
         n = len(judged)
+        errors = [each.judgement.mean - each.truth for each in judged]
         able = sum(enough(len(each.judgement.points), each.judgement.stop) for each in judged)
         return cls(
             duels=n,
@@ -86,6 +96,8 @@ class Tally:
             epochs=median(len(each.judgement.points) for each in judged),
             wall_s=median(each.outcome.wall_s for each in judged),
             measured_share=median(each.outcome.measured_s / each.outcome.wall_s for each in judged),
+            bias=math.fsum(errors) / n,
+            bias_se=iv.standard_deviation(errors) / math.sqrt(n),
         )
 
 
@@ -118,8 +130,8 @@ def markdown(outcomes: Iterable[Outcome]) -> str:
             groups.setdefault((duel.kind, duel.servers[0], load), []).append(each)
     rows = [
         "| duels | server | other load | n | able to claim | false or wrong claims | held by the interval | claimed "
-        "| half-width | epochs | wall | measuring |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| half-width | epochs | wall | measuring | bias |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         *(_row(*name, Tally.of(each)) for name, each in sorted(groups.items())),
     ]
     odd = [each for each in found if each.wrong or not each.covered]
@@ -131,7 +143,8 @@ def _row(kind: str, server: str, load: str, tally: Tally) -> str:
     return (
         f"| {kind} | {server} | {load} | {tally.duels} | {tally.able} | {tally.wrong} (at most {tally.most_wrong}) "
         f"| {tally.covered} (at least {tally.fewest_covered}) | {claimed} | ±{tally.half_width:.1%} "
-        f"| {tally.epochs:.0f} | {tally.wall_s:.0f} s | {tally.measured_share:.0%} |"
+        f"| {tally.epochs:.0f} | {tally.wall_s:.0f} s | {tally.measured_share:.0%} "
+        f"| {tally.bias:+.1%} ± {2 * tally.bias_se:.1%} |"
     )
 
 

@@ -200,10 +200,12 @@ def _false_claims(duels: _Duels) -> Finding:
     tally = Tally.of(duels.judged)
     loads = [each.outcome.machine.other for each in duels.judged if each.outcome.machine]
     beside = f"; other work took {min(loads):.0%} to {max(loads):.0%} of the processors" if loads else ""
+    biased = ", beyond chance" if tally.biased else ""
     return duels.finding(
         f"{tally.wrong} false claims in {tally.able} duels (at most {tally.most_wrong}), "
-        f"±{tally.half_width:.1%} in {tally.wall_s:.0f} s{beside}",
-        tally.wrong <= tally.most_wrong,
+        f"±{tally.half_width:.1%} in {tally.wall_s:.0f} s; "
+        f"bias {tally.bias:+.2%} ± {2 * tally.bias_se:.2%}{biased}{beside}",
+        tally.wrong <= tally.most_wrong and not tally.biased,
         _figures(duels.judged),
     )
 
@@ -218,6 +220,8 @@ def _figures(found: Sequence[Judged]) -> dict[str, object]:
         "held": tally.covered,
         "half_width_median": tally.half_width,
         "epochs_median": tally.epochs,
+        "bias": tally.bias,
+        "bias_se": tally.bias_se,
         "wall_s_median": tally.wall_s,
         "measured_share_median": tally.measured_share,
         "other_share_median": median([e.outcome.machine.other for e in found if e.outcome.machine] or [0.0]),
@@ -231,8 +235,8 @@ def _check(test: str, what: str, target: str, run: Callable[[Setting], Finding],
 
 
 CHECKS = (
-    _check("G1", "equal servers, complete duels", "false claims ≤ 5 %", equal_arms, quick=True),
-    _check("G2", "equal servers beside bursts of load", "false claims ≤ 5 %", equal_arms_under_load),
+    _check("G1", "equal servers, complete duels", "false claims ≤ 5 %, no bias", equal_arms, quick=True),
+    _check("G2", "equal servers beside bursts of load", "false claims ≤ 5 %, no bias", equal_arms_under_load),
     _check(
         "G3", "planted slowdowns, complete duels", "interval holds the truth ≥ 93 %; no wrong sign", planted, quick=True
     ),
