@@ -4,6 +4,7 @@ import pytest
 from pretended import pretend, too_narrow
 
 from bakeoff.gauntlet import campaign, real_duels
+from bakeoff.gauntlet.bounds import most
 from bakeoff.gauntlet.duel_journal import DuelJournal
 from bakeoff.gauntlet.model import Setting, Size
 
@@ -49,8 +50,9 @@ def test_stopping_at_the_first_look_that_excludes_1_fails_without_the_anytime_in
 def test_a_bias_too_small_for_any_single_interval_is_seen_over_all_duels(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "run_duel", pretend(bias=0.004))
     finding = real_duels.equal_arms(setting(tmp_path))
-    assert finding.passed is False and "bias +0.4" in finding.found and "beyond chance" in finding.found
-    assert finding.figures["false_or_wrong_claims"] <= 8
+    assert finding.passed is False and "beyond chance" in finding.found
+    assert finding.figures["bias"] == pytest.approx(0.004, abs=0.001)
+    assert finding.figures["false_or_wrong_claims"] <= most(100, 0.05)
 
 
 def test_slowdowns_that_are_not_claimed_in_time_fail_on_a_calm_machine_only(tmp_path, monkeypatch):
