@@ -17,13 +17,14 @@ from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.noise import components
 
 THREADS_MAX = 256
+_GUARD_MS = 5
 
 
 def switching(bench: RealBench) -> Result:
     """Slices of 100 ms and of 1 s at 4, 64 and 256 connections an arm."""
     counts = (4, 64, THREADS_MAX)
     ways = [
-        Way(f"{threads} at {ms} ms", ms * MS, 4.5, threads=threads, guard_ns=5 * MS)
+        Way(f"{threads} at {ms} ms", ms * MS, 4.5, threads=threads, guard_ns=_GUARD_MS * MS)
         for threads in counts
         for ms in (100, 1000)
     ]
@@ -32,23 +33,24 @@ def switching(bench: RealBench) -> Result:
     rows = []
     for threads in counts:
         short, long = (slices.filter(pl.col("cell") == f"{threads} at {ms} ms") for ms in (100, 1000))
-        drain, gap = _drain_ms(short, 100), _gap_ms(short)
-        rows.append((threads, gap, drain, (gap + drain) / 100 * 100, (_rate(short) / _rate(long) - 1) * 100))
+        lost, latency = _gap_ms(short) - _GUARD_MS, threads / _rate(long) * 1e3
+        rows.append((threads, lost, _drain_ms(short, 100), latency, (_rate(short) / _rate(long) - 1) * 100))
     most = rows[-1]
     return Result(
         name="switching",
         asks="What does changing from one arm to the other cost?",
         columns=(
             "connections",
-            "between two slices (guard of 5 ms included), ms",
+            "lost between two slices besides the guard, ms",
             "drain, ms",
-            "of a slice of 100 ms, %",
+            "mean latency, ms",
             "throughput in 100 ms over 1 s, %",
         ),
         rows=tuple(rows),
         says=(
-            f"At {most[0]} connections {most[1] + most[2]:.2g} ms of wall time a slice are not counted as measuring; "
-            f"throughput in short slices differs by {most[4]:+.2g} %."
+            f"The change itself takes {most[1]:.2g} ms at {most[0]} connections. While a slice of 100 ms drains, for "
+            f"{most[2]:.2g} ms, its connections fall idle one by one; hence at least 20 mean latencies a slice, here "
+            f"{20 * most[3]:.0f} ms."
         ),
     )
 

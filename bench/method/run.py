@@ -4,6 +4,7 @@
     bench/method/run.py all                     # every experiment, about 15 minutes
     bench/method/run.py restart switching       # some of them
     bench/method/run.py report                  # the newest result of each, as Markdown
+    bench/method/run.py report --into docs/method.md
 
 Each writes bench/results/method-NAME-DATE.json. Arms are one server three times, A, B and, slowed by 5 uncounted events
 per 100, C; they are loaded once.
@@ -45,9 +46,14 @@ def main() -> int:
     parser.add_argument("what", nargs="+", choices=[*EXPERIMENTS, "all", "report"], metavar="EXPERIMENT")
     parser.add_argument("--server", default="mysql:8.0.15", help="as on bakeoff's command line")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--into", type=Path, metavar="FILE", help="report: put it between the markers of this file")
     options = parser.parse_args()
     if "report" in options.what:
-        print(table.newest(tuple(EXPERIMENTS)), end="")
+        text = table.newest(tuple(EXPERIMENTS))
+        if options.into:
+            table.replace_between_markers(options.into, text)
+        else:
+            print(text, end="")
         return 0
     names = list(EXPERIMENTS) if "all" in options.what else options.what
     study = question(

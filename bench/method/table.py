@@ -12,6 +12,7 @@ from bakeoff.results.manifest import checkout_commit
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
 FORMAT = 1
+BEGIN, END = "<!-- bench/method -->", "<!-- end -->"
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,15 @@ def newest(names: tuple[str, ...]) -> str:
         )
         parts.append(f"{result.markdown}\n\n{where}")
     return "\n\n".join(parts) + "\n"
+
+
+def replace_between_markers(path: Path, text: str) -> None:
+    """Put the text between the lines `<!-- bench/method -->` and `<!-- end -->` of a file."""
+    before, marker, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (marker and end):
+        raise SystemExit(f"{path}: it has no lines {BEGIN} and {END} to put the result between.")
+    path.write_text(f"{before}{marker}\n\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def _line(cells: Any) -> str:
