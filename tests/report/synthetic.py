@@ -296,7 +296,8 @@ def make_run(
                     "build": build,
                     "rows": 400_000,
                     "seconds": 9.5 + build,
-                    "data_bytes": {"sbtest": 96_000_000},
+                    "data_bytes": {"sbtest": 96_000_000 if arm.name != "B" else 72_000_000},
+                    "index_bytes": {"sbtest": 12_000_000},
                 },
             )
     for epoch in range(epochs):
@@ -319,6 +320,13 @@ def _write_epoch(
         messages = [row | {"type": "slice", "id": 3, "errors": {}} for row in slices.drop("epoch", "build").to_dicts()]
         writer.add_slices(messages)
         writer.add_histograms(histograms_of(slices))
+    hottest = plan.cells[len(study.threads) - 1]
+    warming = slices_of_cell(
+        study, truth, cell=hottest.name, cell_index=9, threads=hottest.threads, epoch=epoch, blocks=8,
+        slice_ns=50_000_000,
+    )  # fmt: skip
+    cold = warming.with_columns(events=(pl.col("events") * (1 - (-pl.col("start_ns") / 5e8).exp())).cast(pl.Int64))
+    writer.add_warm_up(row | {"type": "slice", "id": 2, "errors": {}} for row in cold.drop("epoch", "build").to_dicts())
     measured = len(plan.cells) * blocks * 2 * len(arms) * slice_ns * 1.07e-9
     writer.add_host_samples(host_samples(epoch, round(6 + measured), arms))
     for arm in study.arms:

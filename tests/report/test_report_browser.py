@@ -64,8 +64,8 @@ def test_it_opens_from_a_disk_without_a_request_or_a_complaint(opened, page_file
 def test_every_chart_is_there_and_has_something_drawn(opened, view):
     page, _, _ = opened
     groups = (
-        view.threads_panels, view.time_panels, view.epoch_panels, view.percentile_panels, view.arm_panels,
-        view.host_panels,
+        view.threads_panels, view.scaling_panels, view.time_panels, view.jitter_panels, view.warm_up_panels,
+        view.epoch_panels, view.percentile_panels, view.arm_panels, view.host_panels,
     )  # fmt: skip
     panels = [panel for group in groups for panel in group]
     assert page.locator("figure").count() == len(panels) + len(view.pilot_panels)

@@ -48,7 +48,11 @@ def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analy
 
 def test_an_arm_keeps_its_colour_in_every_chart(view):
     keys = {}
-    panels = [p for group in (view.threads_panels, view.time_panels, view.epoch_panels, view.arm_panels) for p in group]
+    groups = (
+        view.threads_panels, view.scaling_panels, view.time_panels, view.jitter_panels, view.warm_up_panels,
+        view.epoch_panels, view.arm_panels,
+    )  # fmt: skip
+    panels = [panel for group in groups for panel in group if panel.mark != "stack"]
     for panel in panels:
         for series in panel.series:
             assert keys.setdefault(series.name, series.key) == series.key

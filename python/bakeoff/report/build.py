@@ -8,7 +8,11 @@ from bakeoff.report import answers as answering
 from bakeoff.report import numbers, panels, settings, tables
 from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.curves import latency_curves
+from bakeoff.report.lead import lead
 from bakeoff.report.same_rows import same_rows_status, same_rows_table
+from bakeoff.report.scaling import scaling
+from bakeoff.report.sizes import sizes_table
+from bakeoff.report.stability import stability_table, warm_up_panels
 from bakeoff.report.study import effects_table, interactions_table, pair_tables, published_table
 from bakeoff.report.tpcc import tpcc_tables
 from bakeoff.report.view import ArmView, ReportView, Role, Status
@@ -45,7 +49,8 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
     """
     context = Context.read(run, Analysis.model_validate(analysis))
     notes, marks = answering.footnotes(context)
-    time_panels, arm_panels = panels.time_panels(context)
+    over_time = panels.time_panels(context)
+    scaling_table, scaling_panels = scaling(context)
     pilot_table, pilot_panels = tables.pilot(context)
     tpcc, tpcc_types = tpcc_tables(context)
     return ReportView(
@@ -56,18 +61,25 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         dateline=_dateline(context),
         statuses=_statuses(context),
         arms=_arms(context),
+        lead=lead(context),
         answers=answering.answers(context, marks),
         summary=answering.summary_sentences(context),
         conditions=_conditions(context),
         forest=answering.forest(context, marks),
         throughput=answering.throughput_table(context, marks),
         threads_panels=panels.threads_panels(context),
-        time_panels=time_panels,
+        scaling=scaling_table,
+        scaling_panels=scaling_panels,
+        time_panels=over_time.throughput,
+        stability=stability_table(context),
+        jitter_panels=over_time.jitter,
+        warm_up_panels=warm_up_panels(context),
         epoch_panels=panels.epoch_panels(context),
         latency_note=tables.latency_note(context),
         latency=tables.latency_table(context),
         percentile_panels=panels.percentile_panels(context, latency_curves(context)),
         costs=tables.costs_table(context),
+        sizes=sizes_table(context),
         published=published_table(context),
         effects=effects_table(context),
         interactions=interactions_table(context),
@@ -75,7 +87,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         tpcc=tpcc,
         tpcc_types=tpcc_types,
         cpu_bars=tables.cpu_bars(context),
-        arm_panels=arm_panels,
+        arm_panels=over_time.doings,
         host_panels=panels.host_panels(context),
         pilot=pilot_table,
         pilot_panels=pilot_panels,

@@ -124,9 +124,9 @@ def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
             scale=alt.Scale(domain=keys, range=[[5, 3] if key in dashed else [1, 0] for key in keys]),
         )
         layers.append(
-            base.mark_line(aria=False, strokeWidth=1.2 if panel.boundaries else 1.8, strokeJoin="round").encode(
-                x=x, y=y, color=colour, strokeDash=dash, detail="g:N"
-            )
+            base.transform_filter("!datum.p")
+            .mark_line(aria=False, strokeWidth=1.2 if panel.boundaries else 1.8, strokeJoin="round")
+            .encode(x=x, y=y, color=colour, strokeDash=dash, detail="g:N")
         )
     if any(any(series.tips) for series in panel.series):
         shape = alt.Shape("k:N", legend=None, scale=alt.Scale(domain=keys, range=[_shape(key) for key in keys]))
@@ -141,7 +141,12 @@ def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
 def _rows(series: Series) -> list[dict[str, Json]]:
     rows: list[dict[str, Json]] = []
     for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-        row: dict[str, Json] = {"x": x, "y": y, "k": series.key, "g": series.group[index] if series.group else 0}
+        row: dict[str, Json] = ({} if series.line else {"p": 1}) | {
+            "x": x,
+            "y": y,
+            "k": series.key,
+            "g": series.group[index] if series.group else 0,
+        }
         if series.low and series.high:
             row |= {"l": series.low[index], "h": series.high[index]}
         if series.tips and series.tips[index]:
@@ -153,7 +158,8 @@ def _rows(series: Series) -> list[dict[str, Json]]:
 def _x_encoding(panel: Panel) -> alt.X:
     points = sorted({x for series in panel.series for x in series.x})
     if panel.x_kind == "threads":
-        labels = alt.Axis(values=_thinned(points), format="~s", grid=False)
+        rungs = sorted({x for series in panel.series if any(series.tips) for x in series.x}) or points
+        labels = alt.Axis(values=_thinned(rungs), format="~s", grid=False)
         return alt.X(
             "x:Q", title=panel.x_title, scale=alt.Scale(type="log", base=2, nice=False, padding=12), axis=labels
         )

@@ -11,6 +11,7 @@ from bakeoff.report.series import cpu_shares
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison
+from bakeoff.stats.rates import epoch_rates
 
 CONTROL_SLOT = 6
 """Number of the colour and shape that a control has: the palette's grey."""
@@ -104,6 +105,14 @@ class Context:
     def slices(self) -> pl.LazyFrame:
         """Slices of the epochs that count."""
         return self.run.scan_slices()
+
+    @cached_property
+    def epoch_rates(self) -> dict[tuple[str, str], dict[int, float]]:
+        """(cell, arm) -> epoch -> events per second."""
+        found: dict[tuple[str, str], dict[int, float]] = {}
+        for cell, arm, epoch, tps in epoch_rates(self.slices).iter_rows():
+            found.setdefault((cell, arm), {})[epoch] = tps
+        return found
 
     @cached_property
     def processors(self) -> pl.DataFrame:

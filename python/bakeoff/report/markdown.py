@@ -12,9 +12,13 @@ def render_markdown(view: ReportView) -> str:
     parts = [f"# {_plain(view.question)}", _plain(view.dateline)]
     parts += [f"> **{_plain(status.word)}**: {_plain(status.text)}" for status in view.statuses]
     parts.append("\n".join(_arm_line(view, index) for index in range(len(view.arms))))
+    parts.append(_plain(" ".join(view.lead)))
     parts.append("\n".join(_answer_lines(view)))
     parts += [_plain(sentence) for sentence in (*view.summary, view.conditions)]
     parts += ["## Throughput", _table(view.throughput)]
+    if view.scaling.rows:
+        parts += ["## Scaling law", _table(view.scaling), _plain(view.scaling.note)]
+    parts += ["## Stability", _table(view.stability), _plain(view.stability.note)]
     parts += ["## Latency", _plain(view.latency_note), _table(view.latency)]
     if view.published.rows:
         parts += ["## Published and measured", _table(view.published), _plain(view.published.note)]
@@ -28,6 +32,8 @@ def render_markdown(view: ReportView) -> str:
     if view.tpcc.rows:
         parts += ["## TPC-C", _table(view.tpcc), _plain(view.tpcc.note), _table(view.tpcc_types)]
     parts += ["## What one event costs", _table(view.costs), _plain(view.costs.note)]
+    if view.sizes.rows:
+        parts += ["## Sizes", _table(view.sizes), _plain(view.sizes.note)]
     parts.append("## Settings")
     parts.append(_table(view.declared) if view.declared.rows else "The study sets nothing differently on any arm.")
     if view.undeclared.rows:

@@ -1,9 +1,13 @@
 """How numbers read in a report: as many digits as the interval supports, and no more."""
 
 import math
+from collections.abc import Callable, Iterable
 
 from bakeoff.stats.model import Estimate, Interval
 from bakeoff.stats.wording import interval_texts, ratio_decimals
+
+Form = Callable[[float], str]
+Floats = Iterable[float]
 
 MINUS = "−"
 

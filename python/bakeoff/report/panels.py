@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -15,7 +16,16 @@ from bakeoff.report.view import Panel, Series
 from bakeoff.stats.model import Comparison
 from bakeoff.units import format_ns, format_rate
 
-_DOINGS_CELLS = 2  # cells for which each server's CPU, switches, reads and memory are drawn
+_DOINGS_CELLS = 2  # cells for which each server's CPU, memory, disk, network and switches are drawn
+_DOINGS = (
+    ("server_cpus", "server CPU", "processors kept busy"),
+    ("rss_bytes", "server memory", "bytes resident"),
+    ("read_bytes_per_s", "server reads from disk", "bytes per second"),
+    ("write_bytes_per_s", "server writes to disk", "bytes per second"),
+    ("network_bytes_per_s", "to and from the client", "bytes per second"),
+    ("context_switches_per_s", "context switches", "per second, the whole machine"),
+)
+_CPU_ARMS = 6  # arms whose processors' time by kind is drawn
 
 
 def threads_panels(context: Context) -> tuple[Panel, ...]:
@@ -115,31 +125,79 @@ def percentile_panels(context: Context, curves: Mapping[tuple[str, str], Curve])
     return tuple(panels)
 
 
-def time_panels(context: Context) -> tuple[tuple[Panel, ...], tuple[Panel, ...]]:
-    """Throughput over time; and what each server did over time, from the slices in which it alone was loaded."""
+@dataclass(frozen=True)
+class OverTime:
+    """Charts over the measured time, epochs joined.
+
+    Attributes:
+        throughput: one a cell; `jitter`: the longest event of each stretch, likewise.
+        doings: what each server did, from the slices in which it alone was loaded.
+    """
+
+    throughput: tuple[Panel, ...]
+    jitter: tuple[Panel, ...]
+    doings: tuple[Panel, ...]
+
+
+def time_panels(context: Context) -> OverTime:
+    """Throughput, jitter, and what each server did over time."""
     times = cell_times(context.slices, context.detail_cells)
+    cells = [(index, cell) for index, cell in enumerate(context.detail_cells) if cell in times]
     throughput = tuple(
         _time_panel(
             context, times[cell], f"time-{index}", _cell_title(context, cell), "events per second", "tps", band=True
         )
-        for index, cell in enumerate(context.detail_cells)
-        if cell in times
+        for index, cell in cells
+    )
+    jitter = tuple(
+        _time_panel(
+            context, times[cell], f"jitter-{index}", _cell_title(context, cell), "longest event, ms", "longest_ms"
+        )
+        for index, cell in cells
     )
     doings: list[Panel] = []
-    for cell in context.detail_cells[:_DOINGS_CELLS]:
-        if cell not in times:
-            continue
-        for column, title, unit in (
-            ("server_cpus", "server CPU", "processors kept busy"),
-            ("context_switches_per_s", "context switches", "per second"),
-            ("disk_bytes_per_s", "server reads and writes", "bytes per second"),
-            ("rss_bytes", "server memory", "bytes"),
-        ):
+    for place, (_, cell) in enumerate(cells[:_DOINGS_CELLS]):
+        for column, title, unit in _DOINGS:
             values = times[cell].bins[column].drop_nulls()
             if values.len() and values.ne(0).any():
                 panel_title = f"{title} · {_cell_title(context, cell)}"
                 doings.append(_time_panel(context, times[cell], f"arm-{len(doings)}", panel_title, unit, column))
-    return throughput, tuple(doings)
+        if place == 0:
+            doings += _cpu_panels(context, times[cell], cell)
+    return OverTime(throughput, jitter, tuple(doings))
+
+
+def _cpu_panels(context: Context, times: CellTimes, cell: str) -> list[Panel]:
+    """All processors' time by kind while one arm was loaded, a chart for each arm."""
+    _, x_title, factor = _time_axis(times.bins["seconds"])
+    panels: list[Panel] = []
+    for arm in list(context.slots)[:_CPU_ARMS]:
+        part = times.bins.filter((pl.col("arm") == arm) & pl.col("user").is_not_null())
+        if part.is_empty():
+            continue
+        x = _rounded(value * factor for value in part["seconds"])
+        panels.append(
+            Panel(
+                id=f"arm-cpu-{len(panels)}",
+                title=f"processors while {context.labels[arm]} was loaded · {_cell_title(context, cell)}",
+                x_title=x_title,
+                y_title="per cent of all processors; the rest is idle",
+                mark="stack",
+                series=tuple(
+                    Series(
+                        name=kind,
+                        key=f"cpu-{kind}",
+                        x=x,
+                        y=_rounded(100 * value for value in part[kind]),
+                        group=tuple(part["epoch"].to_list()),
+                    )
+                    for kind in ("user", "system", "iowait", "steal")
+                ),
+                y_max=100.0,
+                boundaries=_rounded(limit * factor for limit in times.boundaries_s),
+            )
+        )
+    return panels
 
 
 def host_panels(context: Context) -> tuple[Panel, ...]:

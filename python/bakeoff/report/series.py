@@ -22,7 +22,9 @@ class CellTimes:
     Attributes:
         boundaries_s: where one epoch ends and the next begins.
         bins: columns arm, epoch, seconds, tps, tps_low, tps_high (slowest and fastest slice), server_cpus (processors
-            that the server kept busy), context_switches_per_s, write_bytes_per_s, rss_bytes.
+            that the server kept busy), context_switches_per_s, read_bytes_per_s and write_bytes_per_s (the server's, of
+            the disk), network_bytes_per_s (between it and the client), rss_bytes, longest_ms (the longest event), and
+            shares of all processors: user, system, iowait, steal (null without ticks).
     """
 
     boundaries_s: tuple[float, ...]
@@ -42,6 +44,7 @@ def cell_times(slices: pl.LazyFrame, cells: tuple[str, ...]) -> dict[str, CellTi
     if spans.is_empty():
         return {}
     bins_per_epoch = max(2, BINS // spans["epoch"].n_unique())
+    whole = pl.sum_horizontal(f"host_{kind}_ns" for kind in _HOST).sum()
     tps = pl.col("events") * pl.col("connections") / pl.col("busy_ns") * 1e9
     seconds = pl.col("length_ns").sum() / 1e9
     bins = (
@@ -60,10 +63,16 @@ def cell_times(slices: pl.LazyFrame, cells: tuple[str, ...]) -> dict[str, CellTi
             pl.col("slice_tps").max().alias("tps_high"),
             (pl.col("server_cpu_ns").sum() / pl.col("length_ns").sum()).alias("server_cpus"),
             (pl.col("context_switches").sum() / seconds).alias("context_switches_per_s"),
-            ((pl.col("server_read_bytes").sum() + pl.col("server_write_bytes").sum()) / seconds).alias(
-                "disk_bytes_per_s"
-            ),
+            (pl.col("server_read_bytes").sum() / seconds).alias("read_bytes_per_s"),
+            (pl.col("server_write_bytes").sum() / seconds).alias("write_bytes_per_s"),
+            ((pl.col("sent_bytes").sum() + pl.col("received_bytes").sum()) / seconds).alias("network_bytes_per_s"),
             pl.col("server_rss_bytes").mean().alias("rss_bytes"),
+            (pl.col("latency_max_ns").max() / 1e6).alias("longest_ms"),
+            *(
+                pl.when(whole > 0).then(pl.col(f"host_{kind}_ns").sum() / whole).alias(kind)
+                for kind in _HOST
+                if kind != "idle"
+            ),
         )
         .sort("cell", "arm", "epoch", "bin")
         .collect(engine="streaming")

@@ -28,6 +28,9 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for status in view.statuses:
         style = "bold red" if status.word == "UNTRUSTED" else "yellow"
         console.print(Text.assemble((status.word, style), f": {status.text}"))
+    if len(view.answers) > 1:
+        console.print()
+        console.print(Text(" ".join(view.lead)))
     console.print()
     console.print(_table(view, wide=console.width >= _WIDE))
     if len(view.answers) <= _SENTENCES_MAX:

@@ -130,6 +130,7 @@ class Series(Frozen):
         low, high: a band around y, or empty.
         group: lines break where it changes (a restart lies between), or empty.
         tips: what a point says when pointed at, or empty.
+        line: whether the points are joined.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Series(Frozen):
     high: tuple[float, ...] = ()
     group: tuple[int, ...] = ()
     tips: tuple[str, ...] = ()
+    line: bool = True
 
 
 class Panel(Frozen):
@@ -246,18 +248,25 @@ class ReportView(Frozen):
     dateline: str
     statuses: tuple[Status, ...]
     arms: tuple[ArmView, ...]
+    lead: tuple[str, ...]
     answers: tuple[Answer, ...]
     summary: tuple[str, ...]
     conditions: str
     forest: Forest
     throughput: Table
     threads_panels: tuple[Panel, ...]
+    scaling: Table
+    scaling_panels: tuple[Panel, ...]
     time_panels: tuple[Panel, ...]
+    stability: Table
+    jitter_panels: tuple[Panel, ...]
+    warm_up_panels: tuple[Panel, ...]
     epoch_panels: tuple[Panel, ...]
     latency_note: str
     latency: Table
     percentile_panels: tuple[Panel, ...]
     costs: Table
+    sizes: Table
     published: Table
     effects: Table
     interactions: Table

@@ -1,0 +1,108 @@
+"""The answer in three sentences: which way it went, the largest difference, and what it stands on."""
+
+import math
+from collections import Counter
+
+from bakeoff.report import numbers
+from bakeoff.report.answers import cell_text, tone_of
+from bakeoff.report.context import Context
+from bakeoff.report.view import Tone
+from bakeoff.stats.effects import Interaction, interactions
+from bakeoff.stats.interval import excludes_zero
+from bakeoff.stats.model import Comparison, Estimate
+from bakeoff.stats.wording import percent_text
+
+
+def lead(context: Context) -> tuple[str, ...]:
+    """Three sentences; none while nothing was compared."""
+    if not context.primary:
+        return ()
+    return (_direction(context), _largest(context), _basis(context))
+
+
+def _direction(context: Context) -> str:
+    """`Of 8 comparisons with mysql:5.7, 5 are slower, 2 as fast within ±1%, 1 is undecided`."""
+    baseline = context.labels[context.analysis.baseline]
+    if len(context.primary) == 1:
+        (only,) = context.primary
+        return f"{only.verdict.sentence.partition('. ')[0].rstrip('.')}."
+    tones = Counter(tone_of(comparison) for comparison in context.primary)
+    margin = percent_text(context.study.equivalence)
+    words = {
+        Tone.FASTER: "faster",
+        Tone.SLOWER: "slower",
+        Tone.EQUAL: f"as fast within ±{margin}",
+        Tone.OPEN: "undecided",
+    }
+    parts = [
+        f"{tones[tone]} {'is' if tones[tone] == 1 else 'are'} {text}" for tone, text in words.items() if tones[tone]
+    ]
+    told = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"Of {len(context.primary)} comparisons with {baseline} {told}."
+
+
+def _largest(context: Context) -> str:
+    """The interaction that the epochs tell best, where a study has one; else the largest difference."""
+    found = _interaction(context)
+    if found:
+        return found
+    claimed = [c for c in context.primary if tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
+    chosen = max(claimed or context.primary, key=lambda comparison: abs(comparison.estimate.mean))
+    estimate = chosen.estimate
+    ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
+    interval = numbers.interval(estimate.interval) or "no interval yet"
+    what = "The largest difference" if len(context.primary) > 1 else "The ratio"
+    where = f"{context.labels[chosen.contender]} in {cell_text(chosen)}"
+    certainty = "" if claimed or len(context.primary) == 1 else ", which may be chance"
+    return f"{what} is that of {where}: {ratio} the throughput ({interval}){certainty}."
+
+
+def _interaction(context: Context) -> str:
+    """`utf8mb4_bin costs 38% at mysql:5.7 and 4% at mysql:8.0 (oltp_read_only · 4 threads).`; empty without one."""
+    design = context.study.design
+    told = interactions(context.analysis, design) if design else ()
+    clear = [each for each in told if each.at_base and each.at_other and excludes_zero(each.estimate.interval)]
+    if not clear:
+        return ""
+    best = max(clear, key=_distinctness)
+    assert best.at_base
+    assert best.at_other
+    cell = next(c for c in context.primary if c.cell == best.cell)
+    ratio = numbers.ratio(best.estimate.mean, best.estimate.interval.half_width)
+    return (
+        f"{best.level} over {best.over} {_cost(best.at_base)} at {best.other_base} and {_cost(best.at_other)} at "
+        f"{best.other_level}, {ratio} between the two ({cell_text(cell)}; the clearest interaction)."
+    )
+
+
+def _distinctness(interaction: Interaction) -> float:
+    """How many half-widths it lies from nothing."""
+    return abs(interaction.estimate.mean) / max(interaction.estimate.interval.half_width or math.inf, 1e-9)
+
+
+def _cost(effect: Estimate) -> str:
+    percent = math.expm1(effect.mean) * 100
+    digits = numbers.percent_decimals(effect.mean, effect.interval.half_width)
+    text = f"{abs(percent):.{digits}f}%"
+    if float(text[:-1]) == 0:
+        return "changes nothing"
+    return f"{'gains' if percent > 0 else 'costs'} {text}"
+
+
+def _basis(context: Context) -> str:
+    """How many restarts, how noisy, and whether a control held."""
+    counts = sorted({comparison.estimate.n for comparison in context.primary})
+    restarts = numbers.epochs(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} restarts"
+    spreads = [_spread(comparison) for comparison in context.primary]
+    known = sorted(spread for spread in spreads if spread is not None)
+    noise = f", in which a ratio moved by {percent_text(known[len(known) // 2])} from one to the next" if known else ""
+    trusted = {True: "; the control, a second baseline, holds 1", False: "; the control does NOT hold 1", None: ""}
+    return f"This rests on {restarts} of every server{noise}{trusted[context.analysis.trusted]}."
+
+
+def _spread(comparison: Comparison) -> float | None:
+    values = [point.value for point in comparison.points if math.isfinite(point.value)]
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
