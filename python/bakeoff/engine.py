@@ -122,6 +122,14 @@ def declares(script: str, kind: str, name: str) -> bool:
     return any(declared["name"] == name for declared in describe_workloads([script])[0][kind])
 
 
+def _expected_s(request: Message) -> float:
+    """Seconds that a `measure` asks for, given as seconds or as blocks."""
+    if request.get("seconds"):
+        return float(request["seconds"])
+    turns = request["blocks"] * 2 * len(request["arms"])
+    return float(turns * (request["slice_ns"] + request["guard_ns"] + request["settle_ns"]) / 1e9)
+
+
 class Engine:
     """A running engine. Use as a context manager; requests block and are made from one thread.
 
@@ -239,8 +247,7 @@ class Engine:
             elif message["type"] == "histogram":
                 histograms.append(message)
 
-        expected_s = request.get("seconds") or 3600.0
-        done = self._request({"type": "measure", **request}, expected_s + _GRACE_S, see)
+        done = self._request({"type": "measure", **request}, _expected_s(request) + _GRACE_S, see)
         return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")))
 
     def close(self) -> None:

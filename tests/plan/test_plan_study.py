@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
-from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, slice_bounds
+from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, slice_bounds, whole_blocks
 from bakeoff.spec import Arm, Study, Workload, parse_server
 
 SERVER = parse_server("mysql:8.0")
@@ -157,3 +157,17 @@ def test_the_pilots_slices_are_taken_over():
 def test_negative_times_are_refused():
     with pytest.raises(SpecError, match="must not be negative"):
         plan_study(study(), overhead_s=-1, load_s=0)
+
+
+@pytest.mark.parametrize(("seconds", "blocks"), [(17.45, 2), (24.2, 3), (8.1, 1), (5.0, 1)])
+def test_blocks_of_long_slices_fill_the_measuring_and_no_more(seconds, blocks):
+    slices, counted = whole_blocks(SliceLength(slice_ns=2_000_000_000, guard_ns=10_000_000), seconds=seconds, arms=2)
+    assert counted == blocks
+    assert slices.slice_ns >= 2_000_000_000
+    measured = blocks * 4 * (slices.slice_ns + slices.guard_ns) / 1e9
+    assert measured == pytest.approx(max(seconds, 8.04))
+
+
+def test_many_short_slices_stay_as_the_pilot_chose_them():
+    chosen = SliceLength(slice_ns=100_000_000, guard_ns=5_000_000)
+    assert whole_blocks(chosen, seconds=20.0, arms=2) == (chosen, None)

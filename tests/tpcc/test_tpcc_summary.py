@@ -1,11 +1,9 @@
 """stats/tpcc.py against epochs whose right answers are known."""
 
-import math
-
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
-from bakeoff.stats.tpcc import Judgement, ServerCounts, cross_check, tpcc_summaries
+from bakeoff.stats.tpcc import Judgement, tpcc_summaries
 
 DECKS = {"new_order": 10_000, "payment": 10_000, "order_status": 1_000, "delivery": 1_000, "stock_level": 1_000}
 MS = 1_000_000
@@ -96,17 +94,3 @@ def test_other_workloads_have_no_such_summary():
     assert tpcc_summaries([], warehouses=1) == ()
     with pytest.raises(ValueError, match="warehouses"):
         tpcc_summaries([], warehouses=0)
-
-
-def test_the_server_has_at_least_what_was_counted():
-    summary = only([epoch_of(DECKS | {"new_order.rollback": 100})])
-    before = ServerCounts(next_order_ids=60_020, commits=5, rollbacks=0)
-    exact = cross_check(summary, before, ServerCounts(next_order_ids=69_920, commits=22_905, rollbacks=100))
-    assert exact.agrees
-    assert (exact.counted_new_orders, exact.server_new_orders) == (9_900, 9_900)
-    assert exact.uncounted_share == 0
-    with_warm_up = cross_check(summary, before, ServerCounts(next_order_ids=70_920, commits=24_905, rollbacks=120))
-    assert with_warm_up.agrees
-    assert math.isclose(with_warm_up.uncounted_share, 1_000 / 10_900)
-    lost = cross_check(summary, before, ServerCounts(next_order_ids=69_919, commits=22_905, rollbacks=100))
-    assert not lost.agrees

@@ -53,7 +53,7 @@ def test_equal_rows_and_indexes_from_any_number_of_threads_and_either_order(shop
     assert len(first) == 9
     shop.command("cleanup")
     assert tables(shop) == set()
-    shop.command("prepare", threads=1, load_index="before")
+    shop.command("prepare", threads=1, load_index="before", prepared="off")
     assert (checksums(shop), indexes(shop)) == (first, indexed)
     shop.command("cleanup")
     shop.command("prepare", threads=4, seed=8)

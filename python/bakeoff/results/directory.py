@@ -234,6 +234,7 @@ class RunDirectory:
             slices=self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA),
             histograms=self.histograms(epoch),
             variables=self.server_json(epoch, "variables.json"),
+            recounts=self.server_json(epoch, "recount.json"),
         )
 
     def load_epochs(self) -> list[EpochData]:
@@ -261,8 +262,8 @@ class RunDirectory:
         """The machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
         return self._parquet(f"epochs/{epoch:03d}/host.parquet", HOST_SCHEMA)
 
-    def server_json(self, epoch: int, name: str) -> dict[str, dict[str, str]]:
-        """`variables.json`, `status-before.json` or `status-after.json` of each arm in an epoch."""
+    def server_json(self, epoch: int, name: str) -> dict[str, dict[str, Any]]:
+        """`variables.json`, `status-before.json`, `status-after.json` or `recount.json` of each arm in an epoch."""
         found = sorted(self._epoch_path(epoch).glob(f"servers/*/{name}"))
         return {unquote(path.parent.name): self.read_json(str(path.relative_to(self.path))) for path in found}
 

@@ -1,7 +1,7 @@
 """What one epoch left behind: its outcome, and its measurements as frames."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -69,6 +69,8 @@ class EpochData:
         slices: one row a slice, columns of `bakeoff.results.frames.SLICE_SCHEMA`.
         histograms: the engine's `histogram` messages (docs/engine.md), one a cell, arm and operation.
         variables: for each arm, its server's global variables.
+        recounts: for each arm and cell, what its server had counted itself before and after (`stats.recount`); empty
+            for workloads whose work the server does not count.
     """
 
     epoch: int
@@ -78,3 +80,4 @@ class EpochData:
     slices: pl.DataFrame
     histograms: list[dict[str, Any]]
     variables: dict[str, dict[str, str]]
+    recounts: dict[str, dict[str, list[dict[str, dict[str, int]]]]] = field(default_factory=dict)

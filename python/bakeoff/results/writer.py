@@ -72,7 +72,7 @@ class EpochWriter:
         write_atomically(self.server_directory(arm) / name, content)
 
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
-        """`variables.json`, `status-before.json` or `status-after.json`: a server's values by name."""
+        """`variables.json`, `status-before.json`, `status-after.json`, `recount.json`: a server's values by name."""
         text = json.dumps(self._redactor.tree(dict(values)), indent=1, ensure_ascii=False, sort_keys=True)
         write_atomically(self.server_directory(arm) / name, text.encode())
 

@@ -1,4 +1,4 @@
-"""TPC-C's own results: tpmC, response times and mix by transaction, the standard's constraints, the server's own count.
+"""TPC-C's own results: tpmC, response times and mix by transaction, the standard's constraints.
 
 From an epoch's slices (time) and histograms (counts and latencies by operation, as `tpcc.lua` names them: `new_order`,
 and beside it `new_order.rollback`, `new_order.retried`, `delivery.skipped`). Definitions: TPC-C revision 5.11;
@@ -129,38 +129,6 @@ class TpccSummary(Frozen):
         return next(kind for kind in self.types if kind.name == name)
 
 
-class ServerCounts(Frozen):
-    """What the server itself has counted at one moment.
-
-    Attributes:
-        next_order_ids: sum of D_NEXT_O_ID over all districts: rises by one for each committed New-Order.
-        commits: `Com_commit` of SHOW GLOBAL STATUS.
-        rollbacks: `Com_rollback`.
-    """
-
-    next_order_ids: int
-    commits: int
-    rollbacks: int
-
-
-class CrossCheck(Frozen):
-    """The engine's counts beside the server's growth over the same stretch.
-
-    The server also sees what is not counted: warm-up, guards, shadows. So it may have more, and never less.
-
-    Attributes:
-        uncounted_share: of the server's committed New-Orders, those that the engine did not count; 0 to 1.
-        agrees: the server has at least what the engine counted.
-    """
-
-    counted_new_orders: int
-    server_new_orders: int
-    counted_commits: int
-    server_commits: int
-    uncounted_share: float
-    agrees: bool
-
-
 @dataclass
 class _Latencies:
     """Merged histogram of one operation: counts by cell of the histogram."""
@@ -227,22 +195,6 @@ def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool 
     return tuple(
         _summary(key, seconds[key], per_epoch[key], latencies[key], clocks[key], warehouses if paced else None)
         for key in seconds
-    )
-
-
-def cross_check(summary: TpccSummary, before: ServerCounts, after: ServerCounts) -> CrossCheck:
-    """Compare one arm's counts with its server's growth from before the measurement to after it."""
-    orders = summary.of("new_order").count - summary.rollbacks
-    commits = sum(kind.count for kind in summary.types) - summary.rollbacks
-    server_orders = after.next_order_ids - before.next_order_ids
-    server_commits = after.commits - before.commits
-    return CrossCheck(
-        counted_new_orders=orders,
-        server_new_orders=server_orders,
-        counted_commits=commits,
-        server_commits=server_commits,
-        uncounted_share=1 - orders / server_orders if server_orders > 0 else 0.0,
-        agrees=server_orders >= orders and server_commits >= commits,
     )
 
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from bakeoff.engine import Engine, Measurement, Message, declares
 from bakeoff.errors import EngineError, ServerError, TrialInvalid
-from bakeoff.plan import Cell, EpochDraft
+from bakeoff.plan import Cell, EpochDraft, SliceLength, whole_blocks
 from bakeoff.plan.rounds import ROUND_BLOCKS
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.servers import Gates, Instance, Reading, ServerHouse, Snapshot, gates
 from bakeoff.spec import Study, Workload
+from bakeoff.stats.recount import ServerCounts, compare_counts
+from bakeoff.trial import recount
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.host import HostWatch
 from bakeoff.trial.listener import Listener
@@ -30,8 +32,7 @@ _SETTLE_LIMIT_S = 60.0
 # by the interleaving.
 _SETTLE_BETWEEN_S = 10.0
 _WARM_CELL_MIN_S = 1.5
-_WARM_SLICE_NS = 50_000_000
-_GUARD_NS = 5_000_000
+_WARM_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
 _BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
 # More errors than this, per event, and the arm measures failing rather than working.
 _ERROR_SHARE = 0.01
@@ -94,6 +95,7 @@ class Epoch:
         self.phases = Phases()
         self.gates: dict[str, Gates] = {}
         self.planned_s = 0.0
+        self._unsettled: dict[str, list[str]] = {}
         self._tools = tools
         self._draft = draft
         self._writer = writer
@@ -103,6 +105,7 @@ class Epoch:
         self._measured: list[str] = []
         self._round: int = previous._round + 1 if previous else 0
         self._ends_ns: dict[str, int] = previous._ends_ns if previous else {}
+        self._recounts: dict[str, dict[str, list[Any]]] = previous._recounts if previous else {}
         self._first_begin: float = previous._first_begin if previous else self._begin
         self._exit = contextlib.ExitStack()
         self._engine: Engine
@@ -171,6 +174,7 @@ class Epoch:
         Raises:
             Interrupted: the stop flag was set.
             EngineError: as the engine says.
+            CountsDisagree: a server has done less than was counted.
         """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self._tools.setups if setup.arm.name in (draft.arms or self._servers)]
@@ -181,14 +185,16 @@ class Epoch:
         self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: measuring {cell.name}")
         if self._measured and cell.writes:
             self._settle()
+        before = self._counts(cell, setups)
+        slices, blocks = whole_blocks(cell.slices, seconds=seconds, arms=len(setups))
         with self.phases.measure("measure"):
             measured = self._measure(
                 cell,
                 seconds,
                 order_seed=draft.order_seed,
                 key_seed=draft.key_seed,
-                slice_ns=cell.slices.slice_ns,
-                guard_ns=cell.slices.guard_ns,
+                slices=slices,
+                blocks=blocks,
                 setups=setups,
             )
         self._measured.append(cell.name)
@@ -197,6 +203,7 @@ class Epoch:
         mark = {"round": self._round} if self._round else {}
         self._writer.add_histograms(message | mark for message in measured.histograms)
         _check_errors(measured.slices)
+        self._recount(cell, measured.histograms, before, self._counts(cell, setups))
 
     def check_data(self) -> None:
         """Have the scripts that can check their own data do so, now that the load has gone over it.
@@ -249,8 +256,45 @@ class Epoch:
             start_order=self._draft.start_order,
             cell_order=tuple(self._measured),
             seeds=self._draft.seeds.model_dump(),
-            gates={name: passed.as_record() for name, passed in self.gates.items()},
+            gates={
+                name: passed.as_record() | {"between_cells": list(self._unsettled.get(name, []))}
+                for name, passed in self.gates.items()
+            },
         )
+
+    def _counts(self, cell: Cell, setups: Sequence[ArmSetup]) -> dict[str, ServerCounts]:
+        """What the servers have counted until now; empty for workloads that no server counts."""
+        study = self._tools.study
+        workload = study.workloads[cell.workload_index]
+        if workload.script != recount.SCRIPT:
+            return {}
+        return {
+            setup.arm.name: recount.read_counts(
+                self._servers[setup.arm.name],
+                database_of(workload),
+                script_options(study, workload, setup.arm.data),
+            )
+            for setup in setups
+        }
+
+    def _recount(
+        self,
+        cell: Cell,
+        histograms: Sequence[Message],
+        before: Mapping[str, ServerCounts],
+        after: Mapping[str, ServerCounts],
+    ) -> None:
+        """Keep the servers' counts, and hold the engine's against them."""
+        wrong = []
+        for arm, counts in before.items():
+            kept = self._recounts.setdefault(arm, {}).setdefault(cell.name, [])
+            kept.append({"before": counts.model_dump(), "after": after[arm].model_dump()})
+            self._writer.write_server_json(arm, "recount.json", self._recounts[arm])
+            compared = compare_counts([each for each in histograms if each["arm"] == arm], [(counts, after[arm])])
+            if not compared.agrees:
+                wrong.append(f"arm {arm}, {cell.name}: {compared}")
+        if wrong:
+            raise recount.CountsDisagree("; ".join(wrong))
 
     def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
         """Slices with blocks and times that follow those of the rounds before."""
@@ -313,10 +357,11 @@ class Epoch:
 
     def _settle(self) -> None:
         self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: letting writes settle")
-        ours = [server for server in self._servers.values() if isinstance(server, Instance)]
-        with self.phases.measure("gates"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
-            for _ in pool.map(lambda server: gates.settle(server, _SETTLE_BETWEEN_S), ours):
-                pass
+        ours = {name: server for name, server in self._servers.items() if isinstance(server, Instance)}
+        with self.phases.measure("settle"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            settled = pool.map(lambda server: gates.settle(server, _SETTLE_BETWEEN_S), ours.values())
+            for name, passed in zip(ours, settled, strict=True):
+                self._unsettled.setdefault(name, []).extend(passed.notes)
 
     def _measure(
         self,
@@ -325,8 +370,8 @@ class Epoch:
         *,
         order_seed: int,
         key_seed: int,
-        slice_ns: int = _WARM_SLICE_NS,
-        guard_ns: int = _GUARD_NS,
+        slices: SliceLength = _WARM_SLICES,
+        blocks: int | None = None,
         setups: Sequence[ArmSetup] = (),
     ) -> Measurement:
         study = self._tools.study
@@ -343,10 +388,10 @@ class Epoch:
                 },
                 "threads": cell.threads,
                 "arms": [setup.arm.name for setup in setups],
-                "seconds": seconds,
-                "blocks": None,
-                "slice_ns": slice_ns,
-                "guard_ns": guard_ns,
+                "seconds": None if blocks else seconds,
+                "blocks": blocks,
+                "slice_ns": slices.slice_ns,
+                "guard_ns": slices.guard_ns,
                 "order_seed": order_seed,
                 "key_seed": key_seed,
                 "load": _load(workload),
@@ -412,7 +457,7 @@ def is_voiding(error: Exception) -> bool:
     """Whether an error voids the epoch (and the run goes on), rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _VOIDING
-    return isinstance(error, (ServerError, TooManyErrors))
+    return isinstance(error, (ServerError, TooManyErrors, recount.CountsDisagree))
 
 
 class TooManyErrors(Exception):

@@ -30,6 +30,7 @@ from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, i
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import Loader
 from bakeoff.trial.memory import share_memory
+from bakeoff.trial.recount import CountsDisagree
 from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memory, kept_memory, read_before
 
 _PILOT_S = 6.0
@@ -262,7 +263,7 @@ class _Trial:
                 self._one_round(done[-1], draft, share)
             except Interrupted:
                 return None
-            except (BakeoffError, TooManyErrors) as error:
+            except (BakeoffError, TooManyErrors, CountsDisagree) as error:
                 if not is_voiding(error):
                     raise
                 reason = str(error)

@@ -41,11 +41,17 @@ local function run_all(con, settings, statements_of, thread)
    end)
 end
 
+-- MySQL before 5.6 copies a table to give it a foreign key: there the keys come before the rows, with the indexes that they need.
+local function copies_for_keys(con)
+   return con:query_row("SELECT VERSION()"):match("^5%.[0-5]%.") ~= nil
+end
+
 local function prepare()
    local settings, con, thread = options.read(), connect(), sysbench.tid % math.max(1, sysbench.opt.threads)
    local meet = host.barrier(con, settings.threads)
    local c_load = settings.c_load >= 0 and settings.c_load or random.load_constant(settings.seed)
    local first = thread == 0
+   local index_first = settings.index_first or settings.use_fk and copies_for_keys(con)
 
    -- The rows are consistent by construction; checking them again would cost a lookup each.
    con:query("SET SESSION foreign_key_checks = 0, unique_checks = 0")
@@ -53,7 +59,7 @@ local function prepare()
    if first then
       print(string.format("tpcc: loading %d warehouse(s) with %d thread(s)", settings.warehouses * settings.sets, settings.threads))
       create_tables(con, settings, c_load)
-      if settings.index_first then
+      if index_first then
          run_all(con, settings, schema.index_statements)
          run_all(con, settings, schema.foreign_key_statements)
       end
@@ -63,7 +69,7 @@ local function prepare()
    load.run(con, settings, thread, c_load)
    meet()
    local loaded_s = host.now_s()
-   if not settings.index_first then
+   if not index_first then
       run_all(con, settings, schema.index_statements, thread)
       meet()
       if first then
