@@ -1,0 +1,67 @@
+"""bench/method: results are kept, told and put into a page; the experiments themselves take servers and minutes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench" / "method"))
+
+import table  # noqa: E402
+from table import Result  # noqa: E402
+
+
+@pytest.fixture
+def results(monkeypatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(table, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def result(name: str, value: float) -> Result:
+    return Result(name, "What?", ("a", "b"), ((value, None), (12345, "x")), "So.", {"values": [value]}, 12.0)
+
+
+def test_a_result_is_a_question_a_table_and_its_command() -> None:
+    assert result("restart", 0.12345).markdown.splitlines() == [
+        "**What?**", "", "| a | b |", "|---|---|", "| 0.123 | – |", "| 12,345 | x |", "", "So.", "",
+        "    bench/method/run.py restart      # 12 s",
+    ]  # fmt: skip
+
+
+def test_the_newest_of_each_is_told_with_its_machine(results: Path) -> None:
+    path = table.write(result("restart", 1.0), "mysql:8.0.15")
+    kept = json.loads(path.read_text())
+    assert kept["server"] == "mysql:8.0.15"
+    assert kept["host"]["cpus"] >= 1
+    older = results / "method-restart-20200101T000000Z.json"
+    older.write_text(json.dumps(kept | {"says": "Long ago."}))
+    told = table.newest(("restart", "freeze"))
+    assert "So." in told
+    assert "Long ago." not in told
+    assert "mysql:8.0.15, 20" in told
+
+
+def test_the_page_keeps_what_stands_around_the_markers(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    table.replace_between_markers(page, "new\n")
+    table.replace_between_markers(page, "newer\n")
+    assert page.read_text() == f"before\n{table.BEGIN}\n\nnewer\n\n{table.END}\nafter\n"
+    page.write_text("none\n")
+    with pytest.raises(SystemExit):
+        table.replace_between_markers(page, "new\n")
+
+
+def test_docs_have_the_markers() -> None:
+    text = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+    assert text.index(table.BEGIN) < text.index(table.END)
+
+
+def test_an_unknown_experiment_is_named() -> None:
+    asked = [sys.executable, str(ROOT / "bench" / "method" / "run.py"), "nonsense"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "nonsense" in done.stderr

@@ -1,0 +1,52 @@
+"""CLIENT is raised where the client decided the throughput, and nowhere else."""
+
+import pytest
+
+from bakeoff.stats.client import client_flag
+from bakeoff.stats.model import ArmSummary
+
+
+def arm(*, client_ns, server_ns, share=0.1):
+    return ArmSummary(
+        cell="oltp_point_select/4",
+        arm="A",
+        epochs=6,
+        tps=1.0,
+        tps_low=1.0,
+        tps_high=1.0,
+        qps=1.0,
+        quantiles_ns={},
+        clock="service",
+        server_cpu_ns_per_event=server_ns,
+        client_cpu_ns_per_event=client_ns,
+        context_switches_per_event=0.0,
+        server_read_bytes_per_event=None,
+        server_write_bytes_per_event=None,
+        received_bytes_per_event=0.0,
+        errors_per_million=0.0,
+        retries_per_million=0.0,
+        client_cpu_share=share,
+        steal_share=0.0,
+    )
+
+
+def test_a_real_server_takes_most_of_the_cpu():
+    assert client_flag([arm(client_ns=6_000, server_ns=40_000)], pinned=False) is None
+
+
+@pytest.mark.parametrize(
+    ("summary", "pinned"),
+    [
+        (arm(client_ns=2_500, server_ns=2_300), False),  # a server that does nothing
+        (arm(client_ns=6_000, server_ns=None, share=0.75), False),  # one elsewhere, all CPUs here busy with the client
+        (arm(client_ns=6_000, server_ns=40_000, share=0.2), True),  # a quarter of the CPUs, nearly all of it used
+    ],
+)
+def test_a_client_at_its_limit_is_told(summary, pinned):
+    calm = arm(client_ns=6_000, server_ns=40_000)
+    assert client_flag([calm, summary], pinned=pinned).startswith("CLIENT: client-bound")
+
+
+def test_nothing_measured_is_no_limit():
+    assert client_flag([arm(client_ns=0.0, server_ns=0.0, share=0.0)], pinned=False) is None
+    assert client_flag([], pinned=False) is None
