@@ -160,3 +160,14 @@ def test_character_sets_hold_what_their_codecs_can_encode(content):
 
     assert {name: holds(name, content) for name in CODECS} == {name: encodable(codec) for name, codec in CODECS.items()}
     assert holds("utf8", content) == (content != "emoji")
+
+
+def test_installed_stands_for_the_servers_that_are(tmp_path):
+    (tmp_path / "my.yaml").write_text(
+        'title: ladder\nservers: ["mysql:5.7.22", installed]\nworkloads: [oltp_read_only]\nsettings: {collation: nope}\n'
+    )
+    have = ("mysql:5.5.34", "mysql:5.7.22", "mysql:8.0.15")
+    loaded = read_study(tmp_path / "my.yaml", installed=have)
+    assert list(loaded.levels["server"]) == ["mysql:5.7.22", "mysql:5.5.34", "mysql:8.0.15"]
+    with pytest.raises(SpecError, match="nothing is left to compare"):
+        make_study(read_study(tmp_path / "my.yaml"), seed=1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bakeoff.errors import BakeoffError, HostError, SpecError
 from bakeoff.plan.factorial import make_study
+from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec import Study
 from bakeoff.spec.shipped import find_study
 from bakeoff.spec.study_file import LoadedStudy, read_study
@@ -35,7 +36,7 @@ def ask(
     Raises:
         SpecError: whatever is wrong with the file, or with the command line.
     """
-    loaded = read_study(find_study(name), scale=scale)
+    loaded = read_study(find_study(name), scale=scale, installed=_installed())
     if control:
         loaded = replace(loaded, form=loaded.form.model_copy(update={"control": True}))
     study = make_study(loaded, seed=secrets.randbelow(2**31))
@@ -47,6 +48,11 @@ def ask(
     if seed is not None:
         changed["seed"] = seed
     return Asked(loaded, study.model_copy(update=changed))
+
+
+def _installed() -> list[str]:
+    """Servers of the catalogue that are in the cache, oldest first within a flavour."""
+    return [f"{each.flavour}:{each.version}" for each in Catalog.load().entries if is_installed(each)]
 
 
 @contextlib.contextmanager

@@ -17,6 +17,10 @@ _BYTES_PER_WAREHOUSE = 110 * 2**20
 """Of TPC-C with all indexes in InnoDB (docs/tpcc.md)."""
 
 
+_ROW_BYTES_OF_STUDIES = {"ucs2_vs_utf8": 5_600, "index_charset": 260}
+"""Of the scripts that ship with studies: all tables of the script, in utf8 (measured)."""
+
+
 def workload_bytes(script: str, options: Mapping[str, OptionValue]) -> int:
     """Bytes that a script's `prepare` is expected to load."""
     tables = _number(options.get("tables"), 1)
@@ -24,7 +28,8 @@ def workload_bytes(script: str, options: Mapping[str, OptionValue]) -> int:
     if stem.startswith("tpcc"):
         scale = _number(options.get("warehouses"), 0) or _number(options.get("scale"), 10)
         return tables * scale * _BYTES_PER_WAREHOUSE
-    return tables * _number(options.get("table_size"), 10_000) * _row_bytes(options)
+    row_bytes = _ROW_BYTES_OF_STUDIES.get(stem) or _row_bytes(options)
+    return tables * _number(options.get("table_size"), 10_000) * row_bytes
 
 
 def _row_bytes(options: Mapping[str, OptionValue]) -> int:

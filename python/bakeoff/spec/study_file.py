@@ -109,7 +109,9 @@ class StudyFile(Sizes):
     title: str = Field(min_length=1, description="Short; names the run.")
     question: str = Field(default="", description="The question in a sentence; stands above the report.")
     about: str = Field(default="", description="Where the question comes from.")
-    servers: list[str] | None = Field(default=None, min_length=1, description="Short for the factor `server`.")
+    servers: list[str] | None = Field(
+        default=None, min_length=1, description="Short for the factor `server`; `installed`: every one that is."
+    )
     factors: dict[str, Levels] = Field(default={}, description="What is varied, and its levels.")
     settings: dict[str, Level] = Field(default={}, description="Settings that are the same on every arm.")
     baseline: dict[str, Level] = Field(
@@ -158,8 +160,17 @@ class LoadedStudy:
         return self.lines.error(place, reason, hint=hint)
 
 
-def read_study(path: Path, *, scale: str = "") -> LoadedStudy:
+INSTALLED = "installed"
+"""As a server: every one that is installed and not named."""
+
+
+def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) -> LoadedStudy:
     """Read a study file.
+
+    Args:
+        path: the file.
+        scale: one of its scales, or empty.
+        installed: servers that `installed` among its servers stands for.
 
     Raises:
         SpecError: whatever is wrong with it; with file, line, reason and remedy.
@@ -173,7 +184,7 @@ def read_study(path: Path, *, scale: str = "") -> LoadedStudy:
     if not isinstance(document, dict):
         raise lines.error((), "a study is a mapping of keys.", hint="It begins with `title: …`; see docs/studies.md.")
     try:
-        form = StudyFile.model_validate(_shares_as_text(document))
+        form = StudyFile.model_validate(_shares_as_text(_with_installed(document, installed)))
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
     except SpecError as error:  # a duration or a precision that a validator could not read
@@ -188,6 +199,15 @@ def read_study(path: Path, *, scale: str = "") -> LoadedStudy:
     loaded = LoadedStudy(path, form, lines, scale, _all_levels(form, lines))
     _check_baseline(loaded)
     return loaded
+
+
+def _with_installed(document: dict[str, Any], installed: Sequence[str]) -> dict[str, Any]:
+    """The document with the servers that `installed` stands for in its place."""
+    servers = document.get("servers")
+    if not isinstance(servers, list) or INSTALLED not in servers:
+        return document
+    more = [name for name in installed if name not in servers]
+    return document | {"servers": [each for name in servers for each in (more if name == INSTALLED else [name])]}
 
 
 def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whatever YAML holds
