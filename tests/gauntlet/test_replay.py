@@ -39,10 +39,8 @@ def test_every_target_holds(tmp_path):
         (equal_arms.adversary, broken.PEEKING_AT_P, 0.2),
         (equal_arms.grid, broken.NO_HOLM, 0.1),
     ],
-    ids=[
-        "G10: percentiles over requests", "G6: slices as n", "G6: no restarts", "G7: peeking at p", "G11: no correction",
-    ],
-)  # fmt: skip
+    ids=["G10: requests as n", "G6: slices as n", "G6: no restarts", "G7: peeking at p", "G11: no correction"],
+)
 def test_a_broken_method_is_caught(setting, check, method, scale):
     assert check(setting, scale=scale).passed, "so few runs must not fail the sound method"
     found = check(setting, method=method, scale=scale)
