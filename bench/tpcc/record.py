@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "bench" / "results"
 FORMAT = 1
 
 
-def write(name: str, content: dict[str, Any]) -> Path:
-    """Write `bench/results/NAME-DATE.json`, with the machine and the commit."""
+def write(name: str, content: dict[str, Any], folder: Path = RESULTS) -> Path:
+    """Write `NAME-DATE.json` into the folder, with the machine and the commit."""
     now = datetime.now(UTC)
-    path = ROOT / "bench" / "results" / f"{name}-{now:%Y%m%dT%H%M%SZ}.json"
+    path = folder / f"{name}-{now:%Y%m%dT%H%M%SZ}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     head = {

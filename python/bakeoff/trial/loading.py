@@ -1,6 +1,7 @@
 """Loads the data of every build, once for all arms that share it, and keeps each as a snapshot."""
 
 import math
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from bakeoff.trial.same_rows import ask_tables, judge_rows, write_answers
 # The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
 _SBTEST_PREFIXES = ("oltp_", "select_random_")
 _SETTLE_LIMIT_S = 120.0
-_LOADER_THREADS = 8
+_LOADER_THREADS_MAX = 8
 
 SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
 
@@ -109,6 +110,7 @@ class Loader:
                 "arms": list(sharing),
                 "build": build,
                 "rows": row_count(self.study, arm.data),
+                "threads": loader_threads(),
                 "seconds": round(time.monotonic() - started, 3),
                 "data_bytes": data_bytes,
                 "rows_bytes": {database: rows for database, (rows, _) in parts.items()},
@@ -129,11 +131,16 @@ class Loader:
             "prepare",
             options=script_options(self.study, workload, arm.data)
             | {"mysql_storage_engine": table_engine(arm.server, arm.data)},
-            threads=min(_LOADER_THREADS, max(2, self.study.tables)),
+            threads=loader_threads(),
             seed=seed_for(self.study.seed, "build", build),
             on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
         )
         check_data(self.engine, self.study, setup, workload)
+
+
+def loader_threads() -> int:
+    """Connections that load at once: one for each CPU, at most 8; the same for every arm (docs/loading.md)."""
+    return min(_LOADER_THREADS_MAX, len(os.sched_getaffinity(0)))
 
 
 def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload) -> None:
@@ -148,7 +155,7 @@ def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload
             workload.script,
             "check",
             options=script_options(study, workload, setup.arm.data),
-            threads=_LOADER_THREADS,
+            threads=loader_threads(),
             seed=study.seed,
         )
 

@@ -35,7 +35,7 @@ sysbench.cmdline.options = {
   pgsql_variant = { "Accepted for sysbench's sake; of no effect on MySQL", "" },
 }
 
--- Rows of one piece: about a megabyte, one statement where the server takes it.
+-- Rows of one piece: about a megabyte. A statement holds several, up to a size that is best for the servers measured (docs/loading.md).
 local ROWS_PER_PIECE = 5000
 local LARGEST_STATEMENT_BYTES = 4 * 1024 * 1024
 
@@ -109,29 +109,64 @@ local function statement_bytes(con)
   return math.min(packet - 1024, LARGEST_STATEMENT_BYTES)
 end
 
--- Rows of one piece of a table; pieces are numbered from 0.
-local function load_piece(con, table_num, piece)
+local function pieces_of_a_table()
+  return math.ceil(sysbench.opt.table_size / ROWS_PER_PIECE)
+end
+
+-- Rows of some neighbouring pieces of a table, in statements as long as may be; pieces are numbered from 0.
+local function load_pieces(con, table_num, first_piece, last_piece)
   local size = sysbench.opt.table_size
-  local first = piece * ROWS_PER_PIECE + 1
-  local last = math.min(first + ROWS_PER_PIECE - 1, size)
-  if piece == 0 then
+  if first_piece == 0 then
     print(string.format("Inserting %d records into 'sbtest%d'", size, table_num))
   end
   con:bulk_insert_init(string.format("INSERT INTO sbtest%d(id, k, c, pad) VALUES", table_num))
   ffi.C.bakeoff_bulk_texts(con, texts_for(con) or nil, sysbench.opt.text_length, #PAD_TEMPLATE)
-  ffi.C.bakeoff_bulk_sbtest_rows(con, table_num, piece, first, last, size)
-  con:check_error(nil, "INSERT INTO sbtest" .. table_num)
+  for piece = first_piece, last_piece do
+    local first = piece * ROWS_PER_PIECE + 1
+    local last = math.min(first + ROWS_PER_PIECE - 1, size)
+    ffi.C.bakeoff_bulk_sbtest_rows(con, table_num, piece, first, last, size)
+    con:check_error(nil, "INSERT INTO sbtest" .. table_num)
+    bakeoff.progress("rows", last - first + 1, sysbench.opt.tables * size)
+  end
   con:bulk_insert_done()
-  bakeoff.progress("rows", last - first + 1, sysbench.opt.tables * size)
 end
 
--- Calls work(i) for this thread's share of 0 .. count-1, a run of neighbours in order.
-local function share(count, work)
+-- Digits are the same bytes in every character set but the wide ones. Called binary, they are stored without a look at each character:
+-- a quarter of the server's work (docs/loading.md). For a connection that loads and does nothing else.
+local function send_rows_as_bytes(con)
+  if not is_default_text() then
+    return
+  end
+  local wide = con:query_row([[SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE()
+    AND table_name = 'sbtest1' AND character_set_name IN ('ucs2', 'utf16', 'utf16le', 'utf32')]])
+  if tonumber(wide) == 0 then
+    con:query("SET NAMES binary")
+  end
+end
+
+-- First and last of this thread's share of 0 .. count-1, a run of neighbours; none when the last is before the first.
+local function run_of_this_thread(count)
   local threads = math.max(sysbench.opt.threads, 1)
-  local first = math.floor(count * sysbench.tid / threads)
-  local last = math.floor(count * (sysbench.tid + 1) / threads) - 1
+  return math.floor(count * sysbench.tid / threads), math.floor(count * (sysbench.tid + 1) / threads) - 1
+end
+
+-- Calls work(i) for each of this thread's share, in order.
+local function share(count, work)
+  local first, last = run_of_this_thread(count)
   for i = first, last do
     work(i)
+  end
+end
+
+-- This thread's share of all rows of all tables.
+local function load_share(con)
+  local pieces = pieces_of_a_table()
+  local at, last = run_of_this_thread(sysbench.opt.tables * pieces)
+  while at <= last do
+    local table_index = math.floor(at / pieces)
+    local until_piece = math.min(last, (table_index + 1) * pieces - 1)
+    load_pieces(con, table_index + 1, at % pieces, until_piece % pieces)
+    at = until_piece + 1
   end
 end
 
@@ -144,9 +179,9 @@ function cmd_prepare()
   share(opt.tables, function(i) declare_table(con, i + 1) end)
   bakeoff.barrier()
 
+  send_rows_as_bytes(con)
   con:bulk_insert_init("", statement_bytes(con))
-  local pieces = math.ceil(opt.table_size / ROWS_PER_PIECE)
-  share(opt.tables * pieces, function(i) load_piece(con, math.floor(i / pieces) + 1, i % pieces) end)
+  load_share(con)
   bakeoff.barrier()
 
   share(opt.tables, function(i)
@@ -163,9 +198,7 @@ end
 function create_table(_, con, table_num)
   declare_table(con, table_num)
   con:bulk_insert_init("", statement_bytes(con))
-  for piece = 0, math.ceil(sysbench.opt.table_size / ROWS_PER_PIECE) - 1 do
-    load_piece(con, table_num, piece)
-  end
+  load_pieces(con, table_num, 0, pieces_of_a_table() - 1)
   if sysbench.opt.create_secondary then
     create_index(con, table_num)
   end
