@@ -176,6 +176,9 @@ def test_a_summary_names_every_miss():
     assert third.wrong
     text = markdown([good, missed, fooled])
     assert "Misses and wrong claims: 2 of 3" in text
+    assert "Wall time of" not in text
+    spent = markdown([good.model_copy(update={"phases_s": {"measure": 12.0, "warm": 28.0}})])
+    assert "Wall time of 1 duels: outside epochs 50%, warm 35%, measure 15%." in spent
     assert missed.duel.key in text and "+0.040 +0.060" in text
 
 

@@ -36,7 +36,7 @@ GRID_WORKLOADS = (
     "oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges",
 )  # fmt: skip
 GRID_THREADS = (1, 2, 4, 8, 16, 32)
-GRID_BUDGET = "8m"
+GRID_BUDGET = "9m"
 """Six epochs of 24 cells, 2 s each, with room for a crowded machine."""
 
 

@@ -5,6 +5,7 @@ python -m bakeoff.gauntlet.duel_summary DIR/duels.jsonl…       a table and the
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,23 @@ def markdown(outcomes: Iterable[Outcome]) -> str:
         *(_row(*name, Tally.of(each)) for name, each in sorted(groups.items())),
     ]
     odd = [each for each in found if each.wrong or not each.covered]
-    return "\n".join([*rows, "", f"Misses and wrong claims: {len(odd)} of {len(found)}.", "", *map(describe, odd)])
+    spent = _phases([each.outcome for each in found])
+    return "\n".join(
+        [*rows, "", *spent, f"Misses and wrong claims: {len(odd)} of {len(found)}.", "", *map(describe, odd)]
+    )
+
+
+def _phases(outcomes: Sequence[Outcome]) -> list[str]:
+    """Where the wall time of a duel goes, in a line; nothing when the outcomes do not tell."""
+    told = [outcome for outcome in outcomes if outcome.phases_s]
+    if not told:
+        return []
+    whole = sum(outcome.wall_s for outcome in told)
+    seconds = Counter({"outside epochs": whole - sum(sum(outcome.phases_s.values()) for outcome in told)})
+    for outcome in told:
+        seconds.update(outcome.phases_s)
+    parts = [f"{name} {each / whole:.0%}" for name, each in seconds.most_common()]
+    return [f"Wall time of {len(told)} duels: {', '.join(parts)}.", ""]
 
 
 def _row(kind: str, server: str, load: str, tally: Tally) -> str:

@@ -193,6 +193,7 @@ class Outcome(Frozen):
         started_at: UTC.
         wall_s: of the whole command; `measured_s` of it were measuring.
         voided: epochs not used.
+        phases_s: wall seconds by phase, sums over the epochs; what of `wall_s` is missing here is loading and report.
         machine: the processors while it measured.
         background: load of our own was running (`bakeoff.gauntlet.background`).
         commit: of the checkout that ran, `+` after it when it had changes.
@@ -208,6 +209,7 @@ class Outcome(Frozen):
     wall_s: float
     measured_s: float = 0.0
     voided: int = 0
+    phases_s: dict[str, float] = {}
     machine: Machine | None = None
     background: bool = False
     commit: str | None = None
@@ -267,6 +269,10 @@ def read_run(run: RunDirectory) -> dict[str, Any]:
         "machine": machine_of(run.scan_slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
+        "phases_s": {
+            name: round(sum(outcome.phases_s.get(name, 0.0) for outcome in outcomes), 3)
+            for name in dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
+        },
         "voided": sum(not outcome.valid for outcome in outcomes),
         "commit": manifest.commit,
         "engine": str(build.get("commit")) if isinstance(build, dict) else None,
