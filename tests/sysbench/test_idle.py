@@ -10,7 +10,6 @@ import pytest
 
 from bakeoff.engine import engine_path
 
-ROOT = Path(__file__).parents[2]
 CONNECTIONS = 5000
 ACTIVE = 50
 # The promise of issue 4.
@@ -18,15 +17,10 @@ LIMIT_BYTES = 500 * 10**6
 
 
 @pytest.fixture
-def fake_server(tmp_path):
+def fake_server(tmp_path, fakeserver_binary):
     """Socket of a running fake server, and its process."""
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 3 * CONNECTIONS:
         pytest.skip(f"fewer than {3 * CONNECTIONS} open files are allowed here (ulimit -Hn)")
-    built = ["cargo", "build", "--release", "--quiet", "-p", "bakeoff-fakeserver"]
-    subprocess.run(built, cwd=ROOT, check=True)
-    metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]
-    described = json.loads(subprocess.run(metadata, cwd=ROOT, check=True, capture_output=True).stdout)
-    binary = Path(described["target_directory"]) / "release" / "bakeoff-fakeserver"
     socket = tmp_path / "fake.sock"
 
     def allow_many_files():
@@ -34,7 +28,7 @@ def fake_server(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
     server = subprocess.Popen(
-        [binary, "--socket", socket], stdout=subprocess.PIPE, text=True, preexec_fn=allow_many_files
+        [fakeserver_binary, "--socket", socket], stdout=subprocess.PIPE, text=True, preexec_fn=allow_many_files
     )
     assert server.stdout is not None
     assert json.loads(server.stdout.readline())["type"] == "ready"

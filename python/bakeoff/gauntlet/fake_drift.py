@@ -33,7 +33,7 @@ _SHORT_NS = 12 * MS
 def drifts(setting: Setting) -> Finding:
     """Equal arms on servers that speed up and slow down together."""
     names = _IN_REPLAY if setting.size is Size.REPLAY else tuple(_DRIFTS)
-    duels = {Size.REPLAY: 1, Size.QUICK: 2, Size.FULL: 40}[setting.size]
+    duels = {Size.REPLAY: 1, Size.QUICK: 1, Size.FULL: 40}[setting.size]
     false: dict[str, int] = {}
     bias: dict[str, float] = {}
     biased = []
@@ -68,7 +68,7 @@ def drifts(setting: Setting) -> Finding:
 
 def slice_lengths(setting: Setting) -> Finding:
     """The same planted 5 % measured in slices of tau, 4 tau and 16 tau."""
-    epochs = {Size.REPLAY: 6, Size.QUICK: 12, Size.FULL: 60}[setting.size]
+    epochs = {Size.REPLAY: 6, Size.QUICK: 6, Size.FULL: 60}[setting.size]
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm(_LATENCY, shadow_per_100=_SHADOW)}
     found: dict[str, dict[str, float]] = {}
     with FakeBench(setting, "slice lengths") as bench:

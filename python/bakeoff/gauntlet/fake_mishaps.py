@@ -32,7 +32,7 @@ from bakeoff.trial.epoch import is_voiding
 _LATENCY = ("--latency", "constant:500us")
 _EVERY = 200  # statements from one deadlock to the next
 _CRASH_AT = 40_000  # the statement at which a server crashes: in its second epoch or its third
-_BUDGET_S = 60.0
+_BUDGET_S = 50.0
 _CLAIMS = {Word.FASTER, Word.SLOWER}
 
 

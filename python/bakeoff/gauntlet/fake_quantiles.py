@@ -57,7 +57,7 @@ def law(setting: Setting) -> Finding:
 
 def intervals(setting: Setting) -> Finding:
     """Duels of six epochs: how often the interval of a quantile's ratio holds a planted 10 %."""
-    duels, seconds = {Size.REPLAY: (2, 0.5), Size.QUICK: (5, 0.6), Size.FULL: (40, 3.0)}[setting.size]
+    duels, seconds = {Size.REPLAY: (2, 0.5), Size.QUICK: (3, 0.6), Size.FULL: (40, 3.0)}[setting.size]
     load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 8), threads=_THREADS)
     arms = {"A": FakeArm(_LAW), "B": FakeArm((*_LAW, "--slow-factor", str(_SLOW)))}
     held = told = 0

@@ -18,14 +18,14 @@ _LATENCY = ("--latency", "constant:200us")
 # The literal stall needs minutes for enough of them; replay runs the same share on a clock four times as fast.
 _STALLS = {
     Size.REPLAY: ("5ms/250ms", Load(seconds=1.0, slice_ns=13 * MS, threads=4), 8, 1),
-    Size.QUICK: ("20ms/1s", Load(seconds=4.0, slice_ns=50 * MS, threads=4), 10, 1),
+    Size.QUICK: ("20ms/1s", Load(seconds=3.0, slice_ns=50 * MS, threads=4), 8, 1),
     Size.FULL: ("20ms/1s", Load(seconds=6.0, slice_ns=50 * MS, threads=4), 12, 20),
 }
 
 # Freezes of 200 ms: the stall, its period, seconds measured. Replay has them more often instead of measuring for long.
 _FREEZES = {
     Size.REPLAY: ("200ms/2s", 2.0, 4.0),
-    Size.QUICK: ("200ms/10s", 10.0, 40.0),
+    Size.QUICK: ("200ms/10s", 10.0, 20.0),
     Size.FULL: ("200ms/10s", 10.0, 120.0),
 }
 _FREEZE_S = 0.2

@@ -23,7 +23,7 @@ _BITES = (0.4, 0.9)
 
 def planted(setting: Setting) -> Finding:
     """Duels of six epochs in which three contenders are slowed by uncounted events."""
-    duels = {Size.REPLAY: 2, Size.QUICK: 8, Size.FULL: 60}[setting.size]
+    duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
     arms = {"A": FakeArm(_LAW)} | {name: FakeArm(_LAW, shadow_per_100=k) for name, k in _SHADOWS.items()}
     load = Load(seconds=0.5)
     held = claimed = wrong = intervals = 0
@@ -45,7 +45,7 @@ def planted(setting: Setting) -> Finding:
 
 def restarts(setting: Setting) -> Finding:
     """Equal arms whose every start has a level of its own: intervals within a start must fail, ours must not."""
-    duels = {Size.REPLAY: 2, Size.QUICK: 8, Size.FULL: 60}[setting.size]
+    duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
     load = Load(seconds=0.35)
     with FakeBench(setting, "restarts") as bench:
         equal = [bench.epoch({"A": FakeArm(_LAW), "B": FakeArm(_LAW)}, load) for _ in range(5)]
