@@ -33,12 +33,15 @@ from bakeoff.gauntlet.serial_runs import WARM_S, SerialRun, SerialServer
 from bakeoff.gauntlet.ways import Way
 from bakeoff.servers.places import make_open_folder
 from bakeoff.stats.calibration import run_to_end
+from bakeoff.units import parse_duration_s
 
 PLANTED = (0.0, 2.0, 5.0)
 """Uncounted events per 100 of the contender, for which every way is asked."""
 
-WALL_S = 107.0
-"""Wall seconds of one judgement: of a whole duel with a budget of 100 s, loading and report included."""
+BUDGET = "100s"
+"""Of a duel, as on the command line: about the least in which six restarts can be measured."""
+
+_REPORT_S = 7.0  # what the command takes beyond the budget: to start, and to write the report
 
 _ROUND = {Way.ONE_LONG: 4, Way.MEDIAN_OF_THREE: 9}  # starts in a round: 3 and 4 judgements
 _OVERHEAD_S = WARM_S + 3.5  # before the first start has shown it
@@ -50,10 +53,12 @@ class Series(Frozen):
 
     Attributes:
         way: ONE_LONG or MEDIAN_OF_THREE; THREE_APART judges the runs of the second.
+        budget: of the duels that it is to be compared with.
     """
 
     format: int = 1
     way: Way
+    budget: str = BUDGET
     runs: tuple[SerialRun, ...]
 
 
@@ -71,14 +76,27 @@ class Asked:
         return -math.log1p(self.plant / 100)
 
 
+def wall_s(budget: str) -> float:
+    """Wall seconds of one judgement: of a whole duel with that budget, loading and report included."""
+    return parse_duration_s(budget) + _REPORT_S
+
+
 def measure(
-    folder: Path, server: str, *, until: float, seed: int, tell: Callable[[str], None], with_duels: bool = True
+    folder: Path,
+    server: str,
+    *,
+    budget: str,
+    until: float,
+    seed: int,
+    tell: Callable[[str], None],
+    with_duels: bool = True,
 ) -> None:
     """Measure rounds of all series until the time is up; a round that is begun is finished.
 
     Args:
         folder: of the journals `series.jsonl` and `duels.jsonl`; servers' accounts must be able to enter.
         server: as on the command line.
+        budget: of a duel; every other way gets the same wall time.
         until: by `time.monotonic`.
         seed: of the duels and of the keys.
         tell: progress, a line at a time.
@@ -94,20 +112,21 @@ def measure(
     ) as serial:
         while time.monotonic() < until:
             for way in _ROUND:
-                _append(folder / "series.jsonl", _one_series(serial, way, tell))
+                _append(folder / "series.jsonl", _one_series(serial, way, budget, tell))
             if with_duels:
                 number = len(campaign.journal.finished()) + 1
-                campaign.run(planned({"aa": number}, [server], seed=seed), tell=tell)
+                campaign.run(planned({"aa": number}, [server], seed=seed, budget=budget), tell=tell)
 
 
-def _one_series(serial: SerialServer, way: Way, tell: Callable[[str], None]) -> Series:
+def _one_series(serial: SerialServer, way: Way, budget: str, tell: Callable[[str], None]) -> Series:
     runs: list[SerialRun] = []
     overhead_s = _OVERHEAD_S
     for number in range(_ROUND[way]):
-        runs.append(serial.run(max(ways.serial(way, wall_s=WALL_S, overhead_s=overhead_s).seconds, 1.0)))
+        seconds = ways.serial(way, wall_s=wall_s(budget), overhead_s=overhead_s).seconds
+        runs.append(serial.run(max(seconds, 1.0)))
         overhead_s = median(run.wall_s - run.seconds for run in runs)
         tell(f"{way}: start {number + 1} of {_ROUND[way]}, {runs[-1].per_s:,.0f} events/s in {runs[-1].wall_s:.0f} s")
-    return Series(way=way, runs=tuple(runs))
+    return Series(way=way, budget=budget, runs=tuple(runs))
 
 
 def _append(path: Path, series: Series) -> None:
@@ -130,7 +149,7 @@ def judgements(series: Iterable[Series], duels: Iterable[Outcome]) -> Iterator[A
     known = tuple(series)
     for plant in PLANTED:
         for way, source in _SERIES.items():
-            width = len(ways.serial(way, wall_s=WALL_S, overhead_s=0.0).order)
+            width = len(ways.serial(way, wall_s=0.0, overhead_s=0.0).order)
             for each in known:
                 if each.way is source:
                     for first in range(len(each.runs) - width + 1):
@@ -192,7 +211,7 @@ def _share(count: int, of: int) -> str:
     return f"{count / of:.0%}"
 
 
-def conditions(series: Sequence[Series], duels: Sequence[Outcome]) -> str:
+def conditions(series: Sequence[Series], duels: Sequence[Outcome], budget: str) -> str:
     """How busy the machine was, and how much was measured, in a sentence."""
     loads = [run.machine.other for each in series for run in each.runs if run.machine]
     beside = [outcome.machine.other for outcome in duels if outcome.machine]
@@ -203,7 +222,7 @@ def conditions(series: Sequence[Series], duels: Sequence[Outcome]) -> str:
     ):
         if shares:
             parts.append(f"{count} {what}, other work took {median(shares):.0%} (median) of the processors")
-    return "; ".join(parts) + f". Each judgement took about {WALL_S:.0f} s."
+    return "; ".join(parts) + f". Each judgement took about {wall_s(budget):.0f} s."
 
 
 def main() -> int:
@@ -216,6 +235,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="of the journals; servers' accounts may enter it")
     parser.add_argument("--minutes", type=float, default=0.0, help="to measure; 0: only tell what was measured")
     parser.add_argument("--server", default="mysql:8.0.15")
+    parser.add_argument("--budget", default=BUDGET, help="of a duel; the wall time of every other way follows")
     parser.add_argument("--duels", type=Path, action="append", default=[], help="another journal of duels to count")
     parser.add_argument("--serial-only", action="store_true", help="no duels of its own: --duels has them")
     parser.add_argument(
@@ -235,6 +255,7 @@ def main() -> int:
             measure(
                 options.folder,
                 options.server,
+                budget=options.budget,
                 until=until,
                 seed=options.seed,
                 tell=tell,
@@ -242,13 +263,13 @@ def main() -> int:
             )
     except BakeoffError as error:
         parser.error(str(error))
-    series = read_series(options.folder / "series.jsonl")
+    series = [each for each in read_series(options.folder / "series.jsonl") if each.budget == options.budget]
     journals = [options.folder / "duels.jsonl", *options.duels]
     duels = [
         outcome
         for path in journals
         for outcome in first_by_key(read_outcomes(path)).values()
-        if outcome.duel.servers[0] == options.server and outcome.duel.budget == "100s"
+        if outcome.duel.servers[0] == options.server and outcome.duel.budget == options.budget
     ]
     if options.load:
         series = [each for each in series if _typical(each) in options.load]
@@ -256,7 +277,7 @@ def main() -> int:
     asked = list(judgements(series, duels))
     if not asked:
         parser.error("nothing has been measured: give --minutes.")
-    print(f"\n{conditions(series, duels)}\n\n{table(asked)}")
+    print(f"\n{conditions(series, duels, options.budget)}\n\n{table(asked)}")
     if options.picture:
         options.picture.write_text(draw(asked), encoding="utf-8")
         print(f"\n{options.picture}")
