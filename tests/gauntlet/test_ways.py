@@ -1,10 +1,15 @@
 """What counts as a claim, and how claims are added up."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from bakeoff.gauntlet.bounds import most
+from bakeoff.gauntlet.replay.machines import Moments, recorded_sets
 from bakeoff.gauntlet.ways import Judgement, Way, judge_serial, rates, serial
+from bakeoff.gauntlet.ways_replayed import by_serial, replayed
 
 
 def test_a_visible_ratio_is_a_claim():
@@ -36,3 +41,31 @@ def test_rates():
     assert found.told == 0.01
     equal = rates(said, truth=0.0)
     assert (equal.right, equal.wrong, equal.missed) == (0, 2, 0)
+
+
+def test_on_traces_serial_ways_have_the_machine_and_bakeoff_does_not():
+    machine = recorded_sets()[0]
+    said = replayed(machine, repeats=60, seed=1)
+    found = {
+        way: rates([each.judgement for each in said if each.way is way and not each.plant], truth=0.0) for way in Way
+    }
+    assert all(each.runs == 60 for each in found.values())
+    assert found[Way.BAKEOFF].wrong <= most(60, 0.05)
+    assert found[Way.BAKEOFF].error_95 < found[Way.ONE_LONG].error_95 / 2
+    assert found[Way.ONE_LONG].wrong > 30  # a ratio that is 1 % off by chance is claimed: nearly every one on this set
+
+
+def test_a_serial_run_has_its_starts_level_and_the_planted_effect():
+    calm = Moments(
+        events=np.full((20, 500), 1000.0),
+        seconds=np.full((20, 500), 0.02),
+        levels=np.zeros(20),
+        machine=np.zeros(20),
+        moment_s=0.02,
+    )
+    for way in (Way.ONE_LONG, Way.MEDIAN_OF_THREE):
+        said = by_serial(way, calm, math.log(0.95), repeats=3, seed=(1,))
+        assert [each.log_ratio for each in said] == pytest.approx([math.log(0.95)] * 3)
+    lucky = replace(calm, levels=np.linspace(-0.1, 0.1, 20))
+    spread = [each.log_ratio for each in by_serial(Way.ONE_LONG, lucky, 0.0, repeats=200, seed=(1,))]
+    assert np.std(spread) == pytest.approx(math.sqrt(2) * lucky.levels.std(), rel=0.2)

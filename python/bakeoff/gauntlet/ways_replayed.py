@@ -1,10 +1,10 @@
 """The ways in use against bakeoff, on recorded traces: `python -m bakeoff.gauntlet.ways_replayed`, half a minute.
 
 Every way has the same wall time and judges the same pair: two servers of the same kind, the contender slowed by a
-known amount. A serial run draws a start (its level) and takes the machine as it was recorded, start after recorded
-start, from a random one on: the next run follows in the next ones, as time goes by. A recorded start stands for the
-wall time that an epoch takes. bakeoff's runs are those of the size `replay`, whose machines say why that is sound
-(`bakeoff.gauntlet.replay.machines`).
+known amount. A serial run draws a start (its level) and takes the machine as it was recorded, from a random moment on;
+the next run follows in the next moments, as time goes by. A recorded start stands for the wall time that an epoch
+takes. A recording lasts some ten minutes, so the serial ways' rates are those of a few independent stretches of it.
+bakeoff's runs are those of the size `replay`, whose machines say why that is sound (`bakeoff.gauntlet.replay.machines`).
 """
 
 import argparse
@@ -48,18 +48,20 @@ def by_serial(way: Way, recorded: Moments, effect: float, *, repeats: int, seed:
     """What a serial way says, `repeats` times."""
     rng = np.random.default_rng(seed)
     order = serial(way, wall_s=WALL_S, overhead_s=0.0).order
-    starts = recorded.levels.size
-    length = max(1, round(WALL_S / len(order) / (EPOCH_S + OVERHEAD_S)))  # recorded starts that a run stands for
-    events, seconds = recorded.events.sum(axis=1), recorded.seconds.sum(axis=1)
+    starts, moments_of_start = recorded.seconds.shape
+    length = round(WALL_S / len(order) / (EPOCH_S + OVERHEAD_S) * moments_of_start)  # moments of a run
+    per_s = recorded.events.ravel(), recorded.seconds.ravel()
     said = []
     for _ in range(repeats):
         levels = recorded.levels[rng.permutation(starts)[: len(order)]]
-        begin = int(rng.integers(starts))
+        begin = int(rng.integers(per_s[0].size))
         tps: dict[str, list[float]] = {"A": [], "B": []}
         for place, arm in enumerate(order):
-            when = (begin + place * length + np.arange(length)) % starts
-            log_level = levels[place] + (effect if arm == "B" else 0.0)
-            tps[arm].append(float(events[when].sum() / seconds[when].sum() * np.exp(log_level)))
+            events, seconds = (
+                np.take(each, np.arange(begin + place * length, begin + (place + 1) * length), mode="wrap").sum()
+                for each in per_s
+            )
+            tps[arm].append(float(events / seconds * np.exp(levels[place] + (effect if arm == "B" else 0.0))))
         said.append(judge_serial(way, tps["A"], tps["B"]))
     return said
 

@@ -1,6 +1,7 @@
 """G3, G5, G8, G16: what is there is found, with its size and its sign, again and again."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 from bakeoff.gauntlet.model import Check, Finding, Setting, Size
@@ -28,13 +29,13 @@ def epochs_in(minutes: float) -> int:
 
 def planted(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
     """G3: 1, 2, 5 and 10 % on a cloud-class machine and on every set of traces."""
+    held, right, wrong = [], [], []
     machines: list[Machine] = [Simulated("cloud"), *recorded_sets()]
-    counts: list[Count] = []
-    wrong = {True: (0, 0), False: (0, 0)}
-    for percent, minutes, claimed in ((1, 10, None), (2, 10, 0.9), (5, 5, 0.99), (10, 5, 0.99)):
-        truth = slowed_by(percent)
-        for machine in machines:
-            cloud = isinstance(machine, Simulated)
+    for machine in machines:
+        cloud = isinstance(machine, Simulated)
+        opposite = runs = 0
+        for percent, minutes, claimed in ((1, 10.0, None), (2, 10.0, 0.9), (5, 5.0, 0.99), (10, 5.0, 0.99)):
+            truth = slowed_by(percent)
             ends = single_runs(
                 machine,
                 Question(precision=_PRECISION, epochs_max=epochs_in(minutes if cloud else _TRACES_MIN), effect=truth),
@@ -43,15 +44,20 @@ def planted(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fin
                 method=method,
             )
             name = f"{percent}%, {'cloud' if cloud else machine}"
-            counts.append(Count(f"{name}: held", sum(e.holds(truth) for e in ends), len(ends), at_least=_COVERAGE))
-            right = sum(end.claim < 0 for end in ends)
-            counts.append(Count(f"{name}: claimed", right, len(ends), at_least=claimed if cloud else None))
-            wrong[cloud] = (wrong[cloud][0] + sum(end.claim > 0 for end in ends), wrong[cloud][1] + len(ends))
-    counts.append(Count("wrong signs, cloud:", *wrong[True], at_most=0.0))
-    # Where the interval is many times the effect, an effect is hardly anything else than none: half of its false claims
-    # have the wrong sign.
-    counts.append(Count("wrong signs, traces:", *wrong[False], at_most=_WRONG_SIGNS_UNRESOLVED))
-    return finding(counts)
+            found = sum(end.claim < 0 for end in ends)
+            held.append(Count(f"held {name}:", sum(end.holds(truth) for end in ends), len(ends), at_least=_COVERAGE))
+            right.append(Count(f"claimed {name}:", found, len(ends), at_least=claimed if cloud else None))
+            opposite += sum(end.claim > 0 for end in ends)
+            runs += len(ends)
+        # Where the interval is many times the effect, an effect is hardly anything else than none: half of its false
+        # claims have the wrong sign.
+        limit = 0.0 if cloud else _WRONG_SIGNS_UNRESOLVED
+        wrong.append(Count(f"wrong signs, {'cloud' if cloud else machine}:", opposite, runs, at_most=limit))
+    all_of_them = finding([*held, *right, *wrong])
+    least = min(held, key=lambda count: count.hits / count.runs)
+    broken = [count for count in (*held, *right, *wrong) if not count.kept]
+    told = [f"least often {least}", *right[:4], *wrong, *(["not kept:", *broken] if broken else [])]
+    return replace(all_of_them, found="; ".join(map(str, told)))
 
 
 def swapped(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
