@@ -164,7 +164,7 @@ def test_character_sets_hold_what_their_codecs_can_encode(content):
 
 def test_installed_stands_for_the_servers_that_are(tmp_path):
     (tmp_path / "my.yaml").write_text(
-        'title: ladder\nservers: ["mysql:5.7.22", installed]\nworkloads: [oltp_read_only]\nsettings: {collation: nope}\n'
+        'title: ladder\nservers: ["mysql:5.7.22", installed]\nworkloads: [oltp_read_only]\n'
     )
     have = ("mysql:5.5.34", "mysql:5.7.22", "mysql:8.0.15")
     loaded = read_study(tmp_path / "my.yaml", installed=have)
