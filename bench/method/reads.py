@@ -101,9 +101,9 @@ def attenuation(bench: RealBench) -> Result:
     """A planted 5 % in slices from 20 ms to 2 s."""
     lengths = (20, 50, 100, 200, 500, 2000)
     ways = [
-        Way(f"{ms} ms", ms * MS, 9.0 if ms == 2000 else 4.0, guard_ns=max(2, min(ms // 10, 10)) * MS) for ms in lengths
+        Way(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0, guard_ns=max(2, min(ms // 10, 10)) * MS) for ms in lengths
     ]
-    found = by_way([bench.epoch(ways, arms=PLANTED, warm_s=2.0) for _ in range(5)])
+    found = by_way([bench.epoch(ways, arms=PLANTED, warm_s=2.0) for _ in range(4)])
     rows = []
     for ms in lengths:
         pairs = found[f"{ms} ms"]

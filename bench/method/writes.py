@@ -17,11 +17,11 @@ _WRITES = 1  # place of the workload in the study
 def freeze(bench: RealBench) -> Result:
     """A planted 5 % on writes, with freezing and without, each on servers started for it."""
     ways = [
-        Way("freeze", _SLICE_NS, 16.5, workload=_WRITES, freeze=True),
-        Way("no freeze", _SLICE_NS, 16.5, workload=_WRITES),
+        Way("freeze", _SLICE_NS, 16.0, workload=_WRITES, freeze=True),
+        Way("no freeze", _SLICE_NS, 16.0, workload=_WRITES),
     ]
     epochs = []
-    for number in range(5):
+    for number in range(4):
         epochs += [bench.epoch([way], arms=PLANTED, warm_s=2.0) for way in (ways if number % 2 else ways[::-1])]
     rows = []
     for name, pairs in by_way(epochs).items():

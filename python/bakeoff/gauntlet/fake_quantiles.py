@@ -17,7 +17,7 @@ from bakeoff.stats.interval import around, precision_half_width
 from bakeoff.stats.latency import latency_ratios
 
 # Long enough that a round trip is a small part, so many connections that there is enough of it.
-_MEDIAN_NS, _SIGMA, _THREADS = 20_000_000, 0.5, 96
+_MEDIAN_NS, _SIGMA, _THREADS = 20_000_000, 0.5, 64
 _LAW = ("--latency", f"lognormal:{_MEDIAN_NS // MS}ms,{_SIGMA}")
 _BASE = ("--latency", f"constant:{_MEDIAN_NS // MS}ms")
 _QUANTILES = ("0.5", "0.95", "0.99")
@@ -57,7 +57,7 @@ def law(setting: Setting) -> Finding:
 
 def intervals(setting: Setting) -> Finding:
     """Duels of six epochs: how often the interval of a quantile's ratio holds a planted 10 %."""
-    duels, seconds = {Size.REPLAY: (2, 0.5), Size.QUICK: (3, 0.6), Size.FULL: (40, 3.0)}[setting.size]
+    duels, seconds = {Size.REPLAY: (1, 0.8), Size.QUICK: (3, 0.8), Size.FULL: (40, 3.0)}[setting.size]
     load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 8), threads=_THREADS)
     arms = {"A": FakeArm(_LAW), "B": FakeArm((*_LAW, "--slow-factor", str(_SLOW)))}
     held = told = 0
