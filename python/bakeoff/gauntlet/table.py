@@ -8,15 +8,19 @@ from rich.text import Text
 from bakeoff.gauntlet.journal import Entry, Record
 from bakeoff.units import format_duration
 
+_PIPED_WIDTH = 140
 _STYLES = {True: "green", False: "bold red", None: "yellow"}
 
 
 def print_table(record: Record, console: Console) -> None:
     """Print to a console; without colours the words still say everything."""
-    table = Table("G", "what", "target", "found", "result", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    if not console.is_terminal:
+        console.width = _PIPED_WIDTH
+    table = Table("G", "result", "test and target", "found", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for entry in record.entries:
-        cells = (entry.test, entry.what, entry.target, entry.found)
-        table.add_row(*(Text(cell) for cell in cells), Text(entry.result, style=_STYLES[entry.passed]))
+        result = Text(entry.result, style=_STYLES[entry.passed], no_wrap=True)
+        asked = Text.assemble(entry.what, "\n", (entry.target, "dim"))
+        table.add_row(Text(entry.test), result, asked, Text(entry.found))
     console.print()
     console.print(table)
     console.print()

@@ -4,7 +4,7 @@ Every way has the same wall time and judges the same pair: two servers of the sa
 known amount. A serial run draws a start (its level) and takes the machine as it was recorded, from a random moment on;
 the next run follows in the next moments, as time goes by. A recorded start stands for the wall time that an epoch
 takes. A recording lasts some ten minutes, so the serial ways' rates are those of a few independent stretches of it.
-bakeoff's runs are those of the size `replay`, whose machines say why that is sound (`bakeoff.gauntlet.replay.machines`).
+bakeoff's runs are those of the size `replay`: `bakeoff.gauntlet.replay.machines` says why that is sound.
 """
 
 import argparse
