@@ -17,6 +17,7 @@ from bakeoff.report.study import effects_table, interactions_table, pair_tables,
 from bakeoff.report.tpcc import tpcc_tables
 from bakeoff.report.view import ArmView, ReportView, Role, Status
 from bakeoff.results import RunDirectory
+from bakeoff.report.wall import wall_table
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_bytes, format_duration, format_percent
 
@@ -101,6 +102,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         method=METHOD,
         command=settings.command(context),
         voided=tables.voided_table(context),
+        wall=wall_table(context),
         attempts=tables.attempts(context),
         footnotes=notes,
         detail_note=_detail_note(context),

@@ -45,6 +45,8 @@ def render_markdown(view: ReportView) -> str:
     parts.append(_plain(view.attempts))
     if view.voided.rows:
         parts += ["Voided epochs:", _table(view.voided)]
+    if view.wall.rows:
+        parts += ["### Where the time went", _table(view.wall), _plain(view.wall.note)]
     if view.command:
         parts += ["## Run it again", f"```sh\n{view.command.replace('```', '')}\n```"]
     if view.footnotes:

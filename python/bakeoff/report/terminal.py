@@ -58,6 +58,8 @@ def render_terminal(view: ReportView, console: Console) -> None:
             console.print(Text.assemble(f"[{note.number}] ", (note.word, "bold"), f": {note.text}"))
     console.print()
     console.print(Text(view.attempts, style="dim"))
+    if view.wall.note:
+        console.print(Text(f"Wall time: {view.wall.note}", style="dim"))
     console.print(Text(f"Report: {view.directory}/report.html"), soft_wrap=True)
     if view.command:
         console.print(Text(f"Again:  {view.command}", style="dim"), soft_wrap=True)

@@ -287,6 +287,7 @@ class ReportView(Frozen):
     environment: Table
     method: tuple[str, ...]
     command: str
+    wall: Table
     voided: Table
     attempts: str
     footnotes: tuple[Footnote, ...]

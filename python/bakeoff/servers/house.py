@@ -137,8 +137,13 @@ class ServerHouse:
             raise
         return instance
 
-    def snapshot(self, instance: Instance, label: str) -> Snapshot:
-        """Keep a copy of a cleanly stopped server's data, for as long as this house stands.
+    def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
+        """Keep a cleanly stopped server's data, for as long as this house stands.
+
+        Args:
+            instance: whose data it is.
+            label: for people.
+            move: take the data itself instead of a copy, at once; the instance can only be removed then.
 
         Raises:
             ServerError: it is running, or was killed. HostError: no room on disk.
@@ -154,7 +159,11 @@ class ServerHouse:
         path = self.work / "snapshots" / f"{self._snapshots:03d}"
         path.parent.mkdir(exist_ok=True)
         self._progress(f"keeping {label}", 0, 0)
-        copy_tree(instance.datadir, path, f"keeping {label}")
+        if move:
+            instance.datadir.rename(path)
+            instance.stopped_cleanly = False
+        else:
+            copy_tree(instance.datadir, path, f"keeping {label}")
         return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
 
     def drop(self, snapshot: Snapshot) -> None:
@@ -180,7 +189,11 @@ class ServerHouse:
             lambda instance: instance.stop(),
         )
 
-    def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], float]) -> None:
+    def remove_all(self, instances: Iterable[Instance]) -> None:
+        """Kill several servers and delete their files, at the same time."""
+        self._for_all(instances, lambda instance: instance.remove())
+
+    def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], object]) -> None:
         chosen = list(instances)
         if not chosen:
             return

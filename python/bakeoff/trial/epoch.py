@@ -310,7 +310,9 @@ class Epoch:
         ours = [setup for setup in self._in_start_order() if setup.installation]
         with self.phases.measure("restore"):
             tools.listener.stage(f"epoch {draft.epoch + 1}: restoring the data")
-            instances = [self._restore(setup) for setup in ours]
+            instances: list[Instance] = []
+            self._exit.callback(tools.house.remove_all, instances)
+            instances.extend(self._restore(setup) for setup in ours)
         with self.phases.measure("start"):
             tools.listener.stage(f"epoch {draft.epoch + 1}: starting servers")
             tools.house.start_all(instances)
@@ -330,7 +332,7 @@ class Epoch:
         assert setup.installation
         assert setup.settings
         tools, draft = self._tools, self._draft
-        instance = tools.house.restore(
+        return tools.house.restore(
             setup.arm.name,
             tools.snapshots[(setup.build_key, draft.build)],
             setup.installation,
@@ -339,8 +341,6 @@ class Epoch:
             cpus=tools.server_cpus,
             padding_bytes=draft.padding_bytes[setup.arm.name],
         )
-        self._exit.callback(instance.remove)
-        return instance
 
     def _pass_gates(self) -> None:
         """Buffer pool warm, purge and flushing done, on all arms at once: each would disturb the other's slices."""

@@ -97,7 +97,7 @@ class Loader:
             parts = {database: _parts(instance, database) for database in data_bytes}
             self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
             instance.stop(slow=True)
-            snapshot = self.house.snapshot(instance, f"{arm.name}-{build}")
+            snapshot = self.house.snapshot(instance, f"{arm.name}-{build}", move=True)
         finally:
             instance.remove()
         record = f"builds/{arm.name}-{build}.json"

@@ -16,6 +16,7 @@ from bakeoff.plan.rounds import rounds, turns
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch import joined
 from bakeoff.results.frames import slices_frame
+from bakeoff.results.wall import wall_time
 from bakeoff.servers import ServerHouse
 from bakeoff.servers.places import work_root
 from bakeoff.spec import Study
@@ -176,6 +177,9 @@ class _Trial:
             raise TrialInvalid("no epoch could be used.", hint=f"See {self.run_directory.path}/epochs.")
         analysis = analyse(history, self.study, plan=self.plan, ended=stop)
         self.run_directory.write_analysis(analysis)
+        directory = self.run_directory
+        outcomes = [directory.outcome(epoch) for epoch in directory.finished_epochs()]
+        directory.write_json("wall.json", wall_time(directory.builds(), outcomes))
         return analysis
 
     def _where_it_stood(self) -> Decision | None:
