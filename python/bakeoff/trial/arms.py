@@ -33,6 +33,10 @@ _SPARE_CONNECTIONS = 32
 _GENERAL_OPTIONS = ("rand_", "mysql_", "db_")
 
 
+_WAITS = ("keying_time", "think_time")
+_OFF = ("off", "false", "0")
+
+
 def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> None:
     """See that every script is there, loads, can run, and knows the options it is given, before any time is spent.
 
@@ -43,7 +47,7 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
     Raises:
         SpecError: it is not so; with the nearest name.
     """
-    wanted = list(workloads)
+    wanted, arms = list(workloads), tuple(arms)
     of_arms = dict.fromkeys(name for arm in arms for name in _options_of(arm.data))
     for workload, described in zip(wanted, describe_workloads(w.script for w in wanted), strict=True):
         if not described["runs"]:
@@ -56,12 +60,25 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
                     f"workload {workload.script}: it has no option {name}.",
                     hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}.",
                 )
+        _refuse_waits(workload, arms)
         for name in of_arms:
             if name not in known and not name.startswith(_GENERAL_OPTIONS):
                 raise SpecError(
                     f"workload {workload.script}: it has no option {name}, which the study sets.",
                     hint="Leave the setting or the workload out, or give the script that option.",
                 )
+
+
+def _refuse_waits(workload: Workload, arms: Iterable[Arm]) -> None:
+    """Terminals that wait half a minute between transactions do next to nothing in slices of seconds."""
+    given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
+    waits = [name for name, value in given if name in _WAITS and str(value).lower() not in _OFF]
+    if workload.script == "tpcc" and waits:
+        raise SpecError(
+            f"workload tpcc: {waits[0]} needs minutes without a break, and arms take turns in slices of seconds.",
+            hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
+            "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is told there.",
+        )
 
 
 def _options_of(data: Data) -> tuple[str, ...]:
