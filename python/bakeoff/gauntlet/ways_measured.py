@@ -107,9 +107,7 @@ def measure(
     """
     campaign = Campaign(make_open_folder(folder), seed=seed)
     shape = Duel(kind="aa", number=0, servers=(server, server), seed=seed)
-    with SerialServer(
-        server, threads=shape.threads[0], seed=seed, tables=shape.tables, table_size=shape.table_size
-    ) as serial:
+    with SerialServer(shape) as serial:
         while time.monotonic() < until:
             for way in _ROUND:
                 _append(folder / "series.jsonl", _one_series(serial, way, budget, tell))
