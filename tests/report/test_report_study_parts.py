@@ -23,7 +23,7 @@ def test_the_answer_is_three_sentences(view, ladder):
     for made in (view, ladder):
         assert len(made.lead) == 3
         assert all(sentence.endswith(".") for sentence in made.lead)
-    assert view.lead[0] == "Of 6 comparisons with mysql:5.7 6 are slower."
+    assert view.lead[0] == "Of 6 comparisons with mysql:5.7: 6 slower."
     assert "0.8" in view.lead[1] and "in oltp_" in view.lead[1]
     assert "7 restarts" in view.lead[2] and "holds 1" in view.lead[2]
     assert " ".join(view.lead) in render_html(view).replace("&#39;", "'")

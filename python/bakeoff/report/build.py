@@ -11,13 +11,14 @@ from bakeoff.report.curves import latency_curves
 from bakeoff.report.lead import lead
 from bakeoff.report.same_rows import same_rows_status, same_rows_table
 from bakeoff.report.scaling import scaling
+from bakeoff.report.sets import sets_table
 from bakeoff.report.sizes import sizes_table
 from bakeoff.report.stability import stability_table, warm_up_panels
 from bakeoff.report.study import effects_table, interactions_table, pair_tables, published_table
 from bakeoff.report.tpcc import tpcc_tables
 from bakeoff.report.view import ArmView, ReportView, Role, Status
-from bakeoff.results import RunDirectory
 from bakeoff.report.wall import wall_table
+from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_bytes, format_duration, format_percent
 
@@ -87,6 +88,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         pairs=pair_tables(context),
         tpcc=tpcc,
         tpcc_types=tpcc_types,
+        sets=sets_table(context),
         cpu_bars=tables.cpu_bars(context),
         arm_panels=over_time.doings,
         host_panels=panels.host_panels(context),
@@ -100,9 +102,9 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         documents=settings.documents(context),
         environment=settings.environment_table(context),
         method=METHOD,
+        wall=wall_table(context),
         command=settings.command(context),
         voided=tables.voided_table(context),
-        wall=wall_table(context),
         attempts=tables.attempts(context),
         footnotes=notes,
         detail_note=_detail_note(context),

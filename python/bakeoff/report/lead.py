@@ -21,7 +21,7 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def _direction(context: Context) -> str:
-    """`Of 8 comparisons with mysql:5.7, 5 are slower, 2 as fast within ±1%, 1 is undecided`."""
+    """`Of 8 comparisons with mysql:5.7: 5 slower, 2 as fast within ±1%, 1 undecided`."""
     baseline = context.labels[context.analysis.baseline]
     if len(context.primary) == 1:
         (only,) = context.primary
@@ -34,11 +34,8 @@ def _direction(context: Context) -> str:
         Tone.EQUAL: f"as fast within ±{margin}",
         Tone.OPEN: "undecided",
     }
-    parts = [
-        f"{tones[tone]} {'is' if tones[tone] == 1 else 'are'} {text}" for tone, text in words.items() if tones[tone]
-    ]
-    told = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-    return f"Of {len(context.primary)} comparisons with {baseline} {told}."
+    parts = [f"{tones[tone]} {text}" for tone, text in words.items() if tones[tone]]
+    return f"Of {len(context.primary)} comparisons with {baseline}: {', '.join(parts)}."
 
 
 def _largest(context: Context) -> str:

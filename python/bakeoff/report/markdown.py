@@ -31,6 +31,8 @@ def render_markdown(view: ReportView) -> str:
         parts += [_table(table) for table in view.pairs]
     if view.tpcc.rows:
         parts += ["## TPC-C", _table(view.tpcc), _plain(view.tpcc.note), _table(view.tpcc_types)]
+    if view.sets.rows:
+        parts += ["### The published way beside ours", _table(view.sets), _plain(view.sets.note)]
     parts += ["## What one event costs", _table(view.costs), _plain(view.costs.note)]
     if view.sizes.rows:
         parts += ["## Sizes", _table(view.sizes), _plain(view.sizes.note)]
@@ -43,10 +45,10 @@ def render_markdown(view: ReportView) -> str:
     parts += ["## Environment", "\n".join(f"- {_row_text(row.values)}" for row in view.environment.rows)]
     parts += ["## Method", "\n".join(f"{number}. {_plain(line)}" for number, line in enumerate(view.method, start=1))]
     parts.append(_plain(view.attempts))
-    if view.voided.rows:
-        parts += ["Voided epochs:", _table(view.voided)]
     if view.wall.rows:
         parts += ["### Where the time went", _table(view.wall), _plain(view.wall.note)]
+    if view.voided.rows:
+        parts += ["Voided epochs:", _table(view.voided)]
     if view.command:
         parts += ["## Run it again", f"```sh\n{view.command.replace('```', '')}\n```"]
     if view.footnotes:

@@ -11,6 +11,8 @@ _NOTE = (
     "X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), fitted to ln X: λ is the throughput of one thread, σ the share of the "
     "work that waits for others (contention), κ what each pair of threads costs each other (crosstalk). A summary of "
     "the measured rungs: arms are compared by their ratios on each of them, and nothing is told beyond the last. "
+    "Most at: threads at which the law is greatest. NO: the points lie off the law by more than the epochs scatter; "
+    "read the points. "
 )
 
 
@@ -25,8 +27,8 @@ def scaling(context: Context) -> tuple[Table, tuple[Panel, ...]]:
                 _value(fit.rate, format_rate),
                 _value(fit.contention, _share),
                 _value(fit.crosstalk, _share),
-                _value(fit.peak_threads, lambda n: threads_text(round(n))) if fit.peak_threads else _beyond(fit),
-                Value(text=_judged(fit), sub=f"{fit.epochs} epochs"),
+                _value(fit.peak_threads, lambda n: f"{n:.0f}") if fit.peak_threads else _beyond(fit),
+                Value(text=_judged(fit)),
             ),
             slot=context.slots[arm],
         )
@@ -41,7 +43,7 @@ def scaling(context: Context) -> tuple[Table, tuple[Panel, ...]]:
     table = Table(
         id="scaling",
         group_title="workload",
-        columns=("arm", "λ, events/s", "σ", "κ", "most at", "does the law fit?"),
+        columns=("arm", "λ, events/s", "σ", "κ", "most at", "fits"),
         rows=rows,
         note=note if rows else "",
     )
@@ -107,11 +109,11 @@ def _judged(fit: ScalingFit) -> str:
     if fit.lack_of_fit_p is None:
         return "cannot tell"
     p = f"p = {fit.lack_of_fit_p:.2g}" if fit.lack_of_fit_p >= 0.001 else "p < 0.001"
-    return f"yes ({p})" if fit.lack_of_fit_p >= LACK_OF_FIT_P else f"NO ({p}): read the points"
+    return f"yes ({p})" if fit.lack_of_fit_p >= LACK_OF_FIT_P else f"NO ({p})"
 
 
 def _beyond(fit: ScalingFit) -> Value:
-    return Value(text="beyond the ladder", sub=f"over {threads_text(fit.threads[-1])}")
+    return Value(text=f"> {fit.threads[-1]}")
 
 
 def _value(band: Band, form: numbers.Form) -> Value:

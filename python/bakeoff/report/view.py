@@ -273,6 +273,7 @@ class ReportView(Frozen):
     pairs: tuple[Table, ...]
     tpcc: Table
     tpcc_types: Table
+    sets: Table
     cpu_bars: tuple[Bar, ...]
     arm_panels: tuple[Panel, ...]
     host_panels: tuple[Panel, ...]
@@ -286,8 +287,8 @@ class ReportView(Frozen):
     documents: tuple[Document, ...]
     environment: Table
     method: tuple[str, ...]
-    command: str
     wall: Table
+    command: str
     voided: Table
     attempts: str
     footnotes: tuple[Footnote, ...]
