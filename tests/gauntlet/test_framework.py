@@ -85,10 +85,10 @@ def test_an_interrupt_keeps_what_is_finished_and_resume_does_the_rest(monkeypatc
 
 
 def test_what_failed_stays_failed_and_what_broke_off_is_run_again(journal):
-    run_checks(journal, [check("G1", fails), check("G2", breaks)])
+    run_checks(journal, [check("G1", fails), check("G2", breaks), check("G3", holds)])
     again = Journal.open(journal.path)
-    record = run_checks(again, [check("G1", holds), check("G2", holds)])
-    assert [entry.passed for entry in record.entries] == [False, True]
+    record = run_checks(again, [check("G1", holds), check("G2", holds), check("G3", fails)])
+    assert [(entry.test, entry.passed) for entry in record.entries] == [("G1", False), ("G2", True), ("G3", True)]
 
 
 def test_a_check_that_breaks_off_is_a_failed_one_with_its_line(journal):

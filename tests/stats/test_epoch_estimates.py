@@ -115,6 +115,17 @@ def test_variance_of_mean_needs_three_blocks_and_batches_autocorrelated_ones():
     assert variance_of_mean(np.array([1.0, np.nan, 1.0, 1.0])) == 0.0
 
 
+def test_stalls_in_a_tenth_of_an_arms_slices_are_trimmed_although_they_hit_a_fifth_of_the_blocks():
+    rows = quads([1.0] * 20)
+    stalled = [row for row in rows if row["arm"] == "B"][::10]
+    for row in stalled:
+        row["events"] = 500
+    pair = epoch_estimates(epoch_of(rows), baseline="A").pairs[0]
+    assert len({row["block"] for row in stalled}) == 4
+    assert pair.trimmed == pytest.approx(0.0, abs=1e-9)
+    assert pair.value == pytest.approx(math.log(0.95))
+
+
 def test_trimmed_mean_of_few_and_none():
     assert trimmed_mean(np.array([1.0, 5.0])) == 3.0
     assert math.isnan(trimmed_mean(np.empty(0)))

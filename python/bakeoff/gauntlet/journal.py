@@ -170,8 +170,8 @@ class Journal:
             seconds=round(seconds, 2),
             commit=checkout_commit(),
         )
-        others = tuple(e for e in self.record.entries if (e.test, e.what) != (entry.test, entry.what))
-        self.record = self.record.model_copy(update={"entries": (*others, entry)})
+        entries = {(each.test, each.what): each for each in self.record.entries} | {(entry.test, entry.what): entry}
+        self.record = self.record.model_copy(update={"entries": tuple(entries.values())})
         self._write()
         return entry
 
