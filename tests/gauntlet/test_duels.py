@@ -212,3 +212,17 @@ def test_background_load_ends_with_its_block():
     with Background(1, cpus=1):
         time.sleep(0.1)
     assert time.monotonic() - before < 10
+
+
+@pytest.mark.server
+def test_a_real_duel_is_kept_with_all_that_is_asked_of_it(shell, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", shell.env["XDG_CACHE_HOME"])
+    duel = DUEL.model_copy(update={"plant": 5.0, "budget": "15s", "table_size": 1000})
+    (kept,) = Campaign(shell.folder / "campaign").run([duel]).values()
+    assert kept.error is None and kept.duel.truth == pytest.approx(-math.log(1.05))
+    assert kept.only.cell == "oltp_point_select/2" and len(kept.only.points) >= 1
+    assert kept.versions == ("8.0.15", "8.0.15")
+    assert 0 < kept.measured_s < kept.wall_s and kept.phases_s["measure"] == pytest.approx(kept.measured_s, abs=0.01)
+    assert 0 <= kept.machine.other <= kept.machine.busy <= 1
+    assert list((shell.folder / "campaign" / "runs").iterdir()) == []
+    assert shell.left_behind() == []
