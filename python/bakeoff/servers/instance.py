@@ -254,8 +254,12 @@ class Instance(Reading):
         return found
 
     def data_bytes(self, database: str) -> int:
-        """Allocated bytes of a database on disk: its folder, MyRocks' files, the system tablespace if it has tables."""
-        total = bytes_on_disk(self.datadir / database) + bytes_on_disk(self.datadir / "#rocksdb")
+        """Allocated bytes of a database on disk: its folder, MyRocks' tables, the system tablespace if it has tables.
+
+        Logs are left out, InnoDB's and MyRocks' alike.
+        """
+        total = bytes_on_disk(self.datadir / database)
+        total += sum(file.stat().st_blocks * 512 for file in (self.datadir / "#rocksdb").glob("*.sst"))
         if self.variables().get("innodb_file_per_table") == "OFF":
             total += sum(file.stat().st_blocks * 512 for file in self.datadir.glob("ibdata*"))
         return total
