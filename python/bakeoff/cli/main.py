@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from bakeoff.cli import doctor, duel, gauntlet, listing, plan, report, server, sysbench
+from bakeoff.cli import compare, doctor, duel, gauntlet, listing, plan, report, server, sysbench
 from bakeoff.cli import run as run_command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 
@@ -24,6 +24,7 @@ app.command("duel")(duel.duel)
 app.command("run")(run_command.run)
 app.command("plan")(plan.plan)
 app.command("report")(report.report)
+app.command("compare")(compare.compare)
 app.command("list")(listing.list_things)
 app.command("doctor")(doctor.doctor)
 app.command("gauntlet")(gauntlet.gauntlet)

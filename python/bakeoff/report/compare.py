@@ -1,0 +1,213 @@
+"""`bakeoff compare`: what earlier runs have in common, side by side. Unpaired, and told as such; no verdict."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bakeoff.errors import ResultsError
+from bakeoff.report import numbers
+from bakeoff.results import RunDirectory
+from bakeoff.results.host import Host
+from bakeoff.spec import Arm, Study, Workload
+from bakeoff.stats.interval import excludes_zero, holm
+from bakeoff.stats.rates import epoch_rates
+from bakeoff.stats.unpaired import Unpaired, welch
+from bakeoff.units import format_bytes, format_rate
+
+MEMORY_TOLERANCE = 0.02
+
+CAVEAT = (
+    "Unpaired: these runs were measured at different times, so whatever changed on the machine in between is part of "
+    "every difference, and no interval covers it. A ratio to a baseline in the same run is steadier than a throughput, "
+    "because the baseline had the same hour. For a verdict measure both together: bakeoff duel, bakeoff run."
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that two runs have both measured.
+
+    Attributes:
+        run: the later-named run; it is compared with the first.
+        kind: `throughput` of an arm (label), or `ratio` of a contender to its baseline (`B over A`).
+        earlier, later: mean of the first run, and of this one: events per second, or a ratio.
+        found: later over earlier.
+        p_adjusted: Holm over all lines; None without an interval.
+    """
+
+    run: str
+    cell: str
+    kind: str
+    label: str
+    earlier: float
+    later: float
+    found: Unpaired
+    p_adjusted: float | None = None
+
+    @property
+    def differs(self) -> bool | None:
+        """Whether the interval excludes 1 and the claim survives correction; None without an interval."""
+        if self.p_adjusted is None:
+            return None
+        return excludes_zero(self.found.estimate.interval) and self.p_adjusted <= 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs side by side.
+
+    Attributes:
+        runs: names, the first one is what the others are compared with.
+        notes: what differs between the runs besides the time: sizes, options, machines.
+    """
+
+    runs: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One run: (cell, kind, label) -> one logarithm an epoch."""
+
+    run: RunDirectory
+    study: Study
+    values: dict[tuple[str, str, str], list[float]]
+
+
+def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> Comparison:
+    """Compare the runs after the first with it, in whatever they have in common: cells, and arms of one label.
+
+    Raises:
+        ResultsError: they were measured on different machines (unless that is allowed), or share nothing.
+    """
+    first, *others = [_measured(run) for run in runs]
+    notes = []
+    for other in others:
+        different = _machines(first.run.manifest().host, other.run.manifest().host)
+        if different and not across_machines:
+            raise ResultsError(
+                f"runs {first.run.name} and {other.run.name} are of different machines: {different}.",
+                hint="Throughputs of two machines say nothing of the servers. --across-machines compares all the same.",
+            )
+        if different:
+            notes.append(f"{other.run.name} is of another machine: {different}.")
+        notes += [f"{other.run.name}: {text}." for text in _differences(first.study, other.study)]
+    lines = [line for other in others for line in _lines(first, other)]
+    if not lines:
+        raise ResultsError(
+            f"run {first.run.name} shares no cell and arm with {' or '.join(other.run.name for other in others)}.",
+            hint=f"Its arms are {_arms(first)}; theirs are {'; '.join(_arms(other) for other in others)}.",
+        )
+    return Comparison(tuple(run.name for run in runs), _adjusted(lines), tuple(notes))
+
+
+def _measured(run: RunDirectory) -> _Measured:
+    study = run.study()
+    labels = {arm.name: _label(arm) for arm in study.arms}
+    base = study.baseline.name
+    rates: dict[tuple[str, str], dict[int, float]] = {}
+    for cell, arm, epoch, tps in epoch_rates(run.scan_slices()).iter_rows():
+        rates.setdefault((cell, arm), {})[epoch] = math.log(tps)
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for (cell, arm), found in rates.items():
+        if arm.endswith("'"):  # a control is another baseline
+            continue
+        values[cell, "throughput", labels[arm]] = list(found.values())
+        own = rates.get((cell, base), {})
+        if arm != base and found.keys() & own.keys():
+            name = f"{labels[arm]} over {labels[base]}"
+            values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
+    return _Measured(run, study, values)
+
+
+def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
+    for key in first.values:
+        if key not in other.values:
+            continue
+        earlier, later = first.values[key], other.values[key]
+        found = welch(later, earlier)
+        if found:
+            yield Line(
+                run=other.run.name,
+                cell=key[0],
+                kind=key[1],
+                label=key[2],
+                earlier=math.exp(math.fsum(earlier) / len(earlier)),
+                later=math.exp(math.fsum(later) / len(later)),
+                found=found,
+            )
+
+
+def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
+    adjusted = holm([line.found.p_value for line in lines])
+    return tuple(
+        Line(line.run, line.cell, line.kind, line.label, line.earlier, line.later, line.found, p)
+        for line, p in zip(lines, adjusted, strict=True)
+    )
+
+
+def _label(arm: Arm) -> str:
+    """What makes an arm the same in another run: its server and all that is set on it, whatever it is called there."""
+    parts = [str(arm.server), arm.data.collation or arm.data.charset or "", arm.data.table_options]
+    parts += ["" if arm.data.engine == "innodb" else arm.data.engine]
+    parts += [f"{name}={value}" for name, value in arm.data.options]
+    connection = arm.connection
+    parts += ["" if connection.prepare_mode == "server" else connection.prepare_mode]
+    parts += ["" if connection.transport == "socket" else connection.transport]
+    parts += ["" if connection.tls == "disabled" else f"tls {connection.tls}"]
+    if arm.shadow_per_100:
+        parts.append(f"{arm.shadow_per_100:g} planted")
+    return " · ".join(part for part in parts if part)
+
+
+def _machines(one: Host, other: Host) -> str:
+    """What differs between two machines; empty for one and the same, as far as can be told."""
+    found = [
+        f"{what} {getattr(one, name)} and {getattr(other, name)}"
+        for what, name in (("processor", "cpu_model"), ("CPUs", "cpus"), ("virtual machine", "virtualisation"))
+        if getattr(one, name) != getattr(other, name)
+    ]
+    if abs(one.memory_bytes - other.memory_bytes) > MEMORY_TOLERANCE * one.memory_bytes:
+        found.append(f"memory {format_bytes(one.memory_bytes)} and {format_bytes(other.memory_bytes)}")
+    return ", ".join(found)
+
+
+def _differences(one: Study, other: Study) -> list[str]:
+    """What makes cells of one name different ones: sizes, options, profile."""
+    found = [
+        f"{what} {getattr(other, name)} instead of {getattr(one, name)}"
+        for what, name in (
+            ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"), ("client pinned", "pin"),
+            ("resting servers stopped", "freeze"),
+        )
+        if getattr(one, name) != getattr(other, name)
+    ]  # fmt: skip
+    before = {_name(workload): workload for workload in one.workloads}
+    for workload in other.workloads:
+        known = before.get(_name(workload))
+        if known and (known.options, known.rate_per_s) != (workload.options, workload.rate_per_s):
+            found.append(f"other options of {_name(workload)}")
+    return found
+
+
+def _name(workload: Workload) -> str:
+    return workload.name or workload.script
+
+
+def _arms(measured: _Measured) -> str:
+    return ", ".join(_label(arm) for arm in measured.study.arms)
+
+
+def texts_of(line: Line) -> tuple[str, str, str, str, str]:
+    """Earlier, later, later over earlier, its interval, and what that says, as a reader sees them."""
+    form = format_rate if line.kind == "throughput" else lambda value: f"{value:.3f}×"
+    estimate = line.found.estimate
+    says = {None: "too few epochs", True: "differs", False: "cannot tell"}[line.differs]
+    return (
+        form(line.earlier),
+        form(line.later),
+        numbers.ratio(estimate.mean, estimate.interval.half_width),
+        numbers.interval(estimate.interval) or "none",
+        says,
+    )

@@ -1,0 +1,112 @@
+"""`bakeoff compare` on synthetic runs whose truth is known."""
+
+import json
+import math
+
+import pytest
+from synthetic import HOST, Truth, duel_study, make_run
+
+from bakeoff.cli.main import run as command
+from bakeoff.errors import ResultsError
+from bakeoff.report.compare import compare_runs
+from bakeoff.stats.unpaired import welch
+
+SLOWER = math.log(0.8)
+
+
+def made(root, name, *, effect=SLOWER, study=None, epochs=8, base_tps=14_000.0):
+    study = study or duel_study(workloads=("oltp_point_select",), threads=(1, 4))
+    return make_run(root, study, Truth(effect={"B": effect}, base_tps=base_tps), epochs=epochs, blocks=4, name=name)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Two runs of one study, the machine 10 % slower in the second and the contender as it was; a third is faster."""
+    root = tmp_path_factory.mktemp("runs")
+    made(root, "first")
+    made(root, "second", base_tps=12_600.0, study=duel_study(workloads=("oltp_point_select",), threads=(4, 16)))
+    made(root, "third", effect=0.0)
+    return root
+
+
+def runs(root, *names):
+    from bakeoff.results import open_run
+
+    return [open_run(name, root) for name in names]
+
+
+def test_common_cells_and_arms_are_compared_and_the_hour_is_in_the_throughput_alone(root):
+    found = compare_runs(runs(root, "first", "second"))
+    assert {line.cell for line in found.lines} == {"oltp_point_select/4"}
+    by_kind = {(line.kind, line.label.partition(" ")[0]): line for line in found.lines}
+    assert len(by_kind) == 3  # two throughputs and one ratio; the control is another baseline
+    for label in ("mysql:5.7.22", "mysql:8.0.15,innodb_flush_method=fsync"):
+        line = by_kind["throughput", label]
+        assert math.exp(line.found.estimate.mean) == pytest.approx(0.9, abs=0.02)
+        assert line.differs is True
+    ratio = by_kind["ratio", "mysql:8.0.15,innodb_flush_method=fsync"]
+    assert ratio.earlier == pytest.approx(0.8, abs=0.02)
+    assert ratio.differs is False and ratio.found.estimate.interval.low < 0 < ratio.found.estimate.interval.high
+
+
+def test_a_contender_that_became_faster_is_seen_in_its_ratio(root):
+    found = compare_runs(runs(root, "first", "third"))
+    ratios = [line for line in found.lines if line.kind == "ratio"]
+    assert len(ratios) == 2
+    for line in ratios:
+        assert line.differs is True
+        assert line.found.estimate.mean == pytest.approx(-SLOWER, abs=0.03)
+
+
+def test_other_machines_are_refused_unless_allowed(root, tmp_path):
+    (elsewhere,) = runs(root, "third")
+    manifest = elsewhere.manifest()
+    copy = made(tmp_path, "elsewhere")
+    other = HOST.model_copy(update={"cpus": 64, "memory_bytes": 4 * HOST.memory_bytes})
+    copy.write_json("manifest.json", manifest.model_copy(update={"name": "elsewhere", "host": other}))
+    with pytest.raises(ResultsError, match="of different machines: CPUs 4 and 64, memory"):
+        compare_runs([elsewhere, copy])
+    allowed = compare_runs([elsewhere, copy], across_machines=True)
+    assert "another machine" in allowed.notes[0] and allowed.lines
+
+
+def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):
+    writes = made(tmp_path, "writes", study=duel_study(workloads=("oltp_write_only",), threads=(4,)))
+    with pytest.raises(ResultsError, match="shares no cell and arm with writes"):
+        compare_runs([*runs(root, "first"), writes])
+    study = duel_study(workloads=("oltp_point_select",), threads=(4,)).model_copy(update={"table_size": 7})
+    larger = made(tmp_path, "larger", study=study)
+    assert compare_runs([*runs(root, "first"), larger]).notes == ("larger: rows a table 7 instead of 100000.",)
+
+
+def test_two_epochs_give_no_interval_and_no_claim(root, tmp_path):
+    short = made(tmp_path, "short", epochs=2)
+    for line in compare_runs([*runs(root, "first"), short]).lines:
+        assert (line.found.estimate.interval.low, line.differs) == (None, None)
+
+
+def test_the_command(root, capsys, monkeypatch):
+    monkeypatch.setenv("BAKEOFF_RUNS", str(root))
+    assert command(["compare", "first", "third"]) == 0
+    out = capsys.readouterr().out
+    assert "Unpaired: these runs were measured at different times" in out
+    assert "differs" in out and "mysql:8.0.15" in out
+    assert command(["compare", "first", "second", "third", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["paired"] is False and {line["run"] for line in document["lines"]} == {"second", "third"}
+    assert command(["compare", "first"]) == 2
+    assert command(["compare", "first", "first"]) == 2
+    assert "named twice" in capsys.readouterr().err
+
+
+def test_welch_is_the_textbooks():
+    # Unequal variances and sizes; values from scipy.stats.ttest_ind(equal_var=False).
+    stats = pytest.importorskip("scipy.stats")
+    later, earlier = [0.1, 0.13, 0.09, 0.12, 0.3], [0.02, 0.05, 0.01]
+    expected = stats.ttest_ind(later, earlier, equal_var=False)
+    found = welch(later, earlier)
+    assert found.p_value == pytest.approx(expected.pvalue)
+    low, high = expected.confidence_interval(0.95)
+    assert (found.estimate.interval.low, found.estimate.interval.high) == (pytest.approx(low), pytest.approx(high))
+    assert welch([], earlier) is None
+    assert welch([0.1] * 4, [0.1] * 4).p_value == 1.0
