@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """What clients cost: CPU per query, context switches, throughput of sysbench, bakeoff's engine and the bare loop.
 
-    bench/client-cost/run.py --server mysql:8.0            # starts a server of bakeoff's catalogue
+    bench/client-cost/run.py --server mysql:8.0            # starts a server of bakeoff's catalogue: 12 minutes
     bench/client-cost/run.py --socket /run/mysqld.sock     # uses one that runs (root without a password)
-    … --quick                                              # two minutes instead of eight
+    … --quick                                              # three minutes
+    … --full --minutes 90                                  # every cell, in a time of your choice
 
 All clients stand ready at once and run in turn, in short windows; see the README in bench/.
 """
 
 import argparse
 import contextlib
-import itertools
 import json
 import random
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 import clients
 import dataset
 import estimate
+import matrix
 import place
 import pymysql
 from case import Case, Server
@@ -35,7 +37,7 @@ from bakeoff.errors import BakeoffError
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("bakeoff-bareloop", "bakeoff-engine")
-SETTINGS = ("rounds", "window", "guard", "warm", "latency_run", "seed", "tables", "table_size")
+SETTINGS = ("minutes", "rounds", "window", "guard", "warm", "latency_run", "seed", "tables", "table_size")
 
 
 def options() -> argparse.Namespace:
@@ -45,28 +47,47 @@ def options() -> argparse.Namespace:
     where.add_argument("--socket", metavar="PATH", help="use the server that listens there")
     parser.add_argument("--user", default="root", help="an account without a password (default: %(default)s)")
     parser.add_argument("--database", default="sbtest")
-    parser.add_argument("--workloads", default="oltp_point_select,oltp_read_only", metavar="LIST")
-    parser.add_argument("--threads", default=None, metavar="LIST", help="default: 1,4,16,64; with --quick 4,16")
-    parser.add_argument(
-        "--statements", default="prepared", metavar="LIST", help="prepared, text (default: %(default)s)"
-    )
-    parser.add_argument("--transport", default="socket", metavar="LIST", help="socket, tcp (default: %(default)s)")
-    parser.add_argument("--clients", default=None, metavar="LIST", help="default: bareloop,sysbench,engine")
+    parser.add_argument("--workloads", metavar="LIST", help="of your own matrix; default: the two reads")
+    parser.add_argument("--threads", metavar="LIST", help=f"of your own matrix; default: {_listed(matrix.THREADS)}")
+    parser.add_argument("--statements", metavar="LIST", help="of your own matrix: prepared (default), text")
+    parser.add_argument("--transport", metavar="LIST", help="of your own matrix: socket (default), tcp")
+    parser.add_argument("--clients", default=None, metavar="LIST", help="default: bareloop,sysbench,engine; or all")
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--table-size", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=None, help="default: 20; with --quick 8")
+    parser.add_argument("--minutes", type=float, help="for all cells (default: 12; with --quick 3)")
+    parser.add_argument("--rounds", type=int, help="of each cell, whatever time they take")
     parser.add_argument("--window", type=float, default=0.3, metavar="S", help="seconds (default: %(default)s)")
     parser.add_argument("--guard", type=float, default=0.05, metavar="S", help="before a window (default: %(default)s)")
     parser.add_argument("--warm", type=float, default=1.0, metavar="S", help="of each client (default: %(default)s)")
     parser.add_argument("--latency-run", type=float, default=2.0, metavar="S", help="seconds (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
-    parser.add_argument("--quick", action="store_true", help="fewer cells and rounds, wider intervals")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="four cells, wider intervals")
+    size.add_argument("--full", action="store_true", help="a hundred cells: every workload, way and concurrency")
     parser.add_argument("--binaries", type=Path, help="folder of the Rust programs; default: build them")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder of the JSON files")
     chosen = parser.parse_args()
-    chosen.threads = chosen.threads or ("4,16" if chosen.quick else "1,4,16,64")
-    chosen.rounds = chosen.rounds or (8 if chosen.quick else 20)
+    chosen.minutes = chosen.minutes or (matrix.QUICK_MINUTES if chosen.quick else matrix.STANDARD_MINUTES)
     return chosen
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ",".join(str(value) for value in values)
+
+
+def cases(chosen: argparse.Namespace) -> list[Case]:
+    """One of the ready matrices, or one of the lists given."""
+    size = (chosen.tables, chosen.table_size)
+    lists = (chosen.workloads, chosen.statements, chosen.transport, chosen.threads)
+    if any(lists):
+        defaults = (matrix.WORKLOADS[:2], ("prepared",), ("socket",), matrix.THREADS)
+        workloads, statements, transports, threads = (
+            (given or _listed(default)).split(",") for given, default in zip(lists, defaults, strict=True)
+        )
+        return matrix.product(workloads, statements, transports, [int(count) for count in threads], *size)
+    if chosen.full:
+        return matrix.full(*size)
+    return matrix.quick(*size) if chosen.quick else matrix.standard(*size)
 
 
 def main() -> int:
@@ -91,23 +112,18 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
         console.print(f"client-cost: {note}", style="yellow", highlight=False)
     if not present:
         return fail("no client to measure.")
-    cases = [
-        Case(workload, int(threads), statements, transport, chosen.tables, chosen.table_size)
-        for workload, statements, transport, threads in itertools.product(
-            *(text.split(",") for text in (chosen.workloads, chosen.statements, chosen.transport, chosen.threads))
-        )
-    ]
+    wanted = cases(chosen)
     rng = random.Random(chosen.seed)
     with contextlib.ExitStack() as stack:
         if chosen.server:
-            connections = max(case.threads for case in cases) * len(present)
+            connections = max(case.threads for case in wanted) * len(present)
             server = stack.enter_context(place.started(chosen.server, connections, chosen.database))
         else:
             server = place.running(chosen.socket, chosen.user, chosen.database)
         console.print(f"server {server.version}; {', '.join(client.name for client in present)}", highlight=False)
-        cells = []
-        for case in cases:
-            cells.append(measure_cell(case, present, server, chosen, rng))
+        cells, budget = [], matrix.Budget(chosen.minutes, len(wanted))
+        for case in wanted:
+            cells.append(measure_cell(case, present, server, chosen, rng, budget))
             report.print_cell(console, cells[-1])
     settings = {key: getattr(chosen, key) for key in SETTINGS}
     path = report.write(report.record(cells, server, present, settings, notes), chosen.results)
@@ -121,10 +137,10 @@ def usable_clients(chosen: argparse.Namespace) -> tuple[list[Client], list[str]]
     every = clients.every(binaries)
     names = [client.name for client in every]
     wanted = chosen.clients.split(",") if chosen.clients else [client.name for client in every if client.by_default]
-    unknown = sorted(set(wanted) - set(names))
+    unknown = sorted(set(wanted) - {*names, "all"})
     if unknown:
         raise ClientFailed(f"unknown client {', '.join(unknown)}; there are {', '.join(names)}.")
-    asked_for = [client for client in every if client.name in wanted]
+    asked_for = [client for client in every if client.name in wanted or chosen.clients == "all"]
     notes += [f"left out: {client.missing()}" for client in asked_for if client.missing()]
     return [client for client in asked_for if not client.missing()], notes
 
@@ -146,16 +162,22 @@ def _cargo(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def measure_cell(
-    case: Case, present: list[Client], server: Server, chosen: argparse.Namespace, rng: random.Random
+    case: Case,
+    present: list[Client],
+    server: Server,
+    chosen: argparse.Namespace,
+    rng: random.Random,
+    budget: matrix.Budget,
 ) -> report.Cell:
     """Costs in short windows of all clients in turn, then latencies in runs of each alone."""
     dataset.require_tables(server, case.tables, case.table_size)
     able = {client.name: client for client in present if not client.unsupported(case)}
     cell = report.Cell(case, latencies={name: [] for name in able})
+    budget.begin_cell(reserved_s=len(able) * (2 * (chosen.latency_run + 0.3) + chosen.window))
     monitor = Monitor(server)
     try:
         with Stage(list(able.values()), case, server, monitor, chosen.warm) as stage:
-            for _ in range(chosen.rounds):
+            while budget.allows(len(cell.rounds), chosen.rounds):
                 windows: estimate.Round = {name: [] for name in able}
                 for name in estimate.order_of_round(list(able), rng):
                     windows[name].append(stage.window(name, guard_s=chosen.guard, window_s=chosen.window))

@@ -23,6 +23,7 @@ from counters import UserInstructions
 CONNECT_TIMEOUT_S = 60.0
 LIFE_S = 3600.0  # far more than a stage lasts: its clients are killed
 END_TIMEOUT_S = 60.0
+_EMPTY_WINDOWS = 10  # of writes that wait for a stalled disk, at most
 
 
 class Stage:
@@ -66,8 +67,15 @@ class Stage:
         """Let one client run for guard and window, and say what the window cost.
 
         Raises:
-            ClientFailed: it has ended, or changed its threads meanwhile.
+            ClientFailed: it has ended, has changed its threads meanwhile, or is answered nothing at all.
         """
+        for _ in range(_EMPTY_WINDOWS):
+            window = self._window(name, guard_s, window_s)
+            if window.queries > 0:
+                return window
+        raise ClientFailed(f"{name} has had no answer in {_EMPTY_WINDOWS} windows of {window_s} s.")
+
+    def _window(self, name: str, guard_s: float, window_s: float) -> Window:
         process = self._processes[name]
         os.kill(process.pid, signal.SIGCONT)
         try:
