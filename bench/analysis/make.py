@@ -1,0 +1,43 @@
+"""A run directory of a given size, by arithmetic: no server, no engine. For run.py beside this file."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
+
+import polars as pl
+from synthetic import Truth, duel_study, make_run, slices_of_cell
+
+from bakeoff.results import RunDirectory
+
+_THREADS = (1, 2, 4, 8, 16)
+_EPOCHS = 10
+_SLICES_PER_BLOCK = 4  # two arms, twice each
+
+
+def make(folder: Path, *, cells: int, slices_per_cell: int) -> RunDirectory:
+    """A duel with so many cells and slices in each, in ten epochs; without its analysis.
+
+    Raises:
+        ValueError: not a multiple of what there has to be.
+    """
+    workloads, rest = divmod(cells, len(_THREADS))
+    blocks, more = divmod(slices_per_cell, _EPOCHS * _SLICES_PER_BLOCK)
+    if rest or more or not workloads or not blocks:
+        step = _EPOCHS * _SLICES_PER_BLOCK
+        raise ValueError(f"cells come in multiples of {len(_THREADS)}, slices in multiples of {step}.")
+    names = tuple(f"workload_{number}" for number in range(workloads))
+    study = duel_study(workloads=names, threads=_THREADS, control=False)
+    run = make_run(folder, study, epochs=_EPOCHS, blocks=1)
+    for epoch in range(_EPOCHS):
+        frames = [
+            slices_of_cell(
+                study, Truth(), cell=f"{name}/{threads}", cell_index=index % 9, threads=threads, epoch=epoch,
+                blocks=blocks, slice_ns=100_000_000,
+            )
+            for index, name in enumerate(names)
+            for threads in _THREADS
+        ]  # fmt: skip
+        pl.concat(frames).write_parquet(run.path / f"epochs/{epoch:03d}/slices.parquet")
+    return run
