@@ -19,7 +19,7 @@ from bakeoff.stats.interval import around
 from bakeoff.stats.latency import latency_ratios
 from bakeoff.trial import run_study
 from bakeoff.trial import study as trial
-from bakeoff.trial.memory import share_memory
+from bakeoff.trial.memory import servers_by_aio, share_memory
 
 
 @given(count=st.integers(2, 40), at_once=st.integers(2, 12), seed=st.integers(0, 9), epoch=st.integers(0, 9))
@@ -70,6 +70,16 @@ def test_as_many_servers_as_fit_run_at_once():
     assert tight.memory == share_memory(study_of(2), available_bytes=24 * GIB).memory
 
 
+def test_the_kernels_asynchronous_io_limits_servers_too(tmp_path):
+    (tmp_path / "aio-max-nr").write_text("65536\n")
+    (tmp_path / "aio-nr").write_text("50559\n")
+    assert servers_by_aio(tmp_path) == 5
+    (tmp_path / "aio-nr").write_text("65000\n")
+    assert servers_by_aio(tmp_path) == 2  # fewer cannot be compared: the server's own error says what is wrong
+    assert servers_by_aio(tmp_path / "nowhere") is None
+    assert share_memory(study_of(8), available_bytes=24 * GIB, at_most=5).at_once == 5
+
+
 def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():
     large = study_of(4, rows=20_000_000)
     roomy, tight = (share_memory(large, available_bytes=size * GIB) for size in (64, 8))
@@ -89,7 +99,7 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(shell.cache))
     # 0.6 of what is free must hold two servers and not three.
     tight = share_memory(study_of(4), available_bytes=int(1.9 * GIB))
-    monkeypatch.setattr(trial, "share_memory", lambda _study: tight)
+    monkeypatch.setattr(trial, "share_memory", lambda _study, **_limits: tight)
     study = make_study(read_study(shell.folder / "my.yaml"), seed=4)
     run, analysis = run_study(
         study,

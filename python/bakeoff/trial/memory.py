@@ -1,6 +1,11 @@
-"""Memory for the servers: the same buffer pool for every arm, and how many of them may run at once."""
+"""Memory for the servers: the same buffer pool for every arm, and how many of them may run at once.
+
+Besides memory the kernel's asynchronous I/O limits them: each InnoDB takes its share of `fs.aio-max-nr` at its start,
+and the server for which too little is left does not start.
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -17,6 +22,8 @@ _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
 _STEP_BYTES = 32 * 2**20
+# 256 for each of InnoDB's handler threads: four that read, four that write, two more.
+_AIO_EVENTS = 2_700
 _POOL_OPTION = "innodb_buffer_pool_size"
 
 
@@ -37,7 +44,16 @@ class MemoryShare:
     at_once: int
 
 
-def share_memory(study: Study, *, available_bytes: int | None = None) -> MemoryShare:
+def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
+    """How many more servers the kernel's asynchronous I/O allows now, 2 at least; None when it does not tell."""
+    try:
+        most, used = (int((proc / name).read_text()) for name in ("aio-max-nr", "aio-nr"))
+    except (OSError, ValueError):
+        return None
+    return max(2, (most - used) // _AIO_EVENTS)
+
+
+def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
     """The data and a half more for every buffer pool; fewer servers at once rather than smaller pools.
 
     When not even two servers fit with that, two run at once with what there is.
@@ -45,6 +61,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None) -> MemoryS
     Args:
         study: its arms and data.
         available_bytes: None: what is free now.
+        at_most: servers at once, whatever the memory allows (`servers_by_aio`); None: no such limit.
 
     Raises:
         HostError: not even two servers fit.
@@ -59,6 +76,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None) -> MemoryS
     largest = max([*fixed, *(() if everywhere else (pool,))], default=pool)
     least = min(2, max(len(ours), 1))
     at_once = min(max(len(ours), 1), usable // (largest + _BESIDES_POOL_BYTES))
+    at_once = min(at_once, at_most or at_once)
     if at_once < least:
         pool = (usable // least - _BESIDES_POOL_BYTES) // _STEP_BYTES * _STEP_BYTES
         if pool < _BUFFER_POOL_MIN_BYTES or (fixed and max(fixed) > pool):

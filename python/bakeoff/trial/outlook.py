@@ -12,7 +12,7 @@ from bakeoff.servers import Catalog, Entry, install, is_installed, settings_for
 from bakeoff.servers.places import work_root
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.trial.arms import build_key, connections_of
-from bakeoff.trial.memory import MemoryShare, share_memory
+from bakeoff.trial.memory import MemoryShare, servers_by_aio, share_memory
 from bakeoff.units import format_bytes
 
 # Rough figures of a small machine; a run measures its own and plans anew after its first epoch.
@@ -71,7 +71,7 @@ def outlook(study: Study) -> Outlook:
         SpecError: a server that does not exist, or that lacks what an arm asks of it; `error.arm` names the arm.
         HostError: too little memory.
     """
-    share = share_memory(study)
+    share = share_memory(study, at_most=servers_by_aio())
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     downloads = {arm.name: _check(arm, study, share) for arm in ours}
     sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
@@ -81,7 +81,9 @@ def outlook(study: Study) -> Outlook:
     running = share.at_once * int(load_bytes * _WRITE_GROWTH + _DATADIR_BYTES + _REDO_BYTES)
     rounds = _rounds(share)
     load_s = sum(study.builds * (_LOAD_FIXED_S + size / _LOAD_BYTES_PER_S) for size in sizes.values())
-    overhead_s = rounds * (_EPOCH_FIXED_S + study.warm_s) + len(ours) * (_EPOCH_PER_SERVER_S + load_bytes / _COPY_BYTES_PER_S)
+    overhead_s = rounds * (_EPOCH_FIXED_S + study.warm_s) + len(ours) * (
+        _EPOCH_PER_SERVER_S + load_bytes / _COPY_BYTES_PER_S
+    )
     folder = work_root()
     while not folder.exists():
         folder = folder.parent

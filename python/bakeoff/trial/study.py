@@ -30,7 +30,7 @@ from bakeoff.trial.arms import check_workloads, cpu_sets, prepare_arms
 from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, is_voiding
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import Loader
-from bakeoff.trial.memory import share_memory
+from bakeoff.trial.memory import servers_by_aio, share_memory
 from bakeoff.trial.recount import CountsDisagree
 from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memory, kept_memory, read_before
 
@@ -73,7 +73,7 @@ def run_study(
     if resume is not None:
         check_machine(resume)
     check_workloads(study.workloads, study.arms)
-    share = (kept_memory(resume) if resume else None) or share_memory(study)
+    share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
     setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=_fetching(listener))
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
         run = resume or RunDirectory.create(
