@@ -78,7 +78,9 @@ def warm(server: Reading, database: str, tables: Sequence[str] | None = None) ->
     return Warmth(False, reads[0], waited_s, (note,))
 
 
-def settle(server: Reading, deadline_s: float = 60.0, warmth: Warmth | None = None) -> Gates:
+def settle(
+    server: Reading, deadline_s: float = 60.0, warmth: Warmth | None = None, *, patience_s: float | None = None
+) -> Gates:
     """Wait until old row versions are purged and dirty pages written.
 
     Flushing is turned up meanwhile on servers of ours, and put back.
@@ -87,6 +89,8 @@ def settle(server: Reading, deadline_s: float = 60.0, warmth: Warmth | None = No
         server: any; a remote one is only watched.
         deadline_s: after so many seconds go on with what there is, and say so in the notes.
         warmth: what `warm` saw, to be part of the record.
+        patience_s: go on likewise when neither debt has reached a new low for so long: a server may leave its history a
+            little above the limit for ever when nobody works. None: wait for the deadline.
     """
     began = time.monotonic()
     notes = list(warmth.notes) if warmth else []
@@ -95,12 +99,16 @@ def settle(server: Reading, deadline_s: float = 60.0, warmth: Warmth | None = No
         return Gates(warmth.warm if warmth else None, None, None, 0.0, (*notes, "no InnoDB here"))
     with _flushing_fast(server, variables):
         history, dirty, idle = _debts(server)
+        lowest, fell = (history, dirty), began
         while not (history < HISTORY_LIMIT and dirty <= DIRTY_LIMIT and idle):
-            if time.monotonic() - began > deadline_s:
-                notes.append(f"after {deadline_s:.0f} s: {_unpaid(history, dirty, idle)}")
+            now = time.monotonic()
+            if now - began > deadline_s or (patience_s and now - fell > patience_s):
+                notes.append(f"after {now - began:.0f} s: {_unpaid(history, dirty, idle)}")
                 break
             time.sleep(_POLL_S)
             history, dirty, idle = _debts(server)
+            if history < lowest[0] or dirty < lowest[1]:
+                lowest, fell = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
     notes += _settle_rocksdb(server, variables, began + deadline_s)
     return Gates(warmth.warm if warmth else None, history, dirty, time.monotonic() - began, tuple(notes))
 

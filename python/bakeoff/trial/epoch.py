@@ -31,6 +31,7 @@ _SETTLE_LIMIT_S = 60.0
 # Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
 # by the interleaving.
 _SETTLE_BETWEEN_S = 10.0
+_PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
 _WARM_CELL_MIN_S = 1.5
 _WARM_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
 _BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
@@ -359,7 +360,9 @@ class Epoch:
         self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: letting writes settle")
         ours = {name: server for name, server in self._servers.items() if isinstance(server, Instance)}
         with self.phases.measure("settle"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
-            settled = pool.map(lambda server: gates.settle(server, _SETTLE_BETWEEN_S), ours.values())
+            settled = pool.map(
+                lambda server: gates.settle(server, _SETTLE_BETWEEN_S, patience_s=_PATIENCE_S), ours.values()
+            )
             for name, passed in zip(ours, settled, strict=True):
                 self._unsettled.setdefault(name, []).extend(passed.notes)
 

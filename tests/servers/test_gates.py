@@ -1,0 +1,53 @@
+"""How long the gates wait, on a server whose debts are made up."""
+
+import itertools
+
+import pytest
+
+from bakeoff.servers import gates
+
+
+class Indebted:
+    """A server not of ours, whose history list is as long as the next number says."""
+
+    ours = False
+    name = "A"
+
+    def __init__(self, lengths):
+        self._lengths = iter(lengths)
+
+    def variables(self):
+        return {"innodb_buffer_pool_size": "1"}
+
+    def query(self, sql, parameters=()):
+        if sql.startswith("SHOW ENGINE"):
+            return [("InnoDB", "", f"History list length {next(self._lengths)}\n")]
+        return [("Innodb_buffer_pool_pages_dirty", "0")]
+
+
+@pytest.fixture(autouse=True)
+def seconds(monkeypatch):
+    """A clock that only sleeping moves."""
+    clock = [0.0]
+    monkeypatch.setattr(gates.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(gates.time, "sleep", lambda s: clock.__setitem__(0, clock[0] + s))
+    return clock
+
+
+def test_a_debt_that_no_longer_falls_is_not_waited_for(seconds):
+    stuck = gates.settle(Indebted(itertools.repeat(1500)), 60.0, patience_s=2.5)
+    assert stuck.history_list_length == 1500
+    assert seconds[0] == pytest.approx(2.6, abs=0.2)
+    assert "history list length 1500" in stuck.notes[0]
+
+
+def test_a_debt_that_falls_is_waited_for_until_it_is_paid(seconds):
+    paid = gates.settle(Indebted(range(5000, 0, -20)), 60.0, patience_s=2.5)
+    assert paid.history_list_length < gates.HISTORY_LIMIT
+    assert paid.notes == ()
+    assert seconds[0] > 10
+
+
+def test_without_patience_the_deadline_decides(seconds):
+    gates.settle(Indebted(itertools.repeat(1500)), 20.0)
+    assert seconds[0] == pytest.approx(20, abs=0.3)

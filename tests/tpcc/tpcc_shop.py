@@ -1,0 +1,85 @@
+"""One database of a real server, and what the tests of TPC-C ask of it."""
+
+from dataclasses import dataclass
+
+from bakeoff.engine import ArmAddress, Engine
+from bakeoff.errors import EngineError
+from bakeoff.servers import Instance, ServerMemory
+
+SMALL = ServerMemory(buffer_pool_bytes=256 << 20, redo_bytes=256 << 20)
+
+
+@dataclass(frozen=True)
+class Shop:
+    """One database of a server, and the engine's way to it."""
+
+    engine: Engine
+    instance: Instance
+    database: str = "tpcc"
+
+    def __post_init__(self):
+        self.sql(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+
+    def open(self, *, prepare_mode="server"):
+        address = ArmAddress(
+            name="A",
+            socket=str(self.instance.socket_path),
+            host=None,
+            port=None,
+            user="root",
+            password="",
+            database=self.database,
+            charset="utf8" if self.instance.version_string.startswith("5.5") else "utf8mb4",
+            collation=None,
+            prepare_mode=prepare_mode,
+        )
+        self.engine.open([address])
+
+    def command(self, name, *, threads=4, seed=7, **options):
+        """Run a command; returns its progress as {label: (done, total)}."""
+        seen = {}
+        self.engine.command(
+            "A", "tpcc", name, options={"scale": 1} | options, threads=threads, seed=seed,
+            on_progress=lambda label, done, total: seen.update({label: (done, total)}),
+        )  # fmt: skip
+        return seen
+
+    def failed_conditions(self, **options):
+        """Numbers of the conditions that do not hold."""
+        try:
+            self.command("check", threads=1, **options)
+        except EngineError as error:
+            assert error.code == "script_error"
+            named = str(error).split("condition(s) ")[1].split(" do not")[0]
+            return {int(each.rsplit(".", 1)[1]) for each in named.split(", ")}
+        return set()
+
+    def run(self, *, seconds=2.0, threads=4, **options):
+        """Measure a cell without a guard, so that every transaction is counted."""
+        return self.engine.measure(
+            {
+                "cell": "tpcc/4", "script": "tpcc", "options": {"scale": 1} | options, "arm_options": {},
+                "threads": threads, "arms": ["A"], "seconds": seconds, "blocks": None, "slice_ns": 1_000_000_000,
+                "guard_ns": 0, "order_seed": 1, "key_seed": 3, "load": {"model": "closed"}, "freeze": False,
+                "settle_ns": 0,
+            }
+        )  # fmt: skip
+
+    def sql(self, *statements):
+        """Run statements; the rows of the last."""
+        connection = self.instance.connect()
+        try:
+            with connection.cursor() as cursor:
+                if self.database and not statements[0].startswith("CREATE DATABASE"):
+                    cursor.execute(f"USE {self.database}")
+                for statement in statements:
+                    cursor.execute(statement)
+                rows = cursor.fetchall()
+            connection.commit()
+            return rows
+        finally:
+            connection.close()
+
+    def number(self, query):
+        """The one number that a query answers."""
+        return int(self.sql(query)[0][0])
