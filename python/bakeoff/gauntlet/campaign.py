@@ -9,6 +9,7 @@ come to their end and starts no more; the second ends them.
 import argparse
 import contextlib
 import fcntl
+import math
 import re
 import shutil
 import signal
@@ -191,8 +192,9 @@ def line(outcome: Outcome) -> str:
     if len(outcome.judgements) > 1:
         return f"{name}: {len(outcome.judgements)} cells, {outcome.wall_s:.0f} s{machine}"
     told = outcome.only
+    width = f"± {told.half_width:.2%}" if math.isfinite(told.half_width) else "without an interval"
     return (
-        f"{name}: {told.mean:+.2%} ± {told.half_width:.2%}, {'+'.join(told.words)}, n = {len(told.points)}, "
+        f"{name}: {told.mean:+.2%} {width}, {'+'.join(told.words)}, n = {len(told.points)}, "
         f"{told.stop}, {outcome.wall_s:.0f} s{machine}"
     )
 

@@ -218,7 +218,7 @@ def _figures(found: Sequence[Judged]) -> dict[str, object]:
         "false_or_wrong_claims": tally.wrong,
         "right_claims": tally.right,
         "held": tally.covered,
-        "half_width_median": tally.half_width,
+        "half_width_median": tally.half_width if math.isfinite(tally.half_width) else None,
         "epochs_median": tally.epochs,
         "bias": tally.bias,
         "bias_se": tally.bias_se,
