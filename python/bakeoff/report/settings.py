@@ -128,7 +128,15 @@ def command(context: Context) -> str:
 
 def setup_line(arm: Arm) -> str:
     """What is special about an arm, in a line; empty for nothing."""
-    parts = [arm.data.collation or arm.data.charset or ""]
+    data, connection = arm.data, arm.connection
+    parts = [data.collation or data.charset or ""]
+    for place, charset, collation in (
+        ("tables", data.table_charset, data.table_collation),
+        ("columns", data.column_charset, data.column_collation),
+        ("connection", connection.charset, connection.collation),
+    ):
+        parts += [f"{place} {collation or charset}"] if collation or charset else []
+    parts += [f"{name}={value}" for name, value in data.options]
     parts += [arm.data.table_options, "" if arm.data.engine == "innodb" else arm.data.engine]
     parts += [f"{name}={value}" if value else name for name, value in arm.server.options]
     parts += [f"{name}={value}" for name, value in arm.server.env]
@@ -143,7 +151,8 @@ def _facts(arm: Arm) -> dict[str, str]:
     facts |= {name: value or "on" for name, value in server.options}
     facts |= {f"env.{name}": value for name, value in server.env}
     facts |= {f"@{file}": "read" for file in server.cnf_files}
-    facts |= {f"data: {key.replace('_', ' ')}": str(value) for key, value in arm.data if value}
+    facts |= {f"data: {key.replace('_', ' ')}": str(value) for key, value in arm.data if value and key != "options"}
+    facts |= {f"data: {name.replace('_', ' ')}": str(value) for name, value in arm.data.options}
     facts |= {f"connection: {key.replace('_', ' ')}": str(value) for key, value in arm.connection if value}
     if arm.shadow_per_100:
         facts["uncounted events per 100"] = f"{arm.shadow_per_100:g}"
