@@ -3,7 +3,7 @@ BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-studies test-servers check fmt bench bench-method fuzz requirements clean
+.PHONY: help setup demo test test-unit test-studies test-servers gauntlet check fmt bench bench-method fuzz requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-studies: setup ## every study that ships, at scale demo, on real servers, i
 
 test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
 	$(PYTEST) -m "slow and server" tests/servers tests/trial
+
+gauntlet: setup ## the method against known truths: traces, laws, fake servers (minutes); real servers: bakeoff gauntlet --size quick
+	$(BAKEOFF) gauntlet
 
 check: setup ## formatting, lints, types, room boundaries
 	cargo fmt --all --check

@@ -21,6 +21,7 @@ def setting(tmp_path):
     return Setting(size=Size.REPLAY, seed=1, folder=tmp_path)
 
 
+@pytest.mark.timeout(900)  # half a minute on an idle machine
 def test_every_target_holds(tmp_path):
     journal = Journal.begin(tmp_path, size=Size.REPLAY, only=(), seed=1, server="mysql:8.0.15", command=("pytest",))
     record = run_checks(journal, replay.CHECKS)
