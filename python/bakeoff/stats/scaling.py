@@ -109,7 +109,7 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
     peak = _peak(best)
     peaks = None if drawn is None else np.array([min(_peak(each), ladder[-1]) for each in drawn])
     curve = np.exp(_law(best, grid))
-    curves = None if drawn is None else np.exp(np.array([_law(each, grid) for each in drawn]))
+    curves = None if drawn is None else np.exp(_law(drawn, grid))
     return ScalingFit(
         threads=threads,
         epochs=len(epochs),
@@ -127,18 +127,18 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
 
 
 def _law(parameters: Floats, threads: Floats) -> Floats:
-    """Ln X of (ln lambda, sigma, kappa)."""
-    log_rate, sigma, kappa = parameters
+    """Ln X of (ln lambda, sigma, kappa): of one fit (3,) or of many (n, 3); (rungs,) or (n, rungs)."""
+    log_rate, sigma, kappa = np.moveaxis(parameters, -1, 0)[..., None]
     result: Floats = log_rate + np.log(threads) - np.log1p(sigma * (threads - 1) + kappa * threads * (threads - 1))
     return result
 
 
 def _slopes(parameters: Floats, threads: Floats) -> Floats:
-    """Derivatives of ln X by the parameters, (rungs, 3)."""
-    _, sigma, kappa = parameters
+    """Derivatives of ln X by the parameters, (rungs, 3) or (n, rungs, 3)."""
+    _, sigma, kappa = np.moveaxis(parameters, -1, 0)[..., None]
     waiting = 1 + sigma * (threads - 1) + kappa * threads * (threads - 1)
-    columns = (np.ones_like(threads), -(threads - 1) / waiting, -threads * (threads - 1) / waiting)
-    return np.stack(columns, axis=1)
+    columns = (np.ones_like(waiting), -(threads - 1) / waiting, -threads * (threads - 1) / waiting)
+    return np.stack(columns, axis=-1)
 
 
 def _fit(threads: Floats, logs: Floats) -> Floats:
@@ -168,8 +168,8 @@ def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats
     means = logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=1)  # (resamples, rungs)
     parameters = np.tile(best, (_RESAMPLES, 1))
     for _ in range(_STEPS):
-        left = means - np.array([_law(each, threads) for each in parameters])
-        slopes = np.array([_slopes(each, threads) for each in parameters])
+        left = means - _law(parameters, threads)
+        slopes = _slopes(parameters, threads)
         pull = np.einsum("brp,br->bp", slopes, left)
         stuck = (parameters <= 0.0) & (pull < 0)
         stuck[:, 0] = False  # ln lambda has no bound
