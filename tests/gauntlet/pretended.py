@@ -15,6 +15,8 @@ NATURAL = 0.01  # what the two servers of a label swap differ by
 
 def honest(points, precision):
     """Half-width and whether a claim may be made, by the rule."""
+    if len(points) < iv.N_MIN_DECISIVE:
+        return iv.precision_half_width(iv.standard_deviation(points), len(points)), False
     end = run_to_end(points, precision=precision)
     return (end.interval.high - end.interval.low) / 2, end.claimed
 
@@ -25,7 +27,7 @@ def too_narrow(points, precision):
     return half / 8, abs(sum(points) / len(points)) > half / 8
 
 
-def pretend(judge=honest, *, spread=0.02, bias=0.0, seed=1):
+def pretend(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
     """A `run_duel` whose epochs are normal around the truth and a bias."""
     generator = random.Random(seed)
 
@@ -36,7 +38,7 @@ def pretend(judge=honest, *, spread=0.02, bias=0.0, seed=1):
         cells = [f"{workload}/{threads}" for workload in duel.workloads for threads in duel.threads]
         judgements = []
         for cell in cells:
-            points = [generator.gauss(truth + bias, spread) for _ in range(7)]
+            points = [generator.gauss(truth + bias, spread) for _ in range(epochs)]
             half, claimed = judge(points, duel.target)
             mean = sum(points) / len(points)
             word = (Word.FASTER if mean > 0 else Word.SLOWER) if claimed and len(cells) == 1 else Word.INCONCLUSIVE
@@ -46,7 +48,7 @@ def pretend(judge=honest, *, spread=0.02, bias=0.0, seed=1):
                     mean=mean,
                     low=mean - half,
                     high=mean + half,
-                    live=around(mean, iv.anytime_half_width(iv.standard_deviation(points), 7, alpha=0.05)),
+                    live=around(mean, iv.anytime_half_width(iv.standard_deviation(points), epochs, alpha=0.05)),
                     words=(word,),
                     stop=Stop.BUDGET,
                     points=tuple(points),

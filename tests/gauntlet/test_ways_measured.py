@@ -59,6 +59,14 @@ def test_an_equal_duel_is_judged_again_with_the_contender_slowed():
     assert sum(held) >= 17
 
 
+def test_a_duel_of_too_few_epochs_claims_nothing_of_any_truth():
+    (short,) = duels(1, epochs=4)
+    shifted = [told(judgements([], [short]), Way.BAKEOFF, plant) for plant in (0.0, 5.0)]
+    (equal,), (slowed,) = shifted
+    assert equal.claim == slowed.claim == 0
+    assert slowed.log_ratio - equal.log_ratio == pytest.approx(truth_of(5))
+
+
 def test_the_table_has_a_row_for_each_way_and_truth(tmp_path):
     known = [series(Way.ONE_LONG, 100, 103, 99), series(Way.MEDIAN_OF_THREE, 100, 103, 100, 104, 90, 105)]
     path = tmp_path / "series.jsonl"

@@ -33,6 +33,7 @@ from bakeoff.gauntlet.serial_runs import WARM_S, SerialRun, SerialServer
 from bakeoff.gauntlet.ways import Way
 from bakeoff.servers.places import make_open_folder
 from bakeoff.stats.calibration import run_to_end
+from bakeoff.stats.interval import N_MIN_DECISIVE
 from bakeoff.units import parse_duration_s
 
 PLANTED = (0.0, 2.0, 5.0)
@@ -172,8 +173,10 @@ def _bakeoff(outcome: Outcome, plant: float) -> ways.Judgement:
     """What the rule says of an A/A duel's epochs when the contender is slower by a known amount."""
     shift = -math.log1p(plant / 100)
     told = outcome.only
-    if not plant or len(told.points) < 2:
+    if not plant:
         return ways.Judgement(told.mean, told.claim, told.half_width)
+    if len(told.points) < N_MIN_DECISIVE:  # too few for any verdict, wherever the truth lies
+        return ways.Judgement(told.mean + shift, 0, told.half_width)
     end = run_to_end([point + shift for point in told.points], precision=outcome.duel.target)
     assert end.interval.low is not None
     assert end.interval.high is not None
