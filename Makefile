@@ -33,6 +33,9 @@ test-servers: setup ## every server of the catalogue in turn (downloads about 2 
 gauntlet: setup ## the method against known truths: traces, laws, fake servers (minutes); real servers: bakeoff gauntlet --size quick
 	$(BAKEOFF) gauntlet
 
+test-tpcc: setup ## TPC-C on every server of the catalogue, and every option of its command line (30 minutes)
+	$(PYTEST) -m "slow and server" tests/tpcc
+
 check: setup ## formatting, lints, types, room boundaries
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """TPC-C clients side by side on one server: tpmC, p95 of New-Order, client CPU a transaction.
 
-    bench/tpcc/run.py --server mysql:8.0 --warehouses 2 --threads 4
+    bench/tpcc/run.py --server mysql:8.0.15 --warehouses 2 --threads 4
 
 A round runs every client once, in a random order, and then in its reverse. Transactions are counted by the server
 (D_NEXT_O_ID, Com_commit + Com_rollback), alike for all; percentiles are each client's own.
@@ -104,7 +104,7 @@ def table(windows: dict[str, list[Window]], clients: list[Client], load: Load, v
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--server", default="mysql:8.0", metavar="NAME", help="default: %(default)s")
+    parser.add_argument("--server", default="mysql:8.0.15", metavar="NAME", help="default: %(default)s")
     parser.add_argument("--warehouses", type=int, default=2)
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each window (default: %(default)s)")
