@@ -129,8 +129,7 @@ def grid(setting: Setting) -> Finding:
 
 def repeated(setting: Setting) -> Finding:
     """G16: the same question again and again: any two answers within their combined interval."""
-    count = 2 if setting.size is Size.QUICK else _REPEATS
-    duels = _duels(setting, {"plant5": count}, (setting.server,))
+    duels = _duels(setting, {"plant5": _REPEATS}, (setting.server,))
     if len(duels.outcomes) < 2:
         return Finding(found=duels.missing or "fewer than two duels", passed=None)
     told = [outcome.only for outcome in duels.outcomes]
@@ -244,6 +243,6 @@ CHECKS = (
     _check("G5", "A against B and B against A", "inverse within the combined interval ≥ 93 %", swapped),
     _check("G7", "stopping when the live interval excludes 1", "false claims ≤ 5 %", peeking, quick=True),
     _check("G11", "24 equal cells in one duel", "any claim ≤ 5 %", grid),
-    _check("G16", "the same duel again", "differences within the combined interval ≥ 93 %", repeated, quick=True),
+    _check("G16", "the same duel again", "differences within the combined interval ≥ 93 %", repeated),
 )
 """Tests of this page, for the registry."""
