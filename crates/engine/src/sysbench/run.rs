@@ -16,7 +16,7 @@ use super::pace::Pace;
 use super::report::final_block::{Heading, block};
 use super::report::hdr_log::HdrLog;
 use super::report::reporter::{Reported, Reporter};
-use super::report::{cumulative_statistics, histogram};
+use super::report::{cumulative_statistics, histogram, operations, tpcc};
 use super::run_options::RunOptions;
 use super::session::Session;
 use super::tally::{Mark, Stretch, Tally};
@@ -25,6 +25,7 @@ use super::turnstile::Turnstile;
 use super::worker_host::Load;
 use crate::contract::Failure;
 use crate::gate::Gate;
+use crate::process::give_back_memory;
 use crate::slice::Slice;
 use crate::team::spawn_with_stack;
 
@@ -88,6 +89,7 @@ impl Run {
         if let Err(ending) = crew.wait_until_ready(&self.options) {
             return Outcome::without_a_run(ending);
         }
+        give_back_memory(self.options.threads as usize);
         let (start, started) = channel();
         let reporter = Reporter {
             load: Arc::clone(&load),
@@ -194,6 +196,17 @@ impl Run {
         }
     }
 
+    /// What the script has named: nothing for a script of sysbench's.
+    fn report_operations(&self, stretch: &Stretch) {
+        let tpcc = match &*self.test {
+            Test::Script(script) => tpcc::block(stretch, &script.settings),
+            Test::Cpu { .. } => None,
+        };
+        for text in operations::table(stretch).into_iter().chain(tpcc) {
+            self.session.console.notice(&text);
+        }
+    }
+
     /// The histogram and the final block, or what the script's hook makes of it.
     fn report(&self, main: Option<&Script>, load: &Load, mut period: Mark, times: Times) {
         let (console, options) = (&self.session.console, &self.options);
@@ -219,6 +232,7 @@ impl Run {
             options.dialect,
             &options.percentiles,
         ));
+        self.report_operations(&stretch);
         if options.debug {
             for (thread, (events, seconds)) in stretch.by_worker.iter().enumerate() {
                 console.log(

@@ -5,7 +5,9 @@ pub(super) mod hdr_log;
 pub(super) mod histogram;
 pub(super) mod intermediate;
 pub(super) mod json;
+pub(super) mod operations;
 pub(super) mod reporter;
+pub(super) mod tpcc;
 
 use bakeoff_script::Statistics;
 
