@@ -228,6 +228,7 @@ def main() -> int:
     parser.add_argument("--background", action="store_true", help="bursts of our own load beside them")
     parser.add_argument("--precision", default="2%")
     parser.add_argument("--budget", default="100s")
+    parser.add_argument("--minutes", type=float, help="start no duel after that; those that run come to their end")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     try:
@@ -251,6 +252,10 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
+    if asked.minutes:
+        timer = threading.Timer(60 * asked.minutes, campaign.stop.set)
+        timer.daemon = True
+        timer.start()
     try:
         finished = campaign.run(duels, tell=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True))
     except BakeoffError as error:

@@ -234,7 +234,12 @@ def main() -> int:
         prog="python -m bakeoff.gauntlet.ways_measured", description=__doc__.split("\n")[0]
     )
     parser.add_argument("--folder", type=Path, required=True, help="of the journals; servers' accounts may enter it")
-    parser.add_argument("--minutes", type=float, default=0.0, help="to measure; 0: only tell what was measured")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=0.0,
+        help="to measure, whole rounds (8 minutes each by default); 0: only tell what was measured",
+    )
     parser.add_argument("--server", default="mysql:8.0.15")
     parser.add_argument("--budget", default=BUDGET, help="of a duel; the wall time of every other way follows")
     parser.add_argument("--duels", type=Path, action="append", default=[], help="another journal of duels to count")
