@@ -109,8 +109,10 @@ def test_the_encoder_of_histograms_is_exact_up_to_2048():
 
 
 def test_a_promise_is_kept_within_the_binomial_bound():
-    assert Count("x", 16, 200, at_most=0.05).kept
-    assert not Count("x", 17, 200, at_most=0.05).kept
+    assert Count("x", 73, 1000, at_most=0.05).kept
+    assert not Count("x", 74, 1000, at_most=0.05).kept
+    assert Count("x", 904, 1000, at_least=0.93).kept
+    assert not Count("x", 903, 1000, at_least=0.93).kept
     assert not Count("x", 1, 1000, at_most=0.0).kept
     assert not finding([Count("x", 0, 10), Count("y", 0, 100, at_least=0.5)]).passed
 

@@ -32,6 +32,7 @@ def equal_arms(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> 
     """G1: complete runs on every set of traces (2000 in all), and on simulated laws."""
     sets = recorded_sets()
     counts = []
+    every: list[End] = []
     for machine in sets:
         for precision in (_PRECISION, _WIDE):
             ends = single_runs(
@@ -41,6 +42,7 @@ def equal_arms(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> 
                 seed=seed_of(setting, "G1", machine, precision),
                 method=method,
             )
+            every += ends
             counts.append(false_claims(f"{machine}, target {precision:.0%}", ends))
     for law in ("quiet", "cloud"):
         simulated = Simulated(law)
@@ -48,7 +50,7 @@ def equal_arms(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> 
             simulated, Question(), runs=scaled(500, scale), seed=seed_of(setting, "G1", simulated), method=method
         )
         counts.append(false_claims(str(simulated), ends))
-    return finding(counts)
+    return finding([false_claims("all traces", every), *counts])
 
 
 def bursty_load(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
