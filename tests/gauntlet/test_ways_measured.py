@@ -2,12 +2,15 @@
 
 import math
 import re
+import time
 import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
 
 import pytest
 from pretended import pretend, truth_of
 
+from bakeoff.gauntlet import campaign, ways_measured
+from bakeoff.gauntlet.duel_journal import DuelJournal
 from bakeoff.gauntlet.duels import Duel
 from bakeoff.gauntlet.serial_runs import SerialRun
 from bakeoff.gauntlet.ways import Way
@@ -65,6 +68,43 @@ def test_a_duel_of_too_few_epochs_claims_nothing_of_any_truth():
     (equal,), (slowed,) = shifted
     assert equal.claim == slowed.claim == 0
     assert slowed.log_ratio - equal.log_ratio == pytest.approx(truth_of(5))
+
+
+class PretendedServer:
+    """Serial runs that take no time."""
+
+    def __init__(self, duel):
+        self.asked_s = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, seconds):
+        self.asked_s.append(seconds)
+        (run,) = series(Way.ONE_LONG, 100.0).runs
+        return run.model_copy(update={"seconds": seconds, "wall_s": seconds + 9.0})
+
+
+def test_rounds_give_every_way_the_same_wall_time_and_go_on_where_they_stopped(tmp_path, monkeypatch):
+    servers = []
+    monkeypatch.setattr(
+        ways_measured, "SerialServer", lambda duel: servers.append(PretendedServer(duel)) or servers[-1]
+    )
+    monkeypatch.setattr(campaign, "run_duel", pretend())
+    for _ in range(2):
+        until = time.monotonic() + 0.01
+        ways_measured.measure(tmp_path, "s", budget="100s", until=until, seed=1, tell=lambda text: None)
+    known = read_series(tmp_path / "series.jsonl")
+    assert len(known) >= 4
+    for each in known:
+        starts = 2 if each.way is Way.ONE_LONG else 6
+        wall_s = sum(run.wall_s for run in each.runs[1:]) / (len(each.runs) - 1) * starts
+        assert wall_s == pytest.approx(107.0)
+    outcomes = DuelJournal(tmp_path / "duels.jsonl").outcomes
+    assert [outcome.duel.number for outcome in outcomes] == list(range(len(known) // 2))
 
 
 def test_the_table_has_a_row_for_each_way_and_truth(tmp_path):
