@@ -85,7 +85,10 @@ def _print(seen: Outlook) -> None:
             "" if left == 0 else "?" if left is None else format_bytes(left),
         )
     console.print(table)
-    console.print("Arms with the same letter share their loads; with the same number they differ in the client alone.")
+    console.print(
+        "Arms with the same letter share their loads; with the same number they differ in the client alone. Each arm has "
+        "a server of its own."
+    )
     for sentence in design.fraction.sentences() if design and design.fraction else ():
         console.print(sentence, markup=False)
     if design and design.excluded:

@@ -91,7 +91,7 @@ def outlook(study: Study) -> Outlook:
     return Outlook(
         study=study,
         arms=tuple(_arms(study, downloads)),
-        plan=plan_study(study, overhead_s=overhead_s, load_s=load_s),
+        plan=plan_study(study, overhead_s=overhead_s, load_s=load_s, turns=len(study.arms) + rounds - 1),
         share=share,
         loads=loads,
         load_bytes=load_bytes,
