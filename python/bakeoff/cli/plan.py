@@ -86,8 +86,8 @@ def _print(seen: Outlook) -> None:
         )
     console.print(table)
     console.print(
-        "Arms with the same letter share their loads; with the same number they differ in the client alone. Each arm has "
-        "a server of its own."
+        "Arms with the same letter share their loads; with the same number they differ in the client alone. Each arm "
+        "has a server of its own."
     )
     for sentence in design.fraction.sentences() if design and design.fraction else ():
         console.print(sentence, markup=False)
