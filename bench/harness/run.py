@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""How much of a study's wall time is measuring, and where the rest goes: at least 80 % at a budget of ten minutes.
+
+    bench/harness/run.py                   # make demo's duel with a budget of 10 minutes; exit code 1 when under
+    bench/harness/run.py --budget 3m
+
+Wall time is that of the whole command: what the run directory's wall.json does not cover (Python's start, asking the
+servers, making the report) is `around`.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tpcc"))
+
+import record
+from rich.console import Console
+from rich.table import Table
+
+LIMIT_SHARE = 0.8
+_DUEL = ("mysql:5.7.22", "mysql:8.0.15", "--workload", "oltp_point_select,oltp_read_only", "--threads", "4")
+_DATA = ("--tables", "4", "--table-size", "100000")
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--budget", default="10m", help="default: %(default)s")
+    parser.add_argument("--precision", default=None, help="target of the duel; default: bakeoff's own")
+    parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder of the JSON file")
+    return parser.parse_args()
+
+
+def measured(budget: str, precision: str | None) -> dict[str, Any]:
+    """Run the duel; its wall time by phase."""
+    command = [sys.executable, "-m", "bakeoff.cli.main", "duel", *_DUEL, *_DATA, "--budget", budget]
+    command += ["--precision", precision] if precision else []
+    with tempfile.TemporaryDirectory(prefix="bakeoff-harness-") as folder:
+        begun = time.monotonic()
+        env = os.environ | {"BAKEOFF_RUNS": folder}
+        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        wall_s = time.monotonic() - begun
+        found = list(Path(folder).glob("*/wall.json"))
+        if not found:
+            raise SystemExit(f"harness: the duel ended with status {done.returncode}: {done.stderr[-400:]}")
+        wall = json.loads(found[0].read_text(encoding="utf-8"))
+        epochs = len(list(Path(folder).glob("*/epochs/*/outcome.json")))
+    phases = wall["phases_s"] | {"around": max(0.0, wall_s - wall["total_s"])}
+    return {"wall_s": wall_s, "epochs": epochs, "phases_s": phases, "share": phases["measure"] / wall_s}
+
+
+def main() -> int:
+    chosen = options()
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    taken = measured(chosen.budget, chosen.precision)
+    title = f"A duel of {taken['wall_s']:.0f} s, {taken['epochs']} epochs"
+    shown = Table(title=title, title_justify="left", title_style="bold")
+    for heading in ("phase", "seconds", "share", "an epoch"):
+        shown.add_column(heading, justify="left" if heading == "phase" else "right")
+    for phase, seconds in taken["phases_s"].items():
+        shown.add_row(
+            phase, f"{seconds:.1f}", f"{seconds / taken['wall_s']:.1%}", f"{seconds / max(taken['epochs'], 1):.1f}"
+        )
+    console.print(shown)
+    console.print(f"measuring: {taken['share']:.1%} of the wall time; the goal is {LIMIT_SHARE:.0%}.", highlight=False)
+    content = {"settings": {"duel": [*_DUEL, *_DATA], "budget": chosen.budget}, **taken, "limit_share": LIMIT_SHARE}
+    console.print(f"written: {record.write('harness', content, chosen.results)}", highlight=False)
+    return 0 if taken["share"] >= LIMIT_SHARE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
