@@ -13,9 +13,10 @@ def decimals_for(half_width: float) -> int:
 def ratio_decimals(mean: float, half_width: float | None) -> int:
     """Decimals of the ratio of a log mean and of its interval's ends; 2 without an interval.
 
-    As many as make the half-width at least two units of the last one: rounding outwards then widens little.
+    As many as make the half-width at least two units of the last one, and one at least: rounding outwards then widens
+    little, and no ratio is told as 0.
     """
-    return 2 if half_width is None else decimals_for(math.exp(mean) * math.sinh(half_width) / 2)
+    return 2 if half_width is None else max(1, decimals_for(math.exp(mean) * math.sinh(half_width) / 2))
 
 
 def interval_texts(low: float, high: float) -> tuple[str, str]:
