@@ -36,6 +36,8 @@ class Client(abc.ABC):
     name: str
     by_default = True
     """Measured when no client is named."""
+    experiment = False
+    """Not a client that anybody uses: another way of the bare loop, measured when it is named."""
 
     @abc.abstractmethod
     def missing(self) -> str:
@@ -88,6 +90,9 @@ class Client(abc.ABC):
         """Read from what it printed."""
 
 
+EXPERIMENTS = ("poll-timed", "poll-batch", "block", "epoll", "uring", "uring-many")
+
+
 class BareLoop(Client):
     """The floor: see src/main.rs beside this file.
 
@@ -98,7 +103,7 @@ class BareLoop(Client):
     def __init__(self, binary: Path, wait: str = "poll") -> None:
         self._binary, self._wait = binary, wait
         self.name = "bareloop" if wait == "poll" else f"bareloop-{wait}"
-        self.by_default = wait == "poll"
+        self.by_default, self.experiment = wait == "poll", wait != "poll"
 
     def missing(self) -> str:
         return (
@@ -277,7 +282,7 @@ def _first_line(command: list[str]) -> str:
 
 
 def every(binaries: Path) -> list[Client]:
-    """All of them; `binaries` is cargo's release folder."""
+    """Our own, sysbench and the experiments; `binaries` is cargo's release folder."""
     bareloop = binaries / "bakeoff-bareloop"
-    experiments = [BareLoop(bareloop, wait) for wait in ("poll-timed", "block", "epoll")]
+    experiments = [BareLoop(bareloop, wait) for wait in EXPERIMENTS]
     return [BareLoop(bareloop), Sysbench(), Engine(binaries / "bakeoff-engine"), *experiments]

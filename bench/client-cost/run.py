@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 import clients
 import dataset
+import drivers
 import estimate
 import matrix
 import place
@@ -134,15 +135,17 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
 def usable_clients(chosen: argparse.Namespace) -> tuple[list[Client], list[str]]:
     """Those that were asked for and are here, and a note for each that is not."""
     binaries, notes = (chosen.binaries, []) if chosen.binaries else built()
-    every = clients.every(binaries)
+    every = [*clients.every(binaries), drivers.GoDriver(), drivers.PyMySql()]
     names = [client.name for client in every]
     wanted = chosen.clients.split(",") if chosen.clients else [client.name for client in every if client.by_default]
     unknown = sorted(set(wanted) - {*names, "all"})
     if unknown:
         raise ClientFailed(f"unknown client {', '.join(unknown)}; there are {', '.join(names)}.")
-    asked_for = [client for client in every if client.name in wanted or chosen.clients == "all"]
-    notes += [f"left out: {client.missing()}" for client in asked_for if client.missing()]
-    return [client for client in asked_for if not client.missing()], notes
+    every_user = chosen.clients == "all"
+    asked_for = [each for each in every if each.name in wanted or (every_user and not each.experiment)]
+    reasons = {client.name: client.missing() for client in asked_for}
+    notes += [f"left out: {reason}" for reason in reasons.values() if reason]
+    return [client for client in asked_for if not reasons[client.name]], notes
 
 
 def built() -> tuple[Path, list[str]]:

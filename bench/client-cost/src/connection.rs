@@ -67,8 +67,21 @@ pub(crate) enum Wait {
     PollTimed,
     /// A blocking read.
     Block,
+    /// As poll, by threads of the scheduling policy SCHED_BATCH, which a wake-up never lets in before another.
+    PollBatch,
     /// One thread for many connections: epoll, then read those that are ready.
     Epoll,
+    /// io_uring: one system call for write, wait and read.
+    Uring,
+    /// io_uring, one thread for many connections: one system call for all writes and reads that are due.
+    UringMany,
+}
+
+impl Wait {
+    /// Do a few threads share all connections?
+    pub(crate) fn shares_threads(self) -> bool {
+        matches!(self, Self::Epoll | Self::UringMany)
+    }
 }
 
 #[derive(Debug)]
@@ -171,8 +184,13 @@ impl Connection {
     pub(crate) fn send(&mut self, packet: &[u8]) -> Result<(), Failure> {
         // A short write cannot be here: packets are far smaller than a socket's buffer, and it is empty.
         rustix::io::write(&self.socket, packet)?;
-        self.reply = Reply::default();
+        self.expect_reply();
         Ok(())
+    }
+
+    /// Makes ready for the reply to a packet that is sent by somebody else.
+    pub(crate) fn expect_reply(&mut self) {
+        self.reply = Reply::default();
     }
 
     /// Sends a packet and reads its reply to the last byte: the floor of a query's cost.
@@ -180,13 +198,13 @@ impl Connection {
         self.send(packet)?;
         loop {
             match self.wait {
-                Wait::Poll => {
+                Wait::Poll | Wait::PollBatch => {
                     poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
                 }
                 Wait::PollTimed => {
                     poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&LONG))?;
                 }
-                Wait::Block | Wait::Epoll => {}
+                Wait::Block | Wait::Epoll | Wait::Uring | Wait::UringMany => {}
             }
             if self.receive()? {
                 return Ok(());
@@ -196,6 +214,13 @@ impl Connection {
 
     /// Reads once; true when the reply is whole.
     pub(crate) fn receive(&mut self) -> Result<bool, Failure> {
+        self.room()?;
+        let count = rustix::io::read(&self.socket, &mut self.buffer[self.reply.filled..])?;
+        self.received(count)
+    }
+
+    /// Room for more of the reply.
+    pub(crate) fn room(&mut self) -> Result<&mut [u8], Failure> {
         let reply = &mut self.reply;
         if reply.filled == self.buffer.len() {
             // A reply larger than the buffer: what was walked over makes room.
@@ -207,12 +232,16 @@ impl Connection {
             self.buffer.copy_within(reply.position..reply.filled, 0);
             (reply.filled, reply.position) = (reply.filled - reply.position, 0);
         }
-        let count = rustix::io::read(&self.socket, &mut self.buffer[reply.filled..])?;
+        Ok(&mut self.buffer[reply.filled..])
+    }
+
+    /// So many bytes have been put into [`Connection::room`]; true when the reply is whole.
+    pub(crate) fn received(&mut self, count: usize) -> Result<bool, Failure> {
         if count == 0 {
             return Err(Failure::Protocol("the server closed the connection"));
         }
-        reply.filled += count;
-        reply.walk(&self.buffer, self.deprecate_eof)
+        self.reply.filled += count;
+        self.reply.walk(&self.buffer, self.deprecate_eof)
     }
 
     fn send_payload(&mut self, payload: &[u8], sequence: u8) -> Result<(), Failure> {

@@ -10,6 +10,7 @@ mod many;
 mod one;
 mod packet;
 mod random;
+mod uring;
 mod worker;
 mod workload;
 
@@ -56,7 +57,7 @@ struct Options {
     /// Rows of each table.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=9_000_000_000))]
     table_size: u64,
-    /// Connections; with a thread each, but for --wait=epoll.
+    /// Connections; with a thread each, but for --wait=epoll and uring-many.
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// Seconds.
@@ -66,7 +67,7 @@ struct Options {
     mode: Mode,
     #[arg(long, value_enum, default_value_t = Wait::Poll)]
     wait: Wait,
-    /// With --wait=epoll: threads that share the connections.
+    /// With --wait=epoll and uring-many: threads that share the connections.
     #[arg(long, default_value_t = 4)]
     loops: usize,
     #[arg(long, default_value_t = 1)]
@@ -84,15 +85,19 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
-    let threads = match options.wait {
-        Wait::Epoll => options.threads.min(options.loops),
-        _ => options.threads,
+    let threads = if options.wait.shares_threads() {
+        options.threads.min(options.loops)
+    } else {
+        options.threads
     };
     let ready = Arc::new(Barrier::new(threads));
     let handles: Vec<_> = (0..threads)
         .map(|thread| {
             let (options, ready) = (options.clone(), Arc::clone(&ready));
             std::thread::spawn(move || {
+                if options.wait == Wait::PollBatch {
+                    schedule_as_batch();
+                }
                 // Connections are dealt out in turn; with a thread each there is one.
                 let own = (thread..options.threads).step_by(threads);
                 let workers = own
@@ -101,10 +106,10 @@ fn run(options: &Options) -> Result<(), Failure> {
                 // Nobody may be left waiting at the barrier: a failure passes it too.
                 ready.wait();
                 let (workers, time) = (workers?, Duration::from_secs_f64(options.time));
-                if options.wait == Wait::Epoll {
-                    many::run(workers, time)
-                } else {
-                    one::run(workers, time)
+                match options.wait {
+                    Wait::Epoll => many::run(workers, time),
+                    Wait::Uring | Wait::UringMany => uring::run(workers, time),
+                    _ => one::run(workers, time),
                 }
             })
         })
@@ -127,4 +132,11 @@ fn run(options: &Options) -> Result<(), Failure> {
         })
     );
     Ok(())
+}
+
+/// This thread's policy from now on; one that cannot be had shows in the figures as no difference.
+fn schedule_as_batch() {
+    let no_priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: reads the structure, changes this thread's policy.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const no_priority) };
 }

@@ -121,6 +121,16 @@ impl Worker {
         Ok(true)
     }
 
+    /// As [`Connection::room`].
+    pub(crate) fn room(&mut self) -> Result<&mut [u8], Failure> {
+        self.connection.room()
+    }
+
+    /// As [`Connection::received`].
+    pub(crate) fn received(&mut self, count: usize) -> Result<bool, Failure> {
+        self.connection.received(count)
+    }
+
     /// Reads once; true when the reply is whole.
     pub(crate) fn receive(&mut self) -> Result<bool, Failure> {
         self.connection.receive()
