@@ -10,10 +10,11 @@ import polars as pl
 from reads import EQUAL, MS
 from table import Result
 
-from bakeoff.gauntlet.estimates import by_way, mean_of, rate, shown
+from bakeoff.gauntlet.estimates import by_way, mean_of, of_way, rate, shown
 from bakeoff.gauntlet.real_epochs import RealBench, Way, usable_cpus
 from bakeoff.results.epoch import EpochData
 from bakeoff.stats.estimate import with_rates
+from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.noise import components
 
 THREADS_MAX = 256
@@ -91,19 +92,22 @@ def idle_cpus(bench: RealBench) -> Result:
         Way(f"{threads} beside {busy}", 100 * MS, 2.5, threads=threads) for threads in (1, 2) for busy in neighbours
     ]
     epochs = [bench.epoch(ways, arms=EQUAL, warm_s=1.5, around=_beside) for _ in range(4)]
-    rows = []
+    rows, beyond = [], []
+    compared = 2 * (len(neighbours) - 1)
     for threads in (1, 2):
-        base = [rate(_only(epoch, f"{threads} beside 0")) for epoch in epochs]
+        base = [rate(of_way(epoch, f"{threads} beside 0")) for epoch in epochs]
         for busy in neighbours:
-            rates = [rate(_only(epoch, f"{threads} beside {busy}")) for epoch in epochs]
-            change = mean_of([math.log(one / other) for one, other in zip(rates, base, strict=True)])
+            rates = [rate(of_way(epoch, f"{threads} beside {busy}")) for epoch in epochs]
+            change = mean_of([math.log(one / other) for one, other in zip(rates, base, strict=True)], looks=compared)
             rows.append((threads, busy, math.fsum(rates) / len(rates), shown(change) if busy else "–"))
+            if excludes_zero(change.interval):
+                beyond.append(f"{math.expm1(change.mean):+.0%} at {threads} beside {busy}")
     return Result(
         name="idle-cpus",
         asks="What do idle CPUs do to throughput at few connections?",
         columns=("connections", "CPUs a neighbour keeps busy", "events/s", "over none busy"),
         rows=tuple(rows),
-        says="A neighbour changes throughput itself, so arms are compared only within the same seconds.",
+        says=f"A neighbour changes throughput: {', '.join(beyond)}." if beyond else "No change beyond chance.",
     )
 
 
@@ -119,10 +123,6 @@ def _beside(way: Way) -> Iterator[None]:
             spinner.kill()
         for spinner in spinners:
             spinner.wait()
-
-
-def _only(epoch: EpochData, name: str) -> EpochData:
-    return EpochData(epoch.epoch, 0, True, "", epoch.slices.filter(pl.col("cell") == name), [], {})
 
 
 def _rate(slices: pl.DataFrame) -> float:

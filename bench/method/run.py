@@ -6,8 +6,8 @@
     bench/method/run.py report                  # the newest result of each, as Markdown
     bench/method/run.py report --into docs/method.md
 
-Each writes bench/results/method-NAME-DATE.json. Arms are one server three times, A, B and, slowed by 5 uncounted events
-per 100, C; they are loaded once.
+Each writes bench/results/method-NAME-DATE.json. Arms are one server four times, loaded once: A, B, C slowed by 5
+uncounted events per 100, and D with performance_schema on.
 """
 
 import argparse
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 import table
 from machine import THREADS_MAX, idle_cpus, pinning, switching
-from reads import SHADOW, attenuation, carry_over, restart, slice_length
+from reads import SHADOW, attenuation, carry_over, real_difference, restart, slice_length
 from table import Result
 from writes import freeze
 
@@ -34,6 +34,7 @@ EXPERIMENTS: dict[str, Callable[[RealBench], Result]] = {
     "slice-length": slice_length,
     "carry-over": carry_over,
     "attenuation": attenuation,
+    "real-difference": real_difference,
     "switching": switching,
     "freeze": freeze,
     "pinning": pinning,
@@ -58,11 +59,13 @@ def main() -> int:
     names = list(EXPERIMENTS) if "all" in options.what else options.what
     study = question(
         *[options.server] * 3,
-        shadow_per_100=SHADOW,
+        f"{options.server},performance_schema=ON",
         workloads=("oltp_point_select", "oltp_write_only"),
         threads=THREADS_MAX,
         seed=options.seed,
     )
+    slowed = study.arms[2].model_copy(update={"shadow_per_100": SHADOW})
+    study = study.model_copy(update={"arms": (*study.arms[:2], slowed, study.arms[3])})
     with tempfile.TemporaryDirectory(prefix="bakeoff-method-") as folder:
         try:
             with RealBench(study, Path(folder), tell=lambda text: print(f"  {text}", file=sys.stderr)) as bench:

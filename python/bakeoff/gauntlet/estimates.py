@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
 
 from bakeoff.results.epoch import EpochData
 from bakeoff.stats.estimate import PairEstimate, epoch_estimates, with_rates
@@ -18,6 +21,11 @@ def by_way(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, lis
         for pair in epoch_estimates(epoch, baseline=baseline).pairs:
             found.setdefault(pair.cell, []).append(pair)
     return found
+
+
+def of_way(epoch: EpochData, name: str) -> EpochData:
+    """What an epoch measured in one of its ways."""
+    return replace(epoch, slices=epoch.slices.filter(pl.col("cell") == name))
 
 
 def rate(epoch: EpochData) -> float:

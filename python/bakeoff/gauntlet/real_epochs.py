@@ -6,6 +6,7 @@ that slice length, freezing, connections and CPUs are the experiment's, and that
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from bakeoff.engine import Engine, Message
+from bakeoff.errors import ServerError
 from bakeoff.plan.seeds import seed_for, shuffled
 from bakeoff.plan.timing import guard_ns
 from bakeoff.report.live import QuietLive
@@ -28,6 +30,7 @@ from bakeoff.trial.loading import Loader, database_of, script_options
 from bakeoff.trial.memory import share_memory
 
 _SETTLE_LIMIT_S = 30.0
+_PATIENCE_S = 10.0
 _WARM_SLICE_NS = 50_000_000
 Cpus = frozenset[int] | None
 
@@ -151,8 +154,7 @@ class RealBench:
         self._tell(f"epoch {number + 1}")
         setups = [setup for setup in self._setups if not arms or setup.arm.name in arms]
         with ExitStack() as stack:
-            servers = {setup.arm.name: self._start(setup, number, server_cpus, stack) for setup in setups}
-            self._house.start_all(servers.values())
+            servers = self._started(setups, number, server_cpus, stack)
             with ThreadPoolExecutor(max_workers=len(servers)) as pool:
                 list(pool.map(self._settle, servers.values()))
             engine = stack.enter_context(Engine(stop=threading.Event(), cpus=client_cpus))
@@ -182,7 +184,24 @@ class RealBench:
             variables=variables,
         )
 
-    def _start(self, setup: ArmSetup, number: int, cpus: Cpus, stack: ExitStack) -> Instance:
+    def _started(self, setups: Sequence[ArmSetup], number: int, cpus: Cpus, stack: ExitStack) -> dict[str, Instance]:
+        """Servers on restored data; tried once more when other servers on the machine have used up what they need."""
+        for patience in (True, False):
+            with ExitStack() as attempt:
+                servers = {setup.arm.name: self._restore(setup, number, cpus, attempt) for setup in setups}
+                try:
+                    self._house.start_all(servers.values())
+                except ServerError as error:
+                    if not patience:
+                        raise
+                    self._tell(str(error))
+                else:
+                    stack.push(attempt.pop_all())
+                    return servers
+            time.sleep(_PATIENCE_S)
+        raise AssertionError("the second attempt returns or raises")
+
+    def _restore(self, setup: ArmSetup, number: int, cpus: Cpus, stack: ExitStack) -> Instance:
         assert setup.installation
         assert setup.settings
         instance = self._house.restore(
