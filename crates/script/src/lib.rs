@@ -12,6 +12,7 @@
 //! The program that links this crate must be linked with `-rdynamic` (a line in its `build.rs`): `ffi.C` finds only what an
 //! executable exports. [`Script::load`] says so plainly when it was not.
 
+mod chunk;
 pub mod error;
 mod general;
 pub mod host;

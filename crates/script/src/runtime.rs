@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
+use crate::chunk::{DebugInfo, load_chunk};
 use crate::error::ScriptError;
 use crate::options::{OptionDecl, OptionType, OptionValue};
 use crate::script::{CommandDecl, lua_error};
@@ -48,8 +49,8 @@ pub(crate) fn new_state(
         .map_err(|error| lua_error(&error))?;
     check_exports(&runtime)?;
     for (chunk_name, text) in &FILES[1..] {
-        let file = load_chunk(&lua, chunk_name, text.as_bytes())?;
-        file.call::<()>(runtime.clone())
+        load_chunk(&lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)
+            .and_then(|file| file.call::<()>(runtime.clone()))
             .map_err(|error| lua_error(&error))?;
     }
     Ok(lua)
@@ -63,11 +64,8 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     loaders.push(
         lua.create_function(|lua, name: String| match bundled_text(&name) {
             Some(text) => {
-                let module = lua
-                    .load(text)
-                    .set_name(format!("@{name}.lua"))
-                    .into_function()?;
-                Ok(Value::Function(module))
+                let chunk_name = format!("@{name}.lua");
+                load_chunk(lua, &chunk_name, text.as_bytes(), DebugInfo::Kept).map(Value::Function)
             }
             None => Ok(Value::String(
                 lua.create_string(format!("\n\tno bundled module '{name}'"))?,
@@ -91,7 +89,7 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     runtime.set("argv", argv)?;
     lua.set_named_registry_value(REGISTRY_NAME, &runtime)?;
     let (chunk_name, text) = FILES[0];
-    lua.load(text).set_name(chunk_name).call::<()>(runtime)
+    load_chunk(lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)?.call::<()>(runtime)
 }
 
 /// Fails when `ffi.C` does not find our symbols, naming the reason.
@@ -101,25 +99,6 @@ fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
         .and_then(|check| check.call(()))
         .map_err(|e| lua_error(&e))?;
     missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
-}
-
-/// Compiles a chunk. A first line that starts with `#` is for the shell.
-pub(crate) fn load_chunk(
-    lua: &Lua,
-    chunk_name: &str,
-    text: &[u8],
-) -> Result<Function, ScriptError> {
-    let commented;
-    let text = if text.starts_with(b"#") {
-        commented = [b"--", text].concat();
-        &commented
-    } else {
-        text
-    };
-    lua.load(text)
-        .set_name(chunk_name)
-        .into_function()
-        .map_err(|error| lua_error(&error))
 }
 
 /// A yes-or-no function of our Lua files.

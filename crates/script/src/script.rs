@@ -4,6 +4,7 @@ mod settling;
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
+use crate::chunk::{DebugInfo, load_chunk};
 use crate::error::{Place, ScriptError};
 use crate::host::{HostRef, NullHost};
 use crate::options::OptionDecl;
@@ -120,7 +121,13 @@ impl Script {
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);
         let legacy = script.offer_legacy_globals(settings)?;
-        let body = runtime::load_chunk(script.lua(), &source.chunk_name, &source.text)?;
+        let body = load_chunk(
+            script.lua(),
+            &source.chunk_name,
+            &source.text,
+            DebugInfo::Kept,
+        )
+        .map_err(|error| lua_error(&error))?;
         script.call::<()>(&body, ())?;
         script.options = runtime::declared_options(script.runtime()?)?;
         script.commands = runtime::commands(script.runtime()?)?;
