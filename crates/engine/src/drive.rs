@@ -16,6 +16,7 @@ use crate::control::Control;
 use crate::freeze::thaw_for_good;
 use crate::measure::{Contender, measure};
 use crate::outbox::Outbox;
+use crate::process::allow_many_files;
 use crate::scripting::{ScriptWorkload, failure, settings};
 
 /// Requests taken in and not yet answered, in order.
@@ -44,6 +45,7 @@ struct Job {
 /// The end of the input while a request runs ends the whole process at once, after thawing every frozen server: nobody is left to
 /// read an answer, and the kernel closes the connections.
 pub fn drive(input: impl BufRead + Send + 'static, outbox: &Outbox) -> ExitCode {
+    allow_many_files();
     outbox.send(&Answer::Hello {
         contract: CONTRACT,
         engine: env!("CARGO_PKG_VERSION"),

@@ -23,6 +23,7 @@ pub mod net;
 pub mod observe;
 pub mod order;
 pub mod outbox;
+mod process;
 pub mod progress;
 pub mod random;
 mod records;

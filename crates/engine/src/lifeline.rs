@@ -6,7 +6,7 @@
 //! error, and the worker can be joined: this is how "a request never waits for ever" is kept without a timer per query.
 
 use std::cell::Cell;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Mutex;
 
 /// Ends one worker's connections from outside. Shared by the worker (which attaches) and the coordinator (which cuts).
@@ -17,42 +17,37 @@ pub struct Lifeline {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Duplicates of the sockets in use, so that a number closed and given out again is never shut down by mistake.
-    sockets: Vec<OwnedFd>,
+    /// Descriptors of the sockets in use. Each is detached before it is closed, so none is ever another file's.
+    sockets: Vec<RawFd>,
     cut: bool,
 }
 
 impl Lifeline {
     /// Registers a freshly connected socket; one that is attached after [`Lifeline::cut`] is shut down at once.
     ///
-    /// Not for the hot path: takes a lock and makes a system call.
-    ///
-    /// # Errors
-    /// The descriptor could not be duplicated (too many open files).
-    pub fn attach(&self, socket: BorrowedFd<'_>) -> std::io::Result<Attachment> {
-        let duplicate = socket.try_clone_to_owned()?;
-        let number = duplicate.as_raw_fd();
+    /// # Safety
+    /// The socket stays open until [`Lifeline::detach`] has been called with what this returns.
+    pub unsafe fn attach(&self, socket: BorrowedFd<'_>) -> Attachment {
         let mut state = self.lock();
         if state.cut {
-            shut_down(&duplicate);
+            shut_down(socket);
         }
-        state.sockets.push(duplicate);
-        Ok(Attachment(number))
+        state.sockets.push(socket.as_raw_fd());
+        Attachment(socket.as_raw_fd())
     }
 
-    /// Forgets a socket that its connection is about to close; without this the server would never see it closed.
+    /// Forgets a socket that its connection is about to close.
     pub fn detach(&self, attachment: &Attachment) {
-        self.lock()
-            .sockets
-            .retain(|socket| socket.as_raw_fd() != attachment.0);
+        self.lock().sockets.retain(|socket| *socket != attachment.0);
     }
 
     /// Shuts down every attached socket, now and from now on.
     pub fn cut(&self) {
         let mut state = self.lock();
         state.cut = true;
-        for socket in &state.sockets {
-            shut_down(socket);
+        for &socket in &state.sockets {
+            // SAFETY: open, for whoever attached it detaches it first, which waits for this lock.
+            shut_down(unsafe { BorrowedFd::borrow_raw(socket) });
         }
     }
 
@@ -71,9 +66,9 @@ impl Lifeline {
 
 /// Names one attached socket for [`Lifeline::detach`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Attachment(i32);
+pub struct Attachment(RawFd);
 
-fn shut_down(socket: &OwnedFd) {
+fn shut_down(socket: BorrowedFd<'_>) {
     // The peer may be gone already; then there is nothing left to end.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
@@ -123,7 +118,8 @@ mod tests {
     fn cut_wakes_a_blocked_reader() {
         let (mut here, _there) = UnixStream::pair().unwrap();
         let lifeline = Lifeline::default();
-        lifeline.attach(here.as_fd()).unwrap();
+        // SAFETY: it outlives the lifeline's use.
+        unsafe { lifeline.attach(here.as_fd()) };
         std::thread::scope(|scope| {
             let reader = scope.spawn(move || here.read(&mut [0; 1]).unwrap());
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -137,7 +133,8 @@ mod tests {
         let (mut here, _there) = UnixStream::pair().unwrap();
         let lifeline = Lifeline::default();
         lifeline.cut();
-        lifeline.attach(here.as_fd()).unwrap();
+        // SAFETY: it outlives the lifeline's use.
+        unsafe { lifeline.attach(here.as_fd()) };
         assert_eq!(here.read(&mut [0; 1]).unwrap(), 0);
     }
 
@@ -145,9 +142,11 @@ mod tests {
     fn a_detached_socket_is_closed_for_the_peer() {
         let (here, mut there) = UnixStream::pair().unwrap();
         let lifeline = Lifeline::default();
-        let attachment = lifeline.attach(here.as_fd()).unwrap();
+        // SAFETY: detached before it is closed.
+        let attachment = unsafe { lifeline.attach(here.as_fd()) };
         lifeline.detach(&attachment);
         drop(here);
         assert_eq!(there.read(&mut [0; 1]).unwrap(), 0);
+        lifeline.cut();
     }
 }

@@ -14,6 +14,7 @@ use crate::host::Reseed;
 use crate::observe::Observer;
 use crate::order::BlockOrders;
 use crate::outbox::Outbox;
+use crate::process::give_back_memory;
 use crate::records::{record_of, send_histograms};
 use crate::schedule::intended_starts;
 use crate::slice::{Agenda, Slice};
@@ -122,6 +123,7 @@ impl Cell<'_> {
         for index in 0..self.turns.len() {
             self.wait_ready(index, until)?;
         }
+        give_back_memory(self.request.threads * self.turns.len());
         Ok(())
     }
 

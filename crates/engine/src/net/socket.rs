@@ -80,13 +80,11 @@ impl Socket {
         socket
             .set_write_timeout(Some(write_timeout))
             .map_err(failed)?;
-        let lifeline = match lifeline {
-            Some(lifeline) => {
-                let attachment = lifeline.attach(socket.as_fd()).map_err(failed)?;
-                Some((lifeline, attachment))
-            }
-            None => None,
-        };
+        let lifeline = lifeline.map(|lifeline| {
+            // SAFETY: `drop` detaches the socket, and closes it afterwards.
+            let attachment = unsafe { lifeline.attach(socket.as_fd()) };
+            (lifeline, attachment)
+        });
         Ok(Self {
             socket,
             lifeline,

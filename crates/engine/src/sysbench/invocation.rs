@@ -19,7 +19,8 @@ use super::run_options::{JsonTarget, RunOptions, deprecations};
 use super::server::MySqlOptions;
 use super::session::{PlainHost, Session};
 use super::test::{REFUSED, ScriptTest, Test, tell_failure};
-use super::{commands, cpu_test, header, help, process};
+use super::{commands, cpu_test, header, help};
+use crate::process;
 use bakeoff_script::host::LogLevel;
 
 /// Exit codes, sysbench's.

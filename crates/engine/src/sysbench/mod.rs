@@ -23,7 +23,6 @@ mod invocation;
 mod my_cnf;
 mod options;
 mod pace;
-mod process;
 mod report;
 mod run;
 mod run_options;

@@ -25,6 +25,7 @@ use super::turnstile::Turnstile;
 use super::worker_host::Load;
 use crate::contract::Failure;
 use crate::gate::Gate;
+use crate::process::give_back_memory;
 use crate::slice::Slice;
 use crate::team::spawn_with_stack;
 
@@ -88,6 +89,7 @@ impl Run {
         if let Err(ending) = crew.wait_until_ready(&self.options) {
             return Outcome::without_a_run(ending);
         }
+        give_back_memory(self.options.threads as usize);
         let (start, started) = channel();
         let reporter = Reporter {
             load: Arc::clone(&load),
