@@ -109,6 +109,8 @@ def changed(old, new):
             "content: [text, japanese]", "content: [text, emoji]").replace("content: japanese", "content: text"),
             5, "content emoji cannot be stored in latin1 (latin1_bin)", "where",
         ),
+        (changed("ujis_bin]", "ujs_bin]"), 7, "no character set ujs", "ujis?"),
+        (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can speak ucs2", "utf8mb4"),
         (changed("  text_length: [100", "  page_compression: [zip]\n  text_length: [100"), 8, "'zip'", "lz4"),
     ],
 )  # fmt: skip
@@ -129,6 +131,31 @@ def test_a_workload_without_the_option_is_told(shell):
     assert ran.code == 2
     assert "my.yaml:4: " in ran.complaint
     assert "bulk_insert: it has no option content" in ran.complaint
+
+
+@pytest.mark.parametrize(
+    ("servers", "settings", "named"),
+    [
+        ("mysql:5.6.24", "page_compression: zlib", "has no page_compression"),
+        (
+            "mysql:8.0.15",
+            "{page_size: 8k, key_block_size: 16, row_format: compressed}",
+            "key_block_size 16 is more than a page",
+        ),
+        ("mysql:8.0.15", "engine: rocksdb", "comes without MyRocks (engine rocksdb)"),
+        ("mysql:5.7.22", "column_collation: utf8mb4_0900_ai_ci", "has no collation utf8mb4_0900_ai_ci"),
+    ],
+)
+def test_what_a_version_lacks_is_told_by_plan(shell, servers, settings, named):
+    bundle = settings if settings.startswith("{") else f"{{{settings}}}"
+    (shell.folder / "my.yaml").write_text(
+        f"title: x\nservers: ['{servers}']\nfactors:\n  kind:\n    plain: {{rows: 1k}}\n    other: {bundle}\n"
+        "workloads: [oltp_read_only]\n"
+    )
+    ran = shell.run("plan", "my.yaml")
+    assert ran.code == 2, ran
+    assert "my.yaml:6: " in ran.complaint
+    assert named in ran.complaint
 
 
 def alphabet(name):

@@ -6,6 +6,7 @@ change under the measurement. `stock`: each version's own defaults, and nothing 
 to neither: it follows the connection.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -188,7 +189,10 @@ def _engine_wanted(installation: Installation, asked: Mapping[str, str], engine:
     loaded = "rocksdb" in f"{asked.get('plugin', '')} {asked.get('plugin_load_add', '')}".lower()
     if (engine == _ROCKSDB or loaded) and _ROCKSDB not in installation.engines:
         have = sorted(f"{each.flavour}:{each.version}" for each in _catalog().entries if _ROCKSDB in each.engines)
-        raise SpecError(f"server {installation.name} comes without MyRocks.", hint=f"These have it: {', '.join(have)}.")
+        raise SpecError(
+            f"server {installation.name} comes without MyRocks (engine rocksdb).",
+            hint=f"These have it: {', '.join(have)}.",
+        )
     return engine
 
 
@@ -204,12 +208,18 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
                 )
     if "COMPRESSION=" in data.table_options and not _catalog().has("page-compression", family, version):
         raise SpecError(
-            f"server {name} has no page compression (COMPRESSION=…).", hint="Leave the combination out with where."
+            f"server {name} has no page_compression (COMPRESSION=…).", hint="Leave the combination out with where."
         )
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
         raise SpecError(
             f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, and innodb_page_size is {page}."
+        )
+    block = re.search(r"KEY_BLOCK_SIZE=(\d+)", data.table_options)
+    if block and int(block[1]) * 1024 > page:
+        raise SpecError(
+            f"server {name}: key_block_size {block[1]} is more than a page: innodb_page_size is {page}.",
+            hint="Leave the combination out with where.",
         )
 
 

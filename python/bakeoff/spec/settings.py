@@ -15,7 +15,7 @@ from bakeoff.errors import SpecError
 from bakeoff.spec.design import Part
 from bakeoff.spec.server import ServerSpec, parse_server, url_password
 from bakeoff.spec.study import Connection, Data, OptionValue
-from bakeoff.spec.texts import CONTENTS, charset_of, check_texts
+from bakeoff.spec.texts import CONTENTS, charset_of, check_charset, check_texts
 from bakeoff.units import parse_bytes
 
 DEFAULT = "default"
@@ -111,6 +111,8 @@ def check_level(name: str, level: str) -> None:
     if name == "engine" or name.endswith(("charset", "collation")):
         if not _NAME.fullmatch(level):
             raise SpecError(f"{level!r} is no name of a {name}.", hint="Write letters, digits and underscores.")
+        if name != "engine":
+            check_charset(name, level)
     elif name == "rows":
         rows_of(level)
     elif name in _LENGTHS:

@@ -4,6 +4,8 @@ The characters are made by the engine (crates/script, random/content.rs), the sa
 known of them before anything is loaded.
 """
 
+import difflib
+
 from bakeoff.errors import SpecError
 from bakeoff.spec.study import Connection, Data, OptionValue
 
@@ -23,6 +25,14 @@ _HOLD: dict[str, frozenset[str]] = {
 CONTENTS = (*_ASCII, *_HOLD)
 """Values of the setting `content`."""
 
+CHARSETS = (
+    "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
+    "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
+    "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis",
+    "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
+)  # fmt: skip
+"""Character sets of MySQL and MariaDB; not every version has all of them."""
+
 _NOT_FOR_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 # Connections in which the engine can write the content; in others it knows ASCII alone.
 _SPOKEN: dict[str, frozenset[str]] = {
@@ -39,6 +49,24 @@ def charset_of(collation: str) -> str | None:
     """The character set that a collation's name begins with; None for MariaDB's, which name none (`uca1400_ai_ci`)."""
     charset = collation.partition("_")[0]
     return None if charset == "uca1400" else charset
+
+
+def check_charset(name: str, level: str) -> None:
+    """See that the value of a setting `…charset` or `…collation` is of a character set that exists, and can be spoken.
+
+    Raises:
+        SpecError: it is not; with the nearest one.
+    """
+    charset = charset_of(level) if name.endswith("collation") else level
+    if charset is None:
+        return
+    if charset.lower() not in CHARSETS:
+        near = difflib.get_close_matches(charset.lower(), CHARSETS, n=1)
+        raise SpecError(
+            f"there is no character set {charset}.", hint=f"Did you mean {near[0]}?" if near else "Write utf8mb4."
+        )
+    if name.startswith("connection_") and charset.lower() in _NOT_FOR_CLIENTS:
+        raise SpecError(f"no client can speak {charset}.", hint="Write utf8mb4: the server converts.")
 
 
 def holds(charset: str, content: str) -> bool:
