@@ -37,7 +37,7 @@ def test_every_target_holds(tmp_path):
         (quantiles.quantiles, broken.PERCENTILES_OF_REQUESTS, 0.05),
         (equal_arms.instances, broken.SLICES_AS_N, 0.05),
         (equal_arms.instances, broken.NO_RESTARTS, 0.1),
-        (equal_arms.adversary, broken.PEEKING_AT_P, 0.2),
+        (equal_arms.adversary, broken.PEEKING_AT_P, 0.1),
         (equal_arms.grid, broken.NO_HOLM, 0.1),
     ],
     ids=["G10: requests as n", "G6: slices as n", "G6: no restarts", "G7: peeking at p", "G11: no correction"],

@@ -117,13 +117,13 @@ def instances(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
 def adversary(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
     """G7: the user ends the run at the first moment at which that gives a claim."""
     counts = []
-    machines: list[tuple[Machine, float]] = [(each, _PRECISION) for each in recorded_sets()]
-    machines += [(Simulated("cloud"), 0.004)]
-    for machine, precision in machines:
+    machines: list[tuple[Machine, float, int]] = [(each, _PRECISION, 500) for each in recorded_sets()]
+    machines += [(Simulated("cloud"), 0.004, 1500)]
+    for machine, precision, runs in machines:
         ends = single_runs(
             machine,
             Question(precision=precision, epochs_max=14, adversary=True),
-            runs=scaled(500, scale),
+            runs=scaled(runs, scale),
             seed=seed_of(setting, "G7", machine),
             method=method,
         )
