@@ -103,6 +103,7 @@ class Epoch:
         self._started_at = datetime.now(UTC)
         self._begin = time.monotonic()
         self._servers: dict[str, Reading] = {}
+        self._restored: list[Instance] = []
         self._measured: list[str] = []
         self._round: int = previous._round + 1 if previous else 0
         self._ends_ns: dict[str, int] = previous._ends_ns if previous else {}
@@ -311,9 +312,9 @@ class Epoch:
         ours = [setup for setup in self._in_start_order() if setup.installation]
         with self.phases.measure("restore"):
             tools.listener.stage(f"epoch {draft.epoch + 1}: restoring the data")
-            instances: list[Instance] = []
-            self._exit.callback(tools.house.remove_all, instances)
-            instances.extend(self._restore(setup) for setup in ours)
+            self._exit.callback(tools.house.remove_all, self._restored)
+            with ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+                instances = list(pool.map(self._restore, ours))
         with self.phases.measure("start"):
             tools.listener.stage(f"epoch {draft.epoch + 1}: starting servers")
             tools.house.start_all(instances)
@@ -342,6 +343,8 @@ class Epoch:
             cpus=tools.server_cpus,
             padding_bytes=draft.padding_bytes[setup.arm.name],
         )
+        self._restored.append(instance)
+        return instance
 
     def _pass_gates(self) -> None:
         """Buffer pool warm, purge and flushing done, on all arms at once: each would disturb the other's slices."""
