@@ -1,0 +1,140 @@
+//! A load of many slices needs no more memory than one of few: what a day's run holds, a minute's holds too.
+
+#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+use bakeoff_engine::arm::OpenArm;
+use bakeoff_engine::contract::{Failure, Length, Load, Measure};
+use bakeoff_engine::control::Control;
+use bakeoff_engine::host::LoadHost;
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::net::ServerAddress;
+use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::team::Workload;
+use bakeoff_script::host::{EventEnd, Host};
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, with the sum of what is allocated and not yet freed.
+struct Counting;
+
+// SAFETY: hands every call on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size(), SeqCst);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), SeqCst);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Slices until memory has settled.
+const FIRST_SLICES: u64 = 500;
+/// A quarter of an hour of slices of 100 ms.
+const BLOCKS: u64 = 5_000;
+
+/// Takes the answers and looks at the memory when a slice's has come.
+struct Watching {
+    slices: Arc<AtomicU64>,
+    early_bytes: Arc<AtomicUsize>,
+    most_bytes: Arc<AtomicUsize>,
+}
+
+impl Write for Watching {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if line.windows(15).any(|part| part == br#""type":"slice","#) {
+            let (slice, live) = (self.slices.fetch_add(1, SeqCst), LIVE_BYTES.load(SeqCst));
+            let bytes = if slice < FIRST_SLICES {
+                &self.early_bytes
+            } else {
+                &self.most_bytes
+            };
+            bytes.fetch_max(live, SeqCst);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Events of no length that carry a name.
+struct Naming;
+
+impl Workload for Naming {
+    fn work(&self, host: Rc<LoadHost>) -> Result<(), Failure> {
+        while host.more_events() {
+            host.event_start();
+            host.operation("new_order");
+            host.event_stop(EventEnd::Done);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_number_of_slices() {
+    let arm = |name: &str| OpenArm {
+        name: name.into(),
+        address: Arc::new(ServerAddress::default()),
+        server_pid: None,
+        shadow_per_100: 0.0,
+        ignore_errors: vec![],
+    };
+    let arms = [arm("A"), arm("B")];
+    let request = Measure {
+        cell: "naming/1".into(),
+        script: "naming".into(),
+        options: Default::default(),
+        arm_options: Default::default(),
+        threads: 1,
+        arms: vec!["A".into(), "B".into()],
+        length: Length::Blocks(BLOCKS / 4),
+        slice_ns: 20_000,
+        guard_ns: 1_000,
+        order_seed: 1,
+        key_seed: 2,
+        load: Load::Closed,
+        freeze: false,
+        settle_ns: 0,
+    };
+    let contenders = arms.iter().map(|arm| Contender {
+        arm,
+        workload: Arc::new(Naming),
+    });
+    let (slices, early_bytes, most_bytes) = <(Arc<AtomicU64>, Arc<_>, Arc<_>)>::default();
+    let outbox = Outbox::new(Watching {
+        slices: Arc::clone(&slices),
+        early_bytes: Arc::clone(&early_bytes),
+        most_bytes: Arc::clone(&most_bytes),
+    });
+    measure(
+        1,
+        &request,
+        contenders.collect(),
+        |_, _, _| {},
+        &outbox,
+        &Control::default(),
+    )
+    .unwrap();
+    let (early, most) = (early_bytes.load(SeqCst), most_bytes.load(SeqCst));
+    assert_eq!(slices.load(SeqCst), BLOCKS);
+    // A byte a slice would show: there are 4,500 more of them.
+    assert!(
+        most > 0 && most < early + 4_096,
+        "{early} bytes, then {most}"
+    );
+}
