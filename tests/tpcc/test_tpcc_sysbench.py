@@ -60,7 +60,9 @@ def test_every_way_to_make_tables(sysbench, options, table):
     assert len(found) == 9
     code, said = sysbench(options, "check")
     assert (code, said.count(": holds")) == (0, 12), said
-    code, said = sysbench(f"{options} --time=2", "run")
+    # Without transactions two terminals take one order number: MyISAM is for loading and for one thread.
+    alone = " --threads=1" if "myisam" in options else ""
+    code, said = sysbench(f"{options} --time=2{alone}", "run")
     assert code == 0, said
     assert float(value_of(said, "tpmC")) > 0
     code, said = sysbench(options, "cleanup")
@@ -88,4 +90,5 @@ def test_every_way_to_run_and_a_failing_check(sysbench):
     sysbench.shop.sql("UPDATE typed.warehouse SET w_ytd = w_ytd + 0.01")
     code, said = sysbench("--scale=1", "check")
     assert code == 1
-    assert "3.3.2.1, 3.3.2.8 do not hold" in said or "3.3.2.8" in said
+    # Conditions are dealt to the threads; the first that does not hold ends the command.
+    assert "W_YTD = sum(D_YTD): FAILED" in said or "W_YTD = sum(H_AMOUNT): FAILED" in said
