@@ -17,20 +17,14 @@ def same_rows_table(context: Context) -> Table:
         differences = row_differences(context.study.arms, answers)
         tables = dict.fromkeys(table for tables in answers.values() for table in tables)
         for table in tables:
+            queries = dict.fromkeys(query for each in answers.values() for query in each.get(table, {}))
             found = [each for each in differences if each.table == table]
+            if not queries and not found:
+                continue  # it cannot be asked cheaply, as a restored server is
             arms = sum(table in tables for tables in answers.values())
-            rows.append(
-                Row(
-                    group=moment,
-                    values=(
-                        Value(text=table),
-                        Value(
-                            text=", ".join(dict.fromkeys(q for each in answers.values() for q in each.get(table, {})))
-                        ),
-                        Value(text="; ".join(_words(context, each) for each in found) or f"same on {arms} arms"),
-                    ),
-                )
-            )
+            told = "; ".join(_words(context, each) for each in found) or f"same on {arms} arms"
+            values = (Value(text=table), Value(text=", ".join(queries)), Value(text=told))
+            rows.append(Row(group=moment, values=values))
     left = len(rows) - _LINES
     return Table(
         id="same-rows",
