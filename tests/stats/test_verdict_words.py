@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bakeoff.stats.model import Estimate, Interval, Stop, Word
 from bakeoff.stats.verdict import Case, may_claim, verdict
-from bakeoff.stats.wording import at_least_text, decimals_for, ratio_text
+from bakeoff.stats.wording import at_least_text, decimals_for, percent_text, ratio_text
 
 W = math.log(1.01)
 
@@ -138,3 +138,7 @@ def test_decimals(half, digits):
 def test_at_least_gains_digits_before_it_says_zero():
     assert at_least_text(math.log(1.0004), 0.01) == "0.04%"
     assert at_least_text(0.0, 0.01) == "a trace"
+
+
+def test_a_large_difference_is_told_without_an_exponent():
+    assert [percent_text(math.log(ratio)) for ratio in (1.014, 1.996, 2.3)] == ["1.4%", "100%", "130%"]

@@ -66,8 +66,10 @@ def _interaction(context: Context) -> str:
     assert best.at_other
     cell = next(c for c in context.primary if c.cell == best.cell)
     ratio = numbers.ratio(best.estimate.mean, best.estimate.interval.half_width)
+    first, second = _cost(best.at_base), _cost(best.at_other)
+    verb = first.partition(" ")[0]
     return (
-        f"{best.level} over {best.over} {_cost(best.at_base)} at {best.other_base} and {_cost(best.at_other)} at "
+        f"{best.level} over {best.over} {first} at {best.other_base} and {second.removeprefix(f'{verb} ')} at "
         f"{best.other_level}, {ratio} between the two ({cell_text(cell)}; the clearest interaction)."
     )
 

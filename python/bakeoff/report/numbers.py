@@ -72,3 +72,8 @@ def share(value: float) -> str:
 def epochs(n: int) -> str:
     """`1 restart`, `8 restarts`."""
     return f"{n} restart" if n == 1 else f"{n} restarts"
+
+
+def rounded(values: Floats) -> tuple[float, ...]:
+    """Five significant digits: more than a chart can show, and the file stays small."""
+    return tuple(float(f"{value:.5g}") for value in values)

@@ -1,7 +1,7 @@
 """The data of every chart: what is drawn, in which unit, in which colour. No drawing here."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,9 +47,9 @@ def threads_panels(context: Context) -> tuple[Panel, ...]:
                     name=context.labels[arm],
                     key=f"arm-{slot}",
                     x=tuple(float(threads) for threads, _ in found),
-                    y=_rounded(summary.tps for _, summary in found),
-                    low=_rounded(summary.tps_low for _, summary in found),
-                    high=_rounded(summary.tps_high for _, summary in found),
+                    y=numbers.rounded(summary.tps for _, summary in found),
+                    low=numbers.rounded(summary.tps_low for _, summary in found),
+                    high=numbers.rounded(summary.tps_high for _, summary in found),
                     tips=tuple(
                         f"{context.labels[arm]}, {threads_text(t)}: {format_rate(s.tps)} events/s" for t, s in found
                     ),
@@ -87,8 +87,8 @@ def epoch_panels(context: Context) -> tuple[Panel, ...]:
                 mark="points",
                 series=tuple(_epoch_series(context, comparison) for comparison in comparisons),
                 y_zero=False,
-                level=_round(math.exp(primary.estimate.mean)) if single else 1.0,
-                level_band=(_round(math.exp(band.low)), _round(math.exp(band.high)))
+                level=float(f"{math.exp(primary.estimate.mean):.5g}") if single else 1.0,
+                level_band=(float(f"{math.exp(band.low):.5g}"), float(f"{math.exp(band.high):.5g}"))
                 if single and band.low is not None and band.high is not None
                 else None,
             )
@@ -175,7 +175,7 @@ def _cpu_panels(context: Context, times: CellTimes, cell: str) -> list[Panel]:
         part = times.bins.filter((pl.col("arm") == arm) & pl.col("user").is_not_null())
         if part.is_empty():
             continue
-        x = _rounded(value * factor for value in part["seconds"])
+        x = numbers.rounded(value * factor for value in part["seconds"])
         panels.append(
             Panel(
                 id=f"arm-cpu-{len(panels)}",
@@ -188,13 +188,13 @@ def _cpu_panels(context: Context, times: CellTimes, cell: str) -> list[Panel]:
                         name=kind,
                         key=f"cpu-{kind}",
                         x=x,
-                        y=_rounded(100 * value for value in part[kind]),
+                        y=numbers.rounded(100 * value for value in part[kind]),
                         group=tuple(part["epoch"].to_list()),
                     )
                     for kind in ("user", "system", "iowait", "steal")
                 ),
                 y_max=100.0,
-                boundaries=_rounded(limit * factor for limit in times.boundaries_s),
+                boundaries=numbers.rounded(limit * factor for limit in times.boundaries_s),
             )
         )
     return panels
@@ -208,10 +208,10 @@ def host_panels(context: Context) -> tuple[Panel, ...]:
     samples = times.samples
     x, x_title, factor = _time_axis(samples["seconds"], "of the epochs, joined")
     group = tuple(samples["epoch"].to_list())
-    boundaries = _rounded(limit * factor for limit in times.boundaries_s)
+    boundaries = numbers.rounded(limit * factor for limit in times.boundaries_s)
 
     def line(name: str, key: str, column: str, scale: float = 1.0) -> Series:
-        y = _rounded((value or 0.0) * scale for value in samples[column])
+        y = numbers.rounded((value or 0.0) * scale for value in samples[column])
         return Series(name=name, key=key, x=x, y=y, group=group)
 
     def panel(name: str, title: str, unit: str, *lines: Series, stacked: bool = False) -> Panel:
@@ -256,7 +256,7 @@ def _epoch_series(context: Context, comparison: Comparison) -> Series:
         name=label,
         key=f"arm-{context.slots[comparison.contender]}",
         x=tuple(float(point.epoch) for point in comparison.points),
-        y=_rounded(math.exp(point.value) for point in comparison.points),
+        y=numbers.rounded(math.exp(point.value) for point in comparison.points),
         tips=tuple(
             f"{label}, epoch {point.epoch}, build {point.build}: {numbers.ratio(point.value, 0.002)}"
             for point in comparison.points
@@ -274,8 +274,8 @@ def _percentile_series(context: Context, cell: str, arm: str, key: str, curve: C
     return Series(
         name=context.labels[arm],
         key=key,
-        x=_rounded(-math.log10(1 - quantile) for quantile in points),
-        y=_rounded(values[quantile] / 1e6 for quantile in points),
+        x=numbers.rounded(-math.log10(1 - quantile) for quantile in points),
+        y=numbers.rounded(values[quantile] / 1e6 for quantile in points),
         tips=tuple(
             f"{context.labels[arm]}, p{100 * quantile:g}: {format_ns(named[quantile])}" if quantile in named else ""
             for quantile in points
@@ -303,10 +303,10 @@ def _time_panel(
             Series(
                 name=context.labels[arm],
                 key=f"arm-{slot}",
-                x=_rounded(value * factor for value in part["seconds"]),
-                y=_rounded(part[column]),
-                low=_rounded(part[f"{column}_low"]) if band else (),
-                high=_rounded(part[f"{column}_high"]) if band else (),
+                x=numbers.rounded(value * factor for value in part["seconds"]),
+                y=numbers.rounded(part[column]),
+                low=numbers.rounded(part[f"{column}_low"]) if band else (),
+                high=numbers.rounded(part[f"{column}_high"]) if band else (),
                 group=tuple(part["epoch"].to_list()),
             )
         )
@@ -317,7 +317,7 @@ def _time_panel(
         y_title=unit,
         mark="line",
         series=tuple(series),
-        boundaries=_rounded(limit * factor for limit in times.boundaries_s),
+        boundaries=numbers.rounded(limit * factor for limit in times.boundaries_s),
     )
 
 
@@ -327,18 +327,9 @@ def _time_axis(
     """The values in the unit that reads best, its title, and the factor from seconds."""
     longest: Any = seconds.max()
     unit, factor = ("seconds", 1.0) if (longest or 0) < 180 else ("minutes", 1 / 60)
-    return _rounded(value * factor for value in seconds), f"{unit} {of_what}", factor
+    return numbers.rounded(value * factor for value in seconds), f"{unit} {of_what}", factor
 
 
 def _cell_title(context: Context, cell: str) -> str:
     comparison = next(comparison for comparison in context.analysis.comparisons if comparison.cell == cell)
     return f"{comparison.workload} · {threads_text(comparison.threads)}"
-
-
-def _round(value: float) -> float:
-    """Five significant digits: more than a chart can show, and the file stays small."""
-    return float(f"{value:.5g}")
-
-
-def _rounded(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(_round(value) for value in values)

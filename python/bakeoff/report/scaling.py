@@ -75,10 +75,10 @@ def _panel(context: Context, workload: str, place: int, fits: dict[tuple[str, st
             Series(
                 name=label,
                 key=key,
-                x=_rounded(n for n, _ in fit.curve),
-                y=_rounded(band.value for _, band in fit.curve),
-                low=_rounded(band.low or 0.0 for band in bands) if len(bands) == len(fit.curve) else (),
-                high=_rounded(band.high or 0.0 for band in bands) if len(bands) == len(fit.curve) else (),
+                x=numbers.rounded(n for n, _ in fit.curve),
+                y=numbers.rounded(band.value for _, band in fit.curve),
+                low=numbers.rounded(band.low or 0.0 for band in bands) if len(bands) == len(fit.curve) else (),
+                high=numbers.rounded(band.high or 0.0 for band in bands) if len(bands) == len(fit.curve) else (),
             )
         )
         series.append(
@@ -86,7 +86,7 @@ def _panel(context: Context, workload: str, place: int, fits: dict[tuple[str, st
                 name=label,
                 key=key,
                 x=tuple(map(float, fit.threads)),
-                y=_rounded(fit.points),
+                y=numbers.rounded(fit.points),
                 tips=tuple(
                     f"{label}, {threads_text(n)}: {format_rate(x)} events/s measured"
                     for n, x in zip(fit.threads, fit.points, strict=True)
@@ -123,7 +123,3 @@ def _value(band: Band, form: numbers.Form) -> Value:
 
 def _share(value: float) -> str:
     return "0" if value < 1e-7 else f"{value:.2g}"
-
-
-def _rounded(values: numbers.Floats) -> tuple[float, ...]:
-    return tuple(float(f"{value:.5g}") for value in values)

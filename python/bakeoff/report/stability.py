@@ -91,14 +91,10 @@ def _curve(slices: pl.LazyFrame, cell: str, end_ns: int) -> Mapping[str, tuple[t
         .collect()
     )
     return {
-        str(arm): (tuple(map(_rounded, part["seconds"])), tuple(map(_rounded, part["tps"])))
+        str(arm): (numbers.rounded(part["seconds"]), numbers.rounded(part["tps"]))
         for (arm,), part in bins.group_by("arm", maintain_order=True)
     }
 
 
 def _share(value: float | None) -> str:
     return "n/a" if value is None or not math.isfinite(value) else numbers.share(value)
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.5g}")

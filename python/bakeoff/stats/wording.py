@@ -49,4 +49,5 @@ def at_least_text(log_ratio: float, half_width: float) -> str:
 
 def percent_text(log_ratio: float, *, digits: int = 2) -> str:
     """`1%`, `1.4%`: size of a half-width or margin, without a sign."""
-    return f"{abs(math.expm1(log_ratio)) * 100:.{digits}g}%"
+    percent = abs(math.expm1(log_ratio)) * 100
+    return f"{percent:.0f}%" if percent >= 99.5 else f"{percent:.{digits}g}%"

@@ -37,7 +37,7 @@ from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memo
 _PILOT_S = 6.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
 # What analysis and report take after the last epoch: the budget ends with the verdict.
-_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 2.0, 0.4, 12
+_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
 # Of the budget: while loading takes no more of it, further builds are loaded.
 _LOADING_SHARE = 0.5
 # An epoch voided again and again is not bad luck.
