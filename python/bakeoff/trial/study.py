@@ -1,5 +1,6 @@
 """A whole run: install, load, plan, epochs until the rule says stop, analysis. Everything is written as it happens."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +94,9 @@ def run_study(
                     listener.note(sentence)
                 begin = time.monotonic()
                 loader = Loader(study, house, run, listener, engine)
-                snapshots = loader.load_all(setups, limit_s=study.budget_s * _LOADING_SHARE)
+                snapshots = loader.load_all(
+                    setups, limit_s=math.inf if before.plan else study.budget_s * _LOADING_SHARE
+                )
                 builds = max((build + 1 for _, build in snapshots), default=study.builds)
                 for setup in setups:
                     if setup.remote:

@@ -1,0 +1,31 @@
+"""Epochs of unequal length: the interval still holds the truth (docs/decisions/where-time-goes.md)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bakeoff.stats import interval as iv
+from bakeoff.stats.model import Stop
+from bakeoff.stats.stopping import stop_state
+
+PRECISION = 0.01
+RUNS = 1500
+
+
+@pytest.mark.parametrize("lengths", [(1.0,), (1.0, 0.4), (1.0, 1.0, 1.0, 0.4), (1.0, 0.8, 0.6, 0.5, 0.4)])
+def test_the_rule_misses_the_truth_as_seldom_with_shortened_epochs(lengths):
+    """All noise within epochs, the worst case: variance is that of a whole epoch over the length."""
+    rng = np.random.default_rng(5)
+    missed = 0
+    for _ in range(RUNS):
+        values = []
+        for epoch in range(20):
+            values.append(rng.normal(0, PRECISION / math.sqrt(lengths[min(epoch, len(lengths) - 1)])))
+            stop = stop_state(values, precision=PRECISION, family=1)
+            if stop is not Stop.RUNNING:
+                break
+        n, sd = len(values), iv.standard_deviation(values)
+        half = iv.anytime_half_width(sd, n, alpha=0.01) if stop is Stop.DECISIVE else iv.precision_half_width(sd, n)
+        missed += abs(math.fsum(values) / n) > half
+    assert missed / RUNS <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / RUNS)
