@@ -334,7 +334,7 @@ class Epoch:
         assert setup.installation
         assert setup.settings
         tools, draft = self._tools, self._draft
-        return tools.house.restore(
+        instance = tools.house.restore(
             setup.arm.name,
             tools.snapshots[(setup.build_key, draft.build)],
             setup.installation,
