@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 from synthetic import Truth, make_run
 
+from bakeoff.cli.main import run as command
 from bakeoff.plan.factorial import make_study
 from bakeoff.report import build_view, render_html, render_markdown, render_terminal
 from bakeoff.spec.study_file import read_study
@@ -115,3 +116,33 @@ def test_arms_with_different_rows_are_told_at_the_head(view, tmp_path):
         assert word in status.text
     assert "9 rows" in render_html(shown)
     assert view.same_rows.rows == ()
+
+
+MANY = """\
+title: many factors
+servers: ["mysql:8.0"]
+workloads: [oltp_read_only]
+threads: [4]
+factors:
+  prepare_mode: [client, server]
+  transport: [socket, tcp]
+  tls: [disabled, required]
+  option.innodb_adaptive_hash_index: ["ON", "OFF"]
+  row_format: [dynamic, compact]
+  option.innodb_flush_neighbors: ["0", "1"]
+"""
+
+
+def test_a_fraction_names_its_aliases_in_plan_and_report(tmp_path, capsys):
+    (tmp_path / "my.yaml").write_text(MANY)
+    study = make_study(read_study(tmp_path / "my.yaml"), seed=3)
+    assert command(["plan", str(tmp_path / "my.yaml")]) == 0
+    planned = capsys.readouterr().out
+    run = make_run(tmp_path, study, epochs=6, blocks=2, name="many")
+    view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+    assert len(view.effects.rows) == 6
+    mixed = [row.values[2].sub for row in view.interactions.rows if row.values[2].sub]
+    assert mixed and all(text.startswith("with ") and " × " in text for text in mixed)
+    for told in (planned, view.effects.note, render_html(view), render_markdown(view).replace("\\", "")):
+        assert "16 of 64 combinations, of resolution IV" in told
+        assert "cannot be told apart" in told

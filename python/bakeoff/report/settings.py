@@ -97,6 +97,7 @@ def environment_table(context: Context) -> Table:
         if files:
             free = f"{format_bytes(files.free_bytes)} of {format_bytes(files.total_bytes)} free"
             facts.append((title, f"{files.kind} ({files.device}, {files.options}), {free}"))
+    builds = context.plan.builds if context.plan else study.builds
     build = manifest.engine.get("build")
     profile = f", {build.get('profile')} build" if isinstance(build, dict) else ""
     facts += [
@@ -106,7 +107,7 @@ def environment_table(context: Context) -> Table:
         ),
         ("engine", f"{manifest.engine.get('engine', 'not told')}{profile}"),
         ("profile of settings", study.profile.value),
-        ("data", f"{study.tables} tables of {study.table_size:,} rows, {study.builds} builds an arm"),
+        ("data", f"{study.tables} tables of {study.table_size:,} rows, {builds} builds an arm"),
         ("client pinned", "to processors of its own" if study.pin else "no"),
         ("seed", str(manifest.seed)),
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),
