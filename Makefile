@@ -3,7 +3,7 @@ BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-studies test-servers gauntlet check fmt bench bench-client-cost bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
+.PHONY: help setup demo test test-unit test-studies test-servers gauntlet check fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,10 +46,13 @@ fmt: ## format everything
 	cargo fmt --all
 	.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
 
-bench: bench-client-cost bench-loading bench-analysis bench-harness ## all that bench/README.md tells of the engine and the harness (35 minutes)
+bench: bench-client-cost bench-connections bench-loading bench-analysis bench-harness ## all that bench/README.md tells of the engine and the harness (35 minutes)
 
-bench-client-cost: setup ## what the client costs, against sysbench and the bare loop (10 minutes)
+bench-client-cost: setup ## what the client costs, against sysbench and the bare loop (12 minutes)
 	.venv/bin/python bench/client-cost/run.py --server mysql:8.0.15
+
+bench-connections: setup ## memory, start and fairness of 10,000 connections (2 minutes)
+	.venv/bin/python bench/connections/run.py
 
 bench-loading: setup ## rows per second of loading, against sysbench and LOAD DATA (5 minutes)
 	.venv/bin/python bench/loading/run.py --server mysql:8.0.15

@@ -4,7 +4,8 @@
     bench/connections/run.py                      # 100, 1,000 and 10,000 connections to the fake server: 2 minutes
     bench/connections/run.py --connections 2000 --seconds 5
 
-The fake server answers at once, so the engine is the bottleneck and fairness is the engine's own (and the kernel's).
+The fake server answers each statement after a quarter of a second: so 10,000 connections keep the engine busy and the
+machine is not full, and a connection that gets less than its share was made to wait by the engine or the kernel.
 """
 
 import argparse
@@ -61,17 +62,18 @@ class Found:
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--connections", default="100,1000,10000", metavar="LIST")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of load for each (default: %(default)s)")
+    parser.add_argument("--latency", default="constant:250ms", help="of the server (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of load for each (default: %(default)s)")
     parser.add_argument("--binaries", type=Path, help="folder of the Rust programs; default: build them")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder of the JSON files")
     return parser.parse_args()
 
 
 @contextlib.contextmanager
-def fake_server(binaries: Path, folder: Path) -> Iterator[Path]:
+def fake_server(binaries: Path, folder: Path, latency: str) -> Iterator[Path]:
     """Its socket."""
     socket = folder / "fake.sock"
-    command = [str(binaries / "bakeoff-fakeserver"), "--socket", str(socket)]
+    command = [str(binaries / "bakeoff-fakeserver"), "--socket", str(socket), "--latency", latency]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -114,7 +116,8 @@ def measure(engine: Path, socket: Path, connections: int, seconds: float) -> Fou
         start_s, start_cpu_s = time.monotonic() - begun, _cpu_s(process.pid)
         # Every script's traces are compiled by then, and every buffer has grown.
         time.sleep(seconds * 0.8)
-        memory, descriptors = _private_bytes(process.pid), len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+        descriptors = len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+        memory = _private_bytes(process.pid)
         said += process.stdout.readlines()
         if process.wait() != 0:
             raise RunFailed(f"the engine failed: {' | '.join(said[-3:])}")
@@ -166,7 +169,7 @@ def main() -> int:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="connections-") as folder,
-            fake_server(binaries, Path(folder)) as socket,
+            fake_server(binaries, Path(folder), chosen.latency) as socket,
         ):
             engine, counts = binaries / "bakeoff-engine", chosen.connections.split(",")
             found = [measure(engine, socket, int(count), chosen.seconds) for count in counts]
@@ -174,7 +177,7 @@ def main() -> int:
         print(f"connections: {problem}", file=sys.stderr)
         return 3
     console.print(table(found))
-    console.print(f"written: {write(found, chosen.seconds, chosen.results)}", highlight=False)
+    console.print(f"written: {write(found, chosen)}", highlight=False)
     return 0
 
 
@@ -187,8 +190,9 @@ def built() -> Path:
     return Path(described["target_directory"]) / "release"
 
 
-def write(found: list[Found], seconds: float, folder: Path) -> Path:
-    """Write into `folder`; returns the path."""
+def write(found: list[Found], chosen: argparse.Namespace) -> Path:
+    """Write into the folder of results; returns the path."""
+    folder: Path = chosen.results
     folder.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -197,7 +201,7 @@ def write(found: list[Found], seconds: float, folder: Path) -> Path:
         "benchmark": "connections",
         "date": now.isoformat(timespec="seconds"),
         "commit": head.stdout.strip(),
-        "settings": {"seconds": seconds},
+        "settings": {"seconds": chosen.seconds, "latency": chosen.latency},
         "runs": [asdict(each) for each in found],
     }
     path = folder / f"connections-{now.strftime('%Y-%m-%dT%H%MZ')}.json"

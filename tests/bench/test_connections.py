@@ -30,6 +30,7 @@ def test_a_hundred_connections_cost_one_descriptor_and_less_than_a_megabyte_each
     binaries: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, ROOT / "bench" / "connections" / "run.py", "--connections=100", "--seconds=2"]
+    command += ["--latency=constant:10ms"]
     command += [f"--binaries={binaries}", f"--results={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
