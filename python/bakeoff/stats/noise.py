@@ -144,8 +144,9 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
         sd_restart, sd_within = components([p.value for p in pairs], [p.variance_of_mean for p in pairs])
         if sd_restart is None or sd_within is None:
             return None
-        measured = math.fsum(pair.seconds for pair in pairs) / len(pairs)
-        now, then = (math.sqrt(sd_restart**2 + sd_within**2 * measured / m) for m in (plan.seconds_per_cell, seconds))
+        # What an arm is measured in a round is a fixed part of the cell's seconds, so the ratio of these tells it all.
+        now = math.hypot(sd_restart, sd_within)
+        then = math.sqrt(sd_restart**2 + sd_within**2 * plan.seconds_per_cell / seconds)
         going_on = max(going_on, (epochs_needed(now, study.precision) - len(history)) * plan.epoch_s)
         anew = max(anew, epochs_needed(then, study.precision) * (plan.overhead_s + cells * seconds))
     return seconds if anew < _GAIN * min(going_on, rest_s) else None
@@ -178,12 +179,11 @@ def _expected(sd: float, minutes: int, plan: Plan) -> float | None:
 def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None:
     """m* over all comparisons: the rate and the restart variance averaged, the overhead shared by the cells."""
     rates, restarts = [], []
-    for pairs in by_comparison(history).values():
+    for (cell, _), pairs in by_comparison(history).items():
         sd_restart, sd_within = components([p.value for p in pairs], [p.variance_of_mean for p in pairs])
         if sd_restart is None or sd_within is None:
             continue
-        seconds = math.fsum(pair.seconds for pair in pairs) / len(pairs)
-        rates.append(sd_within**2 * seconds)
+        rates.append(sd_within**2 * plan.seconds_of(cell))
         restarts.append(sd_restart**2)
     if not rates or plan.overhead_s <= 0:
         return None
