@@ -24,7 +24,7 @@ test-unit: setup ## the fast tests, without a server or a browser
 	cargo test --release --quiet --workspace
 	$(PYTEST) -m "not slow and not server and not browser"
 
-test-studies: setup ## every study that ships, at scale demo, on real servers, its report opened in a browser (45 minutes)
+test-studies: setup ## every study that ships, at scale demo, on real servers, its report opened in a browser (50 minutes)
 	$(PYTEST) -m "slow and server" tests/studies
 
 test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
