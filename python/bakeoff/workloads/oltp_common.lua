@@ -35,9 +35,11 @@ sysbench.cmdline.options = {
   pgsql_variant = { "Accepted for sysbench's sake; of no effect on MySQL", "" },
 }
 
--- Rows of one piece: about a megabyte. A statement holds several, up to a size that is best for the servers measured (docs/loading.md).
+-- Rows of one piece: about a megabyte. Statements are of the size that is best for the servers measured, a transaction of some
+-- pieces has several (docs/loading.md).
 local ROWS_PER_PIECE = 5000
-local LARGEST_STATEMENT_BYTES = 4 * 1024 * 1024
+local PIECES_PER_TRANSACTION = 4
+local LARGEST_STATEMENT_BYTES = 256 * 1024
 
 local CHAR, INT = sysbench.sql.type.CHAR, sysbench.sql.type.INT
 
@@ -122,6 +124,10 @@ local function load_pieces(con, table_num, first_piece, last_piece)
   con:bulk_insert_init(string.format("INSERT INTO sbtest%d(id, k, c, pad) VALUES", table_num))
   ffi.C.bakeoff_bulk_texts(con, texts_for(con) or nil, sysbench.opt.text_length, #PAD_TEMPLATE)
   for piece = first_piece, last_piece do
+    if (piece - first_piece) % PIECES_PER_TRANSACTION == 0 then
+      con:bulk_insert_done()
+      con:query("BEGIN") -- and so the end of the transaction before
+    end
     local first = piece * ROWS_PER_PIECE + 1
     local last = math.min(first + ROWS_PER_PIECE - 1, size)
     ffi.C.bakeoff_bulk_sbtest_rows(con, table_num, piece, first, last, size)
@@ -129,6 +135,7 @@ local function load_pieces(con, table_num, first_piece, last_piece)
     bakeoff.progress("rows", last - first + 1, sysbench.opt.tables * size)
   end
   con:bulk_insert_done()
+  con:query("COMMIT")
 end
 
 -- Digits are the same bytes in every character set but the wide ones. Called binary, they are stored without a look at each character:
