@@ -4,7 +4,8 @@
     bench/tpcc/load.py --server mysql:8.0.15 --warehouses 1 --threads 4
 
 `as sysbench-tpcc` is its way done by bakeoff's loader: indexes and keys first, a thread a warehouse, INSERTs of 480 KB
-of text (its fixed pause of 30 s is left out). Every round loads each way once, in a random order, into an empty database.
+of text (its fixed pause of 30 s is left out). Every round loads each way once, in a random order, into an empty
+database.
 """
 
 import argparse
