@@ -79,6 +79,17 @@ def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):
     assert compare_runs([*runs(root, "first"), larger]).notes == ("larger: rows a table 7 instead of 100000.",)
 
 
+def test_another_version_behind_the_same_name_is_told(root, tmp_path):
+    newer = made(tmp_path, "newer")
+    variables = newer.server_json(0, "variables.json")["B"]
+    newer.write_json("epochs/000/servers/B/variables.json", variables | {"version": "8.0.36"})
+    (note,) = compare_runs([*runs(root, "first"), newer]).notes
+    assert (
+        note
+        == "newer: mysql:8.0.15,innodb_flush_method=fsync · utf8mb4_0900_ai_ci was version 8.0.36, in first 8.0.15."
+    )
+
+
 def test_two_epochs_give_no_interval_and_no_claim(root, tmp_path):
     short = made(tmp_path, "short", epochs=2)
     for line in compare_runs([*runs(root, "first"), short]).lines:

@@ -58,7 +58,7 @@ class Comparison:
 
     Attributes:
         runs: names, the first one is what the others are compared with.
-        notes: what differs between the runs besides the time: sizes, options, machines.
+        notes: what differs between the runs besides the time: machines, sizes, options, versions of one server's name.
     """
 
     runs: tuple[str, ...]
@@ -68,11 +68,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> one logarithm an epoch."""
+    """One run: (cell, kind, label) -> one logarithm an epoch; arm's label -> version that its server told."""
 
     run: RunDirectory
     study: Study
     values: dict[tuple[str, str, str], list[float]]
+    versions: dict[str, str]
 
 
 def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> Comparison:
@@ -93,6 +94,11 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
         if different:
             notes.append(f"{other.run.name} is of another machine: {different}.")
         notes += [f"{other.run.name}: {text}." for text in _differences(first.study, other.study)]
+        notes += [
+            f"{other.run.name}: {label} was version {other.versions[label]}, in {first.run.name} {version}."
+            for label, version in first.versions.items()
+            if other.versions.get(label, version) != version
+        ]
     lines = [line for other in others for line in _lines(first, other)]
     if not lines:
         raise ResultsError(
@@ -118,7 +124,10 @@ def _measured(run: RunDirectory) -> _Measured:
         if arm != base and found.keys() & own.keys():
             name = f"{labels[arm]} over {labels[base]}"
             values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
-    return _Measured(run, study, values)
+    epochs = run.finished_epochs()
+    variables = run.server_json(epochs[0], "variables.json") if epochs else {}
+    versions = {labels[arm]: told["version"] for arm, told in variables.items() if arm in labels and "version" in told}
+    return _Measured(run, study, values, versions)
 
 
 def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
