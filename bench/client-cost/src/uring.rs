@@ -67,13 +67,8 @@ pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Fai
                 }
             }
             if !submit_next(&mut ring, worker, index)? {
-                let now = Instant::now();
-                tally
-                    .latencies
-                    .record((now - starts[index]).as_nanos() as u64);
-                tally.events += 1;
-                starts[index] = now;
-                if now >= end {
+                starts[index] = tally.event_done(starts[index]);
+                if starts[index] >= end {
                     running -= 1;
                     continue;
                 }

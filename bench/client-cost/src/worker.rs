@@ -1,6 +1,7 @@
 //! One connection with its packets, and the place in its event.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use crate::Mode;
 use crate::Options;
@@ -27,6 +28,14 @@ impl Tally {
             restarts: 0,
             latencies: Latencies::new(),
         }
+    }
+
+    /// Counts an event that began at `start` and has just ended; returns when that was, which is when the next one begins.
+    pub(crate) fn event_done(&mut self, start: Instant) -> Instant {
+        let now = Instant::now();
+        self.latencies.record((now - start).as_nanos() as u64);
+        self.events += 1;
+        now
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
