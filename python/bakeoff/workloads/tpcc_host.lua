@@ -43,6 +43,11 @@ host.think = extras.think or function(seconds)
    ffi.C.usleep((seconds % 1) * 1e6)
 end
 
+--- Is this an error after which the same work may be tried again: a deadlock, a lock wait that took too long?
+function host.is_restart(err)
+   return type(err) == "table" and err.errcode == sysbench.error.RESTART_EVENT
+end
+
 --- The steps of sysbench's event loop, for a script that runs a loop of its own.
 function host.events(thread)
    local C = ffi.C

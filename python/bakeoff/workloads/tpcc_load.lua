@@ -13,6 +13,7 @@ local ITEMS = 100000
 local PARTS = 10 -- of ITEM, and of the STOCK of a warehouse
 local DISTRICTS = 10
 local CUSTOMERS = 3000 -- a district; as many orders
+local TRIES_MOST = 10 -- of a part that met a deadlock or waited too long for a lock
 local FIRST_NEW_ORDER = 2101 -- orders from here on are not yet delivered
 
 -- The standard takes the clock's time. A constant makes equal loads from equal seeds, which comparisons need.
@@ -253,23 +254,37 @@ local function writer(con, settings, sent)
    return rows.new(con, settings.batch_bytes, sent)
 end
 
---- Loads this thread's parts and returns the rows that it has sent.
+-- One part in one transaction, by a random stream of its own: tried again, it makes the same rows.
+local function load_part(con, settings, out, part, c_load)
+   local kind, names = part.kind, schema.names(settings, part.set)
+   local line_counts = kind[2] == load_order and line_counts_of(settings.seed, part.set, part.warehouse, part.part)
+   out:reseed(settings.seed, kind[1], part.set, part.warehouse, part.part)
+   con:query("BEGIN")
+   kind[2](out, names, part.warehouse, part.part, c_load, line_counts)
+   out:flush()
+   con:query("COMMIT")
+end
+
+--- Loads this thread's parts.
 function load.run(con, settings, thread, c_load)
-   local total_sent, total = 0, load.row_count(settings)
+   local sent, total = 0, load.row_count(settings)
    local out = writer(con, settings, function(count)
-      total_sent = total_sent + count
-      host.progress("rows", count, total)
+      sent = sent + count
    end)
    for _, part in ipairs(load.parts_of(settings, thread)) do
-      local kind, names = part.kind, schema.names(settings, part.set)
-      local line_counts = kind[2] == load_order and line_counts_of(settings.seed, part.set, part.warehouse, part.part)
-      out:reseed(settings.seed, kind[1], part.set, part.warehouse, part.part)
-      con:query("BEGIN")
-      kind[2](out, names, part.warehouse, part.part, c_load, line_counts)
-      out:flush()
-      con:query("COMMIT")
+      local tries = 0
+      repeat
+         sent, tries = 0, tries + 1
+         local ok, err = pcall(load_part, con, settings, out, part, c_load)
+         if not ok then
+            if tries == TRIES_MOST or not host.is_restart(err) then
+               error(err, 0)
+            end
+            con:query("ROLLBACK")
+         end
+      until ok
+      host.progress("rows", sent, total)
    end
-   return total_sent
 end
 
 return load

@@ -137,9 +137,11 @@ function rows:address()
    self:zip()
 end
 
---- Draws from this seed and these names from now on.
+--- Draws from this seed and these names from now on. Rows not yet sent are dropped.
 function rows:reseed(seed, ...)
    self.uniform = random.stream(seed, ...)
+   self.count = 0
+   self.at = #self.head
 end
 
 return rows

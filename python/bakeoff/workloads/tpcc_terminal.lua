@@ -94,16 +94,12 @@ function terminal:abandon()
    self.con:query("ROLLBACK")
 end
 
-local function is_restart(err)
-   return type(err) == "table" and err.errcode == sysbench.error.RESTART_EVENT
-end
-
 -- Tries the pending transaction once. False after an error that calls for another try.
 function terminal:try()
    local ok, result = pcall(self.run, self)
    if ok then
       return result
-   elseif not is_restart(result) then
+   elseif not host.is_restart(result) then
       error(result, 0)
    end
    self:abandon()

@@ -1,0 +1,61 @@
+"""A part of the load that waits too long for a lock is loaded again, whole and once."""
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+pytestmark = pytest.mark.server
+
+SERVER = "mysql:8.0.15"
+LOCK_WAIT_S = 1
+
+
+@pytest.fixture
+def contended_shop(open_shop):
+    """An empty database of its own, on a server that lets nobody wait for a table longer than a second."""
+    shop = replace(open_shop(SERVER), database="tpcc_contended")
+    shop.open()
+    shop.sql(f"SET GLOBAL lock_wait_timeout = {LOCK_WAIT_S}")
+    yield shop
+    shop.sql("SET GLOBAL lock_wait_timeout = DEFAULT", f"DROP DATABASE {shop.database}")
+
+
+def hold(shop, table, released):
+    """Locks a table as soon as it exists, until `released` is set."""
+    connection = shop.instance.connect()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"USE {shop.database}")
+            while not cursor.execute(f"SHOW TABLES LIKE '{table}'"):
+                time.sleep(0.005)
+            cursor.execute(f"LOCK TABLES {table} WRITE")
+            released.wait()
+    finally:
+        connection.close()
+
+
+def rollbacks(shop):
+    return int(shop.sql("SHOW GLOBAL STATUS LIKE 'Com_rollback'")[0][1])
+
+
+def test_a_part_that_waited_too_long_is_loaded_again(contended_shop):
+    released = threading.Event()
+    holder = threading.Thread(target=hold, args=(contended_shop, "order_line", released))
+    timer = threading.Timer(2.5 * LOCK_WAIT_S, released.set)
+    holder.start()
+    timer.start()
+    before = rollbacks(contended_shop)
+    try:
+        progress = contended_shop.command("prepare")
+    finally:
+        released.set()
+        holder.join()
+        timer.cancel()
+    assert rollbacks(contended_shop) > before
+    rows, total = progress["rows"]
+    assert rows == total
+    assert contended_shop.number("SELECT COUNT(*) FROM orders") == 30_000
+    assert contended_shop.number("SELECT COUNT(*) FROM history") == 30_000
+    assert contended_shop.failed_conditions() == set()
