@@ -1,6 +1,7 @@
 """G8 and G9 through the real engine: stalls are charged to who has them, and no latency is left out."""
 
 import math
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -67,7 +68,10 @@ def omission(setting: Setting) -> Finding:
     """A server that freezes for 200 ms again and again, in an open and in a closed loop."""
     freeze, period_s, seconds = _FREEZES[setting.size]
     law = ("--latency", "constant:100us")
-    frozen = (*law, "--stall", freeze)
+    # A freeze at a slice's edge would be cut: the drain waits for its end, and no request is sent into its rest. So
+    # freezes come in the middle of slices, which begin soon after the server's start.
+    origin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(period_s * 1e9 / 2)
+    frozen = (*law, "--stall", freeze, "--origin-ns", str(origin_ns))
     # One arm alone takes two slices a block; each holds whole periods.
     schedule = Load(
         seconds=seconds, slice_ns=int(period_s * 1e9), threads=_OPEN_THREADS, rate_per_s=_RATE_PER_S, arrivals="fixed"

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from bakeoff.engine import ArmAddress, engine_path
 from bakeoff.errors import HostError
 from bakeoff.gauntlet.model import Finding, Setting
 
+_START_S = 10.0
 _END_S = 5.0
 
 
@@ -57,10 +59,14 @@ class FakeServer:
             [fakeserver_path(), "--socket", socket, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self._process.stdout
+        in_time, _, _ = select.select([self._process.stdout], [], [], _START_S)
+        if not in_time:
+            self._process.kill()
         first = self._process.stdout.readline()
         if not first:
             assert self._process.stderr
-            said = self._process.stderr.read().strip().splitlines() or ["it said nothing"]
+            silence = "it said nothing" if in_time else f"it said nothing for {_START_S:g} s"
+            said = self._process.stderr.read().strip().splitlines() or [silence]
             self._process.wait()
             raise HostError(f"bakeoff-fakeserver did not start: {said[-1]}")
         self.ready: dict[str, Any] = json.loads(first)
