@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
-from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, slice_bounds, whole_blocks
+from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, slice_bounds, whole_blocks, with_longer_slices
 from bakeoff.spec import Arm, Study, Workload, parse_server
 
 SERVER = parse_server("mysql:8.0")
@@ -171,3 +171,18 @@ def test_blocks_of_long_slices_fill_the_measuring_and_no_more(seconds, blocks):
 def test_many_short_slices_stay_as_the_pilot_chose_them():
     chosen = SliceLength(slice_ns=100_000_000, guard_ns=5_000_000)
     assert whole_blocks(chosen, seconds=20.0, arms=2) == (chosen, None)
+
+
+@given(studies, st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_slices_are_doubled_while_enough_blocks_fit(asked, times):
+    plan = plan_study(asked, overhead_s=5, load_s=0)
+    name = plan.cells[0].name
+    _, longest_ns = slice_bounds(plan, plan.cells[0])
+    longer = plan
+    for _ in range(times):
+        longer = with_longer_slices(longer, [name])
+    before_ns, after_ns = plan.cell(name).slices.slice_ns, longer.cell(name).slices.slice_ns
+    assert after_ns == max(before_ns, min(before_ns * 2**times, longest_ns))
+    assert longer.cell(name).slices.guard_ns <= after_ns / 10
+    assert longer.cells[1:] == plan.cells[1:]

@@ -3,8 +3,10 @@
 import json
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from bakeoff.spec import parse_server
 from bakeoff.stats import interval as iv
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop, Word
+from bakeoff.stats.side_tests import leaking_cells
 from bakeoff.stats.simulate import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
 
 CELL = "oltp_point_select/4"
@@ -156,6 +159,22 @@ def test_stalls_raise_disagree_and_are_never_replaced():
     assert comparison.disagree and any(flag.startswith("DISAGREE") for flag in comparison.flags)
     assert comparison.estimate.mean == pytest.approx(math.log(0.98), abs=0.004)
     assert comparison.trimmed.mean == pytest.approx(0.0, abs=0.008)
+
+
+def after_the_other_arm(epoch, loss):
+    """The epoch with less done in slices that follow one of the other arm."""
+    ordered = epoch.slices.sort("cell", "start_ns")
+    follows = (pl.col("arm") != pl.col("arm").shift(1)) & (pl.col("cell") == pl.col("cell").shift(1))
+    events = pl.when(follows).then(pl.col("events") * (1 - loss)).otherwise(pl.col("events")).cast(pl.Int64)
+    return replace(epoch, slices=ordered.with_columns(events=events))
+
+
+@pytest.mark.parametrize(("loss", "epochs", "leaks"), [(0.02, 3, True), (0.02, 2, False), (0.0, 8, False)])
+def test_slices_that_disturb_the_next_are_found_from_three_epochs_on_and_leave_the_ratio_alone(loss, epochs, leaks):
+    made = [after_the_other_arm(each, loss) for each in simulated({"A": 0.0, "B": -0.05}, epochs=epochs)]
+    (comparison,) = analyse(made, simulated_study(), ended=Stop.BUDGET).comparisons
+    assert leaking_cells([comparison], 0.01) == (frozenset({CELL}) if leaks else frozenset())
+    assert comparison.estimate.mean == pytest.approx(-0.05, abs=0.01)
 
 
 def test_family_is_paid_for():

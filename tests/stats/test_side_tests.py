@@ -29,6 +29,15 @@ def test_carry_over_takes_the_larger_arm_and_flags_it():
     assert side_tests.carry_over_flag(estimate, precision=0.05) is None
 
 
+def test_epochs_before_the_slices_were_doubled_do_not_count_for_carry_over():
+    short, long = {"A": 0.01, "B": 0.0}, {"A": 0.001, "B": 0.0}
+    found = pairs(carry_over=[short] * 3 + [long] * 2, slice_s=[0.055] * 3 + [0.105] * 2)
+    estimate = side_tests.carry_over(found)
+    assert estimate.mean == pytest.approx(0.001) and estimate.n == 2
+    # Slices that are stretched by a fifth to fill a measuring are of the same plan.
+    assert side_tests.carry_over(pairs(carry_over=[short] * 4, slice_s=[0.055, 0.066] * 2)).n == 4
+
+
 def test_trend_is_flagged_when_large_and_certain():
     steady = pairs(trend=[0.01 + 0.0005 * (-1) ** e for e in range(6)])
     assert side_tests.trend_flag(side_tests.trend(steady), precision=0.01).startswith("DRIFT")

@@ -21,7 +21,7 @@ EVEN = (0.001, -0.001)
 def pair(cell, contender, epoch, value):
     return PairEstimate(
         cell=cell, contender=contender, epoch=epoch, build=0, value=value, trimmed=value, blocks=8, cut=0,
-        variance_of_mean=1e-7, seconds=8.0, carry_over={}, trend=0.0,
+        variance_of_mean=1e-7, seconds=8.0, slice_s=0.1, carry_over={}, trend=0.0,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """From a study to a plan, and from a plan to the drafts of its epochs. Pure: no clock, no file, no random state."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from bakeoff.errors import SpecError
 from bakeoff.plan import timing
@@ -131,6 +131,17 @@ def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
             cell = cell.model_copy(update={"slices": cut})
         cells.append(cell)
     return plan.model_copy(update={"cells": tuple(cells)})
+
+
+def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
+    """The same plan with the slices of these cells doubled, as far as enough blocks fit into a measuring."""
+    longer = {}
+    for name in cells:
+        cell = plan.cell(name)
+        _, longest_ns = slice_bounds(plan, cell)
+        length_ns = max(min(2 * cell.slices.slice_ns, longest_ns), cell.slices.slice_ns)
+        longer[name] = SliceLength(slice_ns=length_ns, guard_ns=timing.guard_ns(length_ns))
+    return plan.with_slices(longer)
 
 
 def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:

@@ -11,9 +11,11 @@ from scipy.stats import f_oneway
 
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import excludes_zero, holm, standard_deviation, t_interval, t_quantile
-from bakeoff.stats.model import EpochPoint, Estimate
+from bakeoff.stats.model import Comparison, EpochPoint, Estimate
 
 ALPHA = 0.05
+_SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
+_LEAK_EPOCHS = 3  # of two, one may lie anywhere
 _SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
 
 # 99 % quantiles, under normal values, of the largest share of the sum of squares that a split into two groups of at
@@ -26,7 +28,10 @@ def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estima
     """How much faster an arm is right after itself than after another arm; the arm for which it is larger.
 
     A t interval over epochs, of 95 % over both arms and all `comparisons` of the run together. None below two epochs.
+    Epochs with shorter slices than others do not count: a run that finds carry-over doubles its slices.
     """
+    longest_s = max((pair.slice_s for pair in pairs), default=0.0)
+    pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s]
     largest: Estimate | None = None
     arms = sorted({arm for pair in pairs for arm in pair.carry_over})
     for arm in arms:
@@ -52,6 +57,15 @@ def carry_over_flag(estimate: Estimate | None, precision: float) -> str | None:
     return (
         f"CARRY-OVER: a slice is {_percent(estimate.mean)} different right after one of the same arm; "
         "longer slices are needed, or arms measured one after the other."
+    )
+
+
+def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozenset[str]:
+    """Cells whose slices are too short: carry-over is flagged, from three epochs on."""
+    return frozenset(
+        each.cell
+        for each in comparisons
+        if each.carry_over and each.carry_over.n >= _LEAK_EPOCHS and carry_over_flag(each.carry_over, precision)
     )
 
 

@@ -11,7 +11,16 @@ import polars as pl
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, TrialInvalid
-from bakeoff.plan import EpochDraft, Plan, SliceLength, epoch_draft, longest_slice_ns, plan_study, share_seconds
+from bakeoff.plan import (
+    EpochDraft,
+    Plan,
+    SliceLength,
+    epoch_draft,
+    longest_slice_ns,
+    plan_study,
+    share_seconds,
+    with_longer_slices,
+)
 from bakeoff.plan.pace import EpochCost, pace_of
 from bakeoff.plan.rounds import rounds, turns
 from bakeoff.results import EpochData, RunDirectory
@@ -25,6 +34,7 @@ from bakeoff.stats.analysis import analyse
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.noise import PILOT_EPOCHS, better_seconds, noise_card
+from bakeoff.stats.side_tests import leaking_cells
 from bakeoff.stats.slice_length import choose_slice_length
 from bakeoff.stats.stopping import Decision, decide
 from bakeoff.trial.arms import check_workloads, cpu_sets, prepare_arms
@@ -214,6 +224,7 @@ class _Trial:
         if history[-1].valid:
             analysis = analyse(valid, self.study, plan=self.plan, ended=Stop.RUNNING)
             self.tools.listener.epoch_finished(history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
+            self._lengthen_slices(analysis)
             if len(valid) == PILOT_EPOCHS == len(history):
                 slices = pl.concat([data.slices for data in valid])
                 self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
@@ -223,6 +234,22 @@ class _Trial:
                         self._start_anew(history, seconds)
                         return self._decide([])
         return decision
+
+    def _lengthen_slices(self, analysis: Analysis) -> None:
+        """Double the slices of cells in which one arm's slice reaches into the next one's (method 2.7).
+
+        Both arms are as often first as second, so the ratio is right with either length, and the epochs stay.
+        """
+        assert self.plan
+        longer = with_longer_slices(self.plan, leaking_cells(analysis.comparisons, self.study.precision))
+        changed = [cell for cell in longer.cells if cell != self.plan.cell(cell.name)]
+        if not changed:
+            return
+        self.plan = longer
+        self.run_directory.write_json("plan.json", longer)
+        for cell in changed:
+            length = f"{cell.slices.slice_ns / 1e6:.0f} ms"
+            self.tools.listener.note(f"{cell.name}: slices of {length} from now on; shorter ones disturb each other")
 
     def _start_anew(self, history: list[EpochData], seconds: float) -> None:
         """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""

@@ -161,7 +161,7 @@ def _judged(values: Sequence[float], study: Study, method: Method, *, ended: Sto
     pairs = [
         PairEstimate(
             cell="", contender=CONTENDER, epoch=number, build=0, value=value, trimmed=value, blocks=20, cut=0,
-            variance_of_mean=None, seconds=8.0, carry_over={}, trend=None,
+            variance_of_mean=None, seconds=8.0, slice_s=0.1, carry_over={}, trend=None,
         )
         for number, value in enumerate(values)
     ]  # fmt: skip
