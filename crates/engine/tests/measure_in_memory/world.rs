@@ -105,6 +105,7 @@ pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
         load: Load::Closed,
         freeze: false,
         settle_ns: 0,
+        reconnect_ns: None,
     }
 }
 
