@@ -8,7 +8,6 @@ from table import Result
 
 from bakeoff.gauntlet.estimates import by_way, mean_of, of_way, rate, shown
 from bakeoff.gauntlet.real_epochs import RealBench, Way
-from bakeoff.plan import RECONNECT_NS
 from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, standard_deviation
 from bakeoff.stats.noise import components
@@ -43,29 +42,6 @@ def restart(bench: RealBench) -> Result:
             "one run each, one after the other, would compare."
         ),
         figures={"values": values, "log_throughput": levels},
-    )
-
-
-def connections(bench: RealBench) -> Result:
-    """Equal servers, eight starts: one set of connections a start, or a new one each half second."""
-    ways = {"kept": None, "replaced": RECONNECT_NS}
-    measured = [Way(name, 50 * MS, 5.0, reconnect_ns=ns) for name, ns in ways.items()]
-    epochs = [bench.epoch(measured, arms=EQUAL, warm_s=2.0) for _ in range(8)]
-    pairs = by_way(epochs)
-    values = {name: [pair.value for pair in pairs[name]] for name in ways}
-    spreads = {name: standard_deviation(values[name]) * 100 for name in ways}
-    less = spreads["replaced"] / spreads["kept"]
-    events = {name: sum(rate(of_way(epoch, name)) for epoch in epochs) / len(epochs) for name in ways}
-    return Result(
-        name="connections",
-        asks="What does it change to replace the connections every half second?",
-        columns=("connections of a start", "an epoch's ratio, SD %", "events/s"),
-        rows=tuple((name, spreads[name], events[name]) for name in ways),
-        says=(
-            f"Replaced, the spread of an epoch's ratio is {less:.2g} times that with one set: "
-            f"the same interval takes {less**-2:.2g} times fewer restarts."
-        ),
-        figures={"values": values},
     )
 
 

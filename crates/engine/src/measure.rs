@@ -11,7 +11,6 @@ use crate::control::Control;
 use crate::freeze::Freezer;
 use crate::gate::WaitError;
 use crate::host::Reseed;
-use crate::latencies::Latencies;
 use crate::observe::Observer;
 use crate::order::BlockOrders;
 use crate::outbox::Outbox;
@@ -29,8 +28,6 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 /// A drain that takes longer than this is given up when the request is cancelled.
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// Workers work for so many times as long as it took to set them up, before others replace them.
-const SET_UP_SHARE: u64 = 10;
 /// How often a wait looks whether the request was cancelled.
 const POLL: Duration = Duration::from_millis(20);
 /// One arm of the cell, and what its workers run.
@@ -47,28 +44,19 @@ struct Cell<'a> {
     request: &'a Measure,
     outbox: &'a Outbox,
     control: &'a Control,
-    reseed: Reseed,
-    turns: Vec<TurnTaker<'a>>,
-    /// The workers of each turn taker, in the same order; none while they are being replaced.
-    teams: Vec<Team>,
+    turns: Vec<TurnTaker>,
     freezer: Freezer,
     started_ns: u64,
-    /// When the present workers were ready, and how long that took.
-    connected_ns: u64,
-    set_up_ns: u64,
     first_slice_done: bool,
 }
 
 /// What the coordinator has of one arm.
-struct TurnTaker<'a> {
-    contender: Contender<'a>,
+struct TurnTaker {
+    name: String,
+    team: Team,
     observer: Observer,
-    /// Workers at rest, after the last slice.
+    server_pid: Option<i32>,
     live: usize,
-    /// Workers that stopped by themselves, of teams that have ended.
-    stopped: usize,
-    /// Of teams that have ended.
-    latencies: Latencies,
 }
 
 /// Measures a cell and sends `started`, every `slice` and every `histogram`; returns `done`.
@@ -96,25 +84,12 @@ pub fn measure(
         request,
         outbox,
         control,
-        reseed,
-        teams: Vec::with_capacity(contenders.len()),
-        turns: contenders
-            .into_iter()
-            .map(|contender| TurnTaker {
-                observer: Observer::new(contender.arm.server_pid),
-                contender,
-                live: 0,
-                stopped: 0,
-                latencies: Latencies::default(),
-            })
-            .collect(),
+        turns: Vec::with_capacity(contenders.len()),
         freezer: Freezer::new(),
         started_ns: 0,
-        connected_ns: 0,
-        set_up_ns: 0,
         first_slice_done: false,
     };
-    let outcome = cell.connect().and_then(|()| cell.run());
+    let outcome = cell.set_up(contenders, reseed).and_then(|()| cell.run());
     cell.freezer.thaw_all();
     match outcome {
         Ok(_) if cell.started_ns == 0 => cell.give_up(),
@@ -125,41 +100,43 @@ pub fn measure(
 
 impl Cell<'_> {
     /// Starts all threads of all arms at once and waits until they are ready.
-    fn connect(&mut self) -> Result<(), Failure> {
-        let begun_ns = now_ns();
-        for turn in &mut self.turns {
-            let Contender { arm, workload } = &turn.contender;
+    fn set_up(&mut self, contenders: Vec<Contender<'_>>, reseed: Reseed) -> Result<(), Failure> {
+        for Contender { arm, workload } in contenders {
             let plan = TeamPlan {
                 arm: arm.name.clone(),
                 address: Arc::clone(&arm.address),
                 threads: u32::try_from(self.request.threads).unwrap_or(u32::MAX),
                 key_seed: self.request.key_seed,
-                reseed: self.reseed,
+                reseed,
                 shadow_per_100: arm.shadow_per_100,
                 outbox: self.outbox.clone(),
             };
-            self.teams.push(Team::start(plan, workload)?);
-            turn.live = self.request.threads;
+            self.turns.push(TurnTaker {
+                name: arm.name.clone(),
+                team: Team::start(plan, &workload)?,
+                observer: Observer::new(arm.server_pid),
+                server_pid: arm.server_pid,
+                live: self.request.threads,
+            });
         }
         let until = Instant::now() + SET_UP_LIMIT;
         for index in 0..self.turns.len() {
             self.wait_ready(index, until)?;
         }
         give_back_memory(self.request.threads * self.turns.len());
-        self.connected_ns = now_ns();
-        self.set_up_ns = self.connected_ns - begun_ns;
         Ok(())
     }
 
     fn wait_ready(&mut self, index: usize, until: Instant) -> Result<(), Failure> {
         loop {
             // A failure of any arm ends the wait for this one.
-            if let Some(failure) = self.teams.iter().find_map(Team::failure) {
+            if let Some(failure) = self.turns.iter().find_map(|turn| turn.team.failure()) {
                 return Err(failure);
             }
-            match self.teams[index].wait_resting(POLL) {
+            let turn = &mut self.turns[index];
+            match turn.team.wait_resting(POLL) {
                 Ok(live) => {
-                    self.turns[index].live = live;
+                    turn.live = live;
                     return Ok(());
                 }
                 Err(WaitError::Failed(failure)) => return Err(failure),
@@ -170,8 +147,7 @@ impl Cell<'_> {
                         self.request.threads,
                         SET_UP_LIMIT.as_secs()
                     );
-                    let arm = &self.turns[index].contender.arm.name;
-                    return Err(Failure::new(Code::ThreadInitTimeout, message).on_arm(arm));
+                    return Err(Failure::new(Code::ThreadInitTimeout, message).on_arm(&turn.name));
                 }
                 Err(WaitError::TimedOut { .. }) => {}
             }
@@ -183,16 +159,17 @@ impl Cell<'_> {
         if self.control.is_cancelled() {
             return Ok(0);
         }
-        self.freeze_all()?;
+        if self.request.freeze {
+            for index in 0..self.turns.len() {
+                self.freeze(index)?;
+            }
+        }
         self.started_ns = now_ns();
         self.outbox.send(&Answer::Started { id: self.id });
         let orders = BlockOrders::new(self.turns.len(), self.request.order_seed);
         for (block, order) in (0_u64..).zip(orders) {
             if self.is_over(block) {
                 return Ok(block);
-            }
-            if self.is_reconnect_due() {
-                self.reconnect()?;
             }
             for (position, &index) in order.iter().enumerate() {
                 if self.control.is_cancelled() || self.turns.iter().any(|turn| turn.live == 0) {
@@ -203,33 +180,6 @@ impl Cell<'_> {
             }
         }
         Ok(0)
-    }
-
-    /// Replaces all workers and their connections: where they come to run and what memory they get is luck, which a cell should
-    /// draw more than once.
-    fn reconnect(&mut self) -> Result<(), Failure> {
-        self.freezer.thaw_all();
-        self.end_teams()?;
-        self.connect()?;
-        self.freeze_all()
-    }
-
-    /// Ends all teams in order and keeps what they measured.
-    fn end_teams(&mut self) -> Result<(), Failure> {
-        // All of them, before the first failure is told.
-        let ended: Vec<_> = self.teams.drain(..).map(Team::end).collect();
-        for (turn, latencies) in self.turns.iter_mut().zip(ended) {
-            turn.latencies.merge(&latencies?);
-            turn.stopped += self.request.threads - turn.live;
-        }
-        Ok(())
-    }
-
-    fn is_reconnect_due(&self) -> bool {
-        let used_ns = now_ns() - self.connected_ns;
-        self.request
-            .reconnect_ns
-            .is_some_and(|wanted_ns| used_ns >= wanted_ns.max(SET_UP_SHARE * self.set_up_ns))
     }
 
     fn is_over(&self, blocks: u64) -> bool {
@@ -252,9 +202,8 @@ impl Cell<'_> {
         self.settle();
         let agenda_starts = self.intended_starts(block, turn);
         let request = self.request;
-        let (taker, team) = (&mut self.turns[index], &mut self.teams[index]);
-        let arm = taker.contender.arm;
-        if let Some(pid) = arm.server_pid {
+        let taker = &mut self.turns[index];
+        if let Some(pid) = taker.server_pid {
             self.freezer.thaw(pid);
         }
         let before = taker.observer.snapshot();
@@ -269,17 +218,18 @@ impl Cell<'_> {
             deadline_ns,
             agenda: agenda_starts.map(|starts| Agenda::new(starts, deadline_ns + QUEUE_LIMIT_NS)),
         });
-        team.begin(&slice);
-        taker.live = drained(request, self.control, &arm.name, team)?;
+        taker.team.begin(&slice);
+        taker.live = drained(request, self.control, taker)?;
         let spent = taker.observer.snapshot().since(&before);
-        let sum = team.slice_sum();
+        let sum = taker.team.slice_sum();
+        let name = taker.name.clone();
         if request.freeze {
             self.freeze(index)?;
         }
         let record = SliceRecord {
             id: self.id,
             cell: request.cell.clone(),
-            arm: arm.name.clone(),
+            arm: name,
             block,
             position,
             start_ns: guard_end_ns - self.started_ns,
@@ -327,34 +277,24 @@ impl Cell<'_> {
         }
     }
 
-    /// Where freezing is asked for: between two slices all servers rest.
-    fn freeze_all(&mut self) -> Result<(), Failure> {
-        if self.request.freeze {
-            for index in 0..self.turns.len() {
-                self.freeze(index)?;
-            }
-        }
-        Ok(())
-    }
-
     fn freeze(&mut self, index: usize) -> Result<(), Failure> {
-        let arm = self.turns[index].contender.arm;
-        let Some(pid) = arm.server_pid else {
+        let turn = &self.turns[index];
+        let Some(pid) = turn.server_pid else {
             return Ok(());
         };
         self.freezer.freeze(pid).map_err(|error| {
             let message = format!(
                 "freeze: {error}; run the engine as the server's user, or measure without freeze"
             );
-            Failure::bad_request(message).on_arm(&arm.name)
+            Failure::bad_request(message).on_arm(&turn.name)
         })
     }
 
     /// Ends all teams because of a failure; returns it, made fatal if a thread cannot be ended.
     fn abandon(self, failure: Failure) -> Failure {
-        self.teams
+        self.turns
             .into_iter()
-            .fold(failure, |failure, team| team.abandon(failure))
+            .fold(failure, |failure, turn| turn.team.abandon(failure))
     }
 
     /// Cancelled while it was being set up: whoever is still connecting is cut short, and there is nothing to tell.
@@ -375,14 +315,23 @@ impl Cell<'_> {
     }
 
     /// Ends all teams, sends the histograms and returns `done`.
-    fn finish(mut self, blocks: u64) -> Result<Answer, Failure> {
+    fn finish(self, blocks: u64) -> Result<Answer, Failure> {
         let seconds = seconds(now_ns() - self.started_ns);
-        self.end_teams()?;
-        for turn in &self.turns {
-            let arm = &turn.contender.arm.name;
-            send_histograms(self.id, self.request, arm, &turn.latencies, self.outbox)?;
+        let workers_stopped: usize = self
+            .turns
+            .iter()
+            .map(|turn| self.request.threads - turn.live)
+            .sum();
+        let (names, teams): (Vec<_>, Vec<_>) = self
+            .turns
+            .into_iter()
+            .map(|turn| (turn.name, turn.team))
+            .unzip();
+        let ended: Vec<_> = teams.into_iter().map(Team::end).collect();
+        let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (name, latencies) in names.iter().zip(&latencies) {
+            send_histograms(self.id, self.request, name, latencies, self.outbox)?;
         }
-        let workers_stopped: usize = self.turns.iter().map(|turn| turn.stopped).sum();
         Ok(Answer::Done {
             id: self.id,
             seconds,
@@ -401,12 +350,12 @@ fn seconds(ns: u64) -> f64 {
 /// Waits for the end of a running slice; returns how many workers live.
 ///
 /// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
-fn drained(request: &Measure, control: &Control, arm: &str, team: &Team) -> Result<usize, Failure> {
+fn drained(request: &Measure, control: &Control, taker: &TurnTaker) -> Result<usize, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
     let until = Instant::now() + slice + DRAIN_LIMIT;
     let mut limit = slice + CANCELLED_DRAIN_LIMIT;
     loop {
-        match team.wait_resting(limit) {
+        match taker.team.wait_resting(limit) {
             Ok(live) => return Ok(live),
             Err(WaitError::Failed(failure)) => return Err(failure),
             Err(WaitError::TimedOut { busy })
@@ -418,7 +367,7 @@ fn drained(request: &Measure, control: &Control, arm: &str, team: &Team) -> Resu
                     request.threads,
                     passed.as_secs()
                 );
-                return Err(Failure::new(Code::ServerLost, message).on_arm(arm));
+                return Err(Failure::new(Code::ServerLost, message).on_arm(&taker.name));
             }
             Err(WaitError::TimedOut { .. }) => limit = POLL,
         }

@@ -110,7 +110,6 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         load: Load::Closed,
         freeze: false,
         settle_ns: 0,
-        reconnect_ns: None,
     };
     let contenders = arms.iter().map(|arm| Contender {
         arm,

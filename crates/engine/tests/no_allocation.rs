@@ -119,7 +119,6 @@ fn no_event_allocates() {
             load,
             freeze: false,
             settle_ns: 0,
-            reconnect_ns: None,
         };
         let reporting = Arc::new(Reporting::default());
         let contenders = vec![Contender {

@@ -44,7 +44,6 @@ class Way:
         guard_ns: None: as plans have it.
         arms: those measured, by name; empty: all. One alone is measured in slices of itself.
         seconds: wall seconds, at least one block.
-        reconnect_ns: how long connections are used before others replace them; None: to the end.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Way:
     settle_ns: int = 0
     guard_ns: int | None = None
     arms: tuple[str, ...] = ()
-    reconnect_ns: int | None = None
 
 
 def question(
@@ -246,7 +244,6 @@ class RealBench:
                 "load": {"model": "closed"},
                 "freeze": way.freeze,
                 "settle_ns": way.settle_ns,
-                "reconnect_ns": way.reconnect_ns,
             }
         )
         return measured.slices, measured.histograms

@@ -11,9 +11,6 @@ EPOCHS_MIN = 6
 SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
 """Measuring seconds a cell and epoch: below 2 s a write cell has no whole block, above 120 s restarts are missing."""
 
-RECONNECT_NS = 500_000_000
-"""For how long connections are used before new ones replace them (docs/decisions/connections-are-luck.md)."""
-
 # Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
 _TURN_MIN_S = 4 * 0.055
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from bakeoff.engine import Engine, Measurement, Message, declares
 from bakeoff.errors import EngineError, ServerError, TrialInvalid
-from bakeoff.plan import RECONNECT_NS, Cell, EpochDraft, SliceLength, whole_blocks
+from bakeoff.plan import Cell, EpochDraft, SliceLength, whole_blocks
 from bakeoff.plan.rounds import ROUND_BLOCKS
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.servers import Gates, Instance, Reading, ServerHouse, Snapshot, gates
@@ -198,8 +198,6 @@ class Epoch:
                 slices=slices,
                 blocks=blocks,
                 setups=setups,
-                # An open loop is about the tail of latencies, to which new connections would belong.
-                reconnects=not cell.open_loop,
             )
         self._measured.append(cell.name)
         self._writer.add_slices(self._in_this_round(cell.name, measured.slices))
@@ -381,7 +379,6 @@ class Epoch:
         slices: SliceLength = _WARM_SLICES,
         blocks: int | None = None,
         setups: Sequence[ArmSetup] = (),
-        reconnects: bool = False,
     ) -> Measurement:
         study = self._tools.study
         setups = setups or self._tools.setups
@@ -406,7 +403,6 @@ class Epoch:
                 "load": _load(workload),
                 "freeze": cell.freeze and all(isinstance(server, Instance) for server in self._servers.values()),
                 "settle_ns": 0,
-                "reconnect_ns": RECONNECT_NS if reconnects else None,
             },
             on_slice=Ticker(cell.name, self._tools.listener).see,
         )

@@ -43,8 +43,6 @@ pub(super) struct MeasureFields {
     freeze: bool,
     #[serde(default)]
     settle_ns: u64,
-    #[serde(default)]
-    reconnect_ns: Option<u64>,
 }
 
 /// `measure`: one cell.
@@ -65,7 +63,6 @@ pub struct Measure {
     pub load: Load,
     pub freeze: bool,
     pub settle_ns: u64,
-    pub reconnect_ns: Option<u64>,
 }
 
 /// How long a cell is measured.
@@ -157,12 +154,6 @@ impl TryFrom<MeasureFields> for Measure {
         if fields.guard_ns > LONGEST_SLICE_NS || fields.settle_ns > LONGEST_SLICE_NS {
             return bad("guard_ns and settle_ns must be an hour at most");
         }
-        if fields
-            .reconnect_ns
-            .is_some_and(|ns| !(1..=LONGEST_SLICE_NS).contains(&ns))
-        {
-            return bad("reconnect_ns must be null or from 1 to an hour");
-        }
         if let Load::Open { rate_per_s, .. } = fields.load {
             #[expect(clippy::cast_precision_loss, reason = "bounded by an hour above")]
             let arrivals = rate_per_s * (fields.slice_ns + fields.guard_ns) as f64 / 1e9;
@@ -187,7 +178,6 @@ impl TryFrom<MeasureFields> for Measure {
             load: fields.load,
             freeze: fields.freeze,
             settle_ns: fields.settle_ns,
-            reconnect_ns: fields.reconnect_ns,
         })
     }
 }

@@ -215,11 +215,6 @@ mod tests {
                 .contains("slice_ns")
         );
         assert!(
-            refused(&MEASURE.replace("\"freeze\"", "\"reconnect_ns\": 0, \"freeze\""))
-                .1
-                .contains("reconnect_ns")
-        );
-        assert!(
             refused(&OPEN.replace("\"tls\"", "\"ssl\""))
                 .1
                 .contains("ssl")

@@ -1,17 +1,15 @@
 //! What is counted, and what is not.
 
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Arrivals, Failure, Load, Measure};
+use bakeoff_engine::contract::{Arrivals, Load, Measure};
 use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::outbox::Outbox;
-use bakeoff_engine::team::Workload;
 use bakeoff_script::host::{EventEnd, Host, QueryClass};
 
 use crate::world::{arm, cell, events, reply, run, sleeping, sum, throughput};
@@ -73,55 +71,6 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
         (&done[0]["blocks"], &done[0]["cancelled"]),
         (&4.into(), &false.into())
     );
-}
-
-/// Sleeps a millisecond an event, and counts the workers that it has had.
-struct Sittings(AtomicU64);
-
-impl Workload for Sittings {
-    fn work(&self, host: Rc<LoadHost>) -> Result<(), Failure> {
-        self.0.fetch_add(1, SeqCst);
-        while host.more_events() {
-            host.event_start();
-            std::thread::sleep(Duration::from_millis(1));
-            host.event_stop(EventEnd::Done);
-        }
-        Ok(())
-    }
-}
-
-#[test]
-fn connections_are_replaced_between_blocks_and_nothing_of_theirs_is_lost() {
-    let request = Measure {
-        reconnect_ns: Some(200_000_000), // a block takes 140 ms
-        ..cell(&["A", "B"], 5)
-    };
-    let workers = [(); 2].map(|()| Arc::new(Sittings(AtomicU64::new(0))));
-    let loads = workers
-        .each_ref()
-        .map(|each| Arc::clone(each) as Arc<dyn Workload>);
-    let (outcome, said) = run(&request, &[arm("A"), arm("B")], &loads);
-    outcome.unwrap();
-    // Before blocks 0, 2 and 4 if the machine is at leisure: two workers an arm each time, and as often for both arms.
-    let [a, b] = workers.map(|each| each.0.load(SeqCst));
-    assert!(a == b && a % 2 == 0 && (4..=10).contains(&a), "{a}, {b}");
-    let slices = said.of_type("slice");
-    let blocks: Vec<_> = slices
-        .iter()
-        .map(|slice| slice["block"].as_u64().unwrap())
-        .collect();
-    assert!(blocks.is_sorted() && blocks.len() == 20 && blocks[19] == 4);
-    for pair in slices.windows(2) {
-        let end = pair[0]["start_ns"].as_u64().unwrap() + pair[0]["length_ns"].as_u64().unwrap();
-        assert!(end <= pair[1]["start_ns"].as_u64().unwrap());
-    }
-    let histograms = said.of_type("histogram");
-    assert_eq!(histograms.len(), 2);
-    for histogram in &histograms {
-        let arm = histogram["arm"].as_str().unwrap();
-        assert_eq!(histogram["count"], sum(&slices, arm, "events"));
-    }
-    assert_eq!(said.of_type("done")[0]["workers_stopped"], 0);
 }
 
 #[test]

@@ -65,7 +65,6 @@ fn only_the_server_under_load_is_awake_and_all_are_thawed_after() {
     ];
     let request = Measure {
         freeze: true,
-        reconnect_ns: Some(1),
         ..cell(&["A", "B"], 2)
     };
     let (outcome, said) = run(&request, &arms, &[watching(a, b), watching(b, a)]);

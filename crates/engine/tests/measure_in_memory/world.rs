@@ -105,7 +105,6 @@ pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
         load: Load::Closed,
         freeze: false,
         settle_ns: 0,
-        reconnect_ns: None,
     }
 }
 
