@@ -75,6 +75,17 @@ pub(crate) struct Event {
     received_bytes: Cell<u64>,
 }
 
+impl Event {
+    /// Before a worker's first event, with so much of a shadow owed. The workers of an arm begin at points spread over one shadow's
+    /// period: had each begun with nothing, half a shadow would be missing of every worker.
+    pub(crate) fn with_credit(owed: f64) -> Self {
+        Self {
+            owed: Cell::new(owed),
+            ..Self::default()
+        }
+    }
+}
+
 impl LoadHost {
     /// The worker's number within its arm, from 0.
     pub fn thread(&self) -> u32 {

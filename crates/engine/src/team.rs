@@ -18,7 +18,7 @@ use crate::connector::Connector;
 use crate::contract::{Code, Failure};
 use crate::desk::Desk;
 use crate::gate::{Gate, WaitError};
-use crate::host::{LoadHost, Reseed};
+use crate::host::{Event, LoadHost, Reseed};
 use crate::latencies::Latencies;
 use crate::lifeline::Lifeline;
 use crate::net::ServerAddress;
@@ -338,7 +338,9 @@ impl Seat {
             thread: self.thread,
             shadow_per_event: self.plan.shadow_per_100 / 100.0,
             turn: Default::default(),
-            event: Default::default(),
+            event: Event::with_credit(
+                (f64::from(self.thread) + 0.5) / f64::from(self.plan.threads),
+            ),
             latencies: RefCell::default(),
         })
     }

@@ -116,6 +116,41 @@ fn shadow_events_are_run_and_not_counted_exactly() {
 }
 
 #[test]
+fn short_measurings_have_as_many_shadows_as_long_ones() {
+    let shadowed = OpenArm {
+        shadow_per_100: 50.0,
+        ..arm("B")
+    };
+    let request = Measure {
+        guard_ns: 0,
+        slice_ns: 5_000_000,
+        ..cell(&["B"], 1)
+    };
+    let (mut counted, mut executed) = (0, 0);
+    for _ in 0..60 {
+        let load = events(|_: &LoadHost| {
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(EventEnd::Done)
+        });
+        let (outcome, said) = run(
+            &request,
+            std::slice::from_ref(&shadowed),
+            &[load.clone() as _],
+        );
+        outcome.unwrap();
+        counted += sum(&said.of_type("slice"), "B", "events");
+        executed += load.executed.load(SeqCst);
+    }
+    // A worker's handful of events holds one shadow or two more or less; none may be owed to all workers for good.
+    let shadows = (executed - counted) as f64;
+    let expected = executed as f64 * 50.0 / 150.0;
+    assert!(
+        (shadows / expected - 1.0).abs() < 0.07,
+        "{shadows} of {executed}, expected {expected}"
+    );
+}
+
+#[test]
 fn a_shadowed_arm_is_slower_by_the_known_ratio() {
     let shadowed = OpenArm {
         shadow_per_100: 100.0,
