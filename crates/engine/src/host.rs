@@ -76,11 +76,11 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Before a worker's first event, with so much of a shadow owed. The workers of an arm begin at points spread over one shadow's
-    /// period: had each begun with nothing, half a shadow would be missing of every worker.
-    pub(crate) fn with_credit(owed: f64) -> Self {
+    /// Before a worker's first event. What is owed then goes round from 0 to `1 + shadow_per_event`; the workers of an arm begin at
+    /// places, from 0 to 1, spread over that round: if each began with nothing owed, each would have half a shadow too few.
+    pub(crate) fn at_phase(place: f64, shadow_per_event: f64) -> Self {
         Self {
-            owed: Cell::new(owed),
+            owed: Cell::new(place * (1.0 + shadow_per_event)),
             ..Self::default()
         }
     }

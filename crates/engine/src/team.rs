@@ -327,6 +327,8 @@ pub(crate) fn spawn_with_stack<T: Send + 'static>(
 
 impl Seat {
     fn host(&self) -> Rc<LoadHost> {
+        let shadow_per_event = self.plan.shadow_per_100 / 100.0;
+        let place = (f64::from(self.thread) + 0.5) / f64::from(self.plan.threads);
         Rc::new(LoadHost {
             connector: Connector::new(Arc::clone(&self.plan.address), Arc::clone(&self.lifeline)),
             gate: Arc::clone(&self.gate),
@@ -336,11 +338,9 @@ impl Seat {
             reseed: self.plan.reseed,
             key_seed: self.plan.key_seed,
             thread: self.thread,
-            shadow_per_event: self.plan.shadow_per_100 / 100.0,
+            shadow_per_event,
             turn: Default::default(),
-            event: Event::with_credit(
-                (f64::from(self.thread) + 0.5) / f64::from(self.plan.threads),
-            ),
+            event: Event::at_phase(place, shadow_per_event),
             latencies: RefCell::default(),
         })
     }
