@@ -10,7 +10,7 @@ import typer
 
 from bakeoff.cli.output import Format, format_option
 from bakeoff.cli.running import ending_in_order
-from bakeoff.errors import ExitCode
+from bakeoff.errors import ExitCode, SpecError
 from bakeoff.report import foretelling
 from bakeoff.report.live import QuietLive
 from bakeoff.servers import Catalog, is_installed
@@ -36,6 +36,10 @@ def doctor(
 
     Exit code 3 when a run could not be trusted or started.
     """
+    if quick and server:
+        raise SpecError(
+            "doctor: --quick makes no trial, so there is nothing to do with --server.", hint="Leave one out."
+        )
     findings = examine(work_root())
     name = None if quick else server or _newest_here()
     if output is Format.TEXT:
