@@ -40,6 +40,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_sise=10"], "range_sise", "range_size"),
         (["duel", "mysql:8.0.15", "path:/nowhere"], "/nowhere", ""),
         (["report", "no-such-run"], "no-such-run", "list runs"),
+        (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["frobnicate"], "frobnicate", "--help"),
     ],
 )
