@@ -7,7 +7,7 @@ import polars as pl
 from table import Result
 
 from bakeoff.gauntlet.estimates import by_way, mean_of, of_way, rate, shown
-from bakeoff.gauntlet.real_epochs import RealBench, Way
+from bakeoff.gauntlet.real_epochs import RealBench, Way, usable_cpus
 from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, standard_deviation
 from bakeoff.stats.noise import components
@@ -42,6 +42,35 @@ def restart(bench: RealBench) -> Result:
             "one run each, one after the other, would compare."
         ),
         figures={"values": values, "log_throughput": levels},
+    )
+
+
+def connections(bench: RealBench) -> Result:
+    """Equal servers, eight starts, each measured at several numbers of connections."""
+    rungs = (1, 2, 4, 8, 16)
+    ways = [Way(str(threads), 50 * MS, 2.5, threads=threads) for threads in rungs]
+    epochs = [bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(8)]
+    pairs = by_way(epochs)
+    rows = []
+    for threads in rungs:
+        values = [pair.value for pair in pairs[str(threads)]]
+        between, within = components(values, [pair.variance_of_mean for pair in pairs[str(threads)]])
+        level = math.fsum(rate(of_way(epoch, str(threads))) for epoch in epochs) / len(epochs)
+        rows.append((threads, standard_deviation(values) * 100, _percent(within), _percent(between), level))
+    calmest = min(rows, key=lambda row: row[1])
+    return Result(
+        name="connections",
+        asks="At how many connections does a ratio vary least?",
+        columns=(
+            "connections",
+            "an epoch's ratio, SD %",
+            "of it within a start",
+            "of it between starts",
+            "events/s",
+        ),
+        rows=tuple(rows),
+        says=f"Least at {calmest[0]}: SD {calmest[1]:.2g} %; {len(usable_cpus())} CPUs.",
+        figures={"values": {name: [pair.value for pair in found] for name, found in pairs.items()}},
     )
 
 

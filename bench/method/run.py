@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 import table
 from machine import THREADS_MAX, idle_cpus, pinning, switching
-from reads import SHADOW, attenuation, carry_over, real_difference, restart, slice_length
+from reads import SHADOW, attenuation, carry_over, connections, real_difference, restart, slice_length
 from table import Result
 from writes import freeze
 
@@ -31,6 +31,7 @@ from bakeoff.gauntlet.real_epochs import RealBench, question
 
 EXPERIMENTS: dict[str, Callable[[RealBench], Result]] = {
     "restart": restart,
+    "connections": connections,
     "slice-length": slice_length,
     "carry-over": carry_over,
     "attenuation": attenuation,

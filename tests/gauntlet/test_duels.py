@@ -24,7 +24,7 @@ DUEL = Duel(kind="plant2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), s
 
 def outcome(duel=DUEL, *, mean=-0.02, half=0.01, words=(Word.INCONCLUSIVE,), points=(), error=None):
     judgement = Judgement(
-        cell="oltp_point_select/2", mean=mean, low=mean - half, high=mean + half, live=Interval(low=None, high=None),
+        cell="oltp_point_select/4", mean=mean, low=mean - half, high=mean + half, live=Interval(low=None, high=None),
         words=words, stop=Stop.BUDGET, points=points, sd_restart=None, sd_within=None, flags=(),
     )  # fmt: skip
     return Outcome(
@@ -220,7 +220,7 @@ def test_a_real_duel_is_kept_with_all_that_is_asked_of_it(shell, monkeypatch):
     duel = DUEL.model_copy(update={"plant": 5.0, "budget": "15s", "table_size": 1000})
     (kept,) = Campaign(shell.folder / "campaign").run([duel]).values()
     assert kept.error is None and kept.duel.truth == pytest.approx(-math.log(1.05))
-    assert kept.only.cell == "oltp_point_select/2" and len(kept.only.points) >= 1
+    assert kept.only.cell == "oltp_point_select/4" and len(kept.only.points) >= 1
     assert kept.versions == ("8.0.15", "8.0.15")
     assert 0 < kept.measured_s < kept.wall_s and kept.phases_s["measure"] == pytest.approx(kept.measured_s, abs=0.01)
     assert 0 <= kept.machine.other <= kept.machine.busy <= 1

@@ -76,7 +76,7 @@ class Duel(Frozen):
     seed: int
     plant: float = 0.0
     workloads: tuple[str, ...] = ("oltp_point_select",)
-    threads: tuple[int, ...] = (2,)
+    threads: tuple[int, ...] = (4,)
     tables: int = 1
     table_size: int = 10_000
     builds: int = 1
