@@ -127,7 +127,7 @@ fn short_measurings_have_as_many_shadows_as_long_ones() {
         ..cell(&["B"], 1)
     };
     let (mut counted, mut executed) = (0, 0);
-    for _ in 0..60 {
+    for _ in 0..100 {
         let load = events(|_: &LoadHost| {
             std::thread::sleep(Duration::from_millis(1));
             Ok(EventEnd::Done)
