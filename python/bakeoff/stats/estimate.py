@@ -31,7 +31,7 @@ class PairEstimate:
         blocks: whole blocks it rests on; `cut` are left out because a `cancel` or a crash cut them short.
         variance_of_mean: how much of the variance of `value` comes from within the epoch; None below 3 blocks.
         seconds: measured wall seconds of the cell, all arms.
-        slice_s: wall seconds from one slice to the next, on average.
+        slice_s: median length of a slice, its drain included: one that stalls does not change it.
         carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
         trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
     """
@@ -87,7 +87,7 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
     contrasts = _contrasts(slices, baseline)
     carried = _carry_over(slices)
     seconds = _wall_seconds(slices)
-    counts = dict(slices.group_by("cell").len().iter_rows())
+    lengths = dict(slices.group_by("cell").agg(pl.col("length_ns").median() / 1e9).iter_rows())
     pairs = []
     for cell, arm in rates:
         if arm == baseline or (cell, baseline) not in rates:
@@ -105,7 +105,7 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 cut=cut.get(cell, 0),
                 variance_of_mean=variance_of_mean(blocks),
                 seconds=seconds[cell],
-                slice_s=seconds[cell] / counts[cell],
+                slice_s=lengths[cell],
                 carry_over={name: carried[cell, name] for name in (baseline, arm) if (cell, name) in carried},
                 trend=_trend(halves, cell, arm, baseline),
             )
