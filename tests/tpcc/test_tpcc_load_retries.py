@@ -32,6 +32,7 @@ def hold(shop, table, rolled_back_before):
             cursor.execute(f"USE {shop.database}")
             while not cursor.execute(f"SHOW TABLES LIKE '{table}'") and time.monotonic() < until:
                 time.sleep(0.005)
+            cursor.execute(f"SET SESSION lock_wait_timeout = {LIMIT_S:.0f}")
             cursor.execute(f"LOCK TABLES {table} WRITE")
             while rollbacks(shop) == rolled_back_before and time.monotonic() < until:
                 time.sleep(0.1)
