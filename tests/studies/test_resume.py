@@ -63,6 +63,11 @@ def contents(path):
     return {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in path.iterdir() if file.is_file()}
 
 
+def what_is_fixed(plan):
+    """A plan without its slices, which a run makes longer where it finds them to disturb each other."""
+    return {**plan, "cells": [{**cell, "slices": None} for cell in plan["cells"]]}
+
+
 @pytest.mark.server
 def test_a_killed_run_goes_on_and_measures_nothing_twice(shell):
     (shell.folder / "my.yaml").write_text(STUDY)
@@ -94,7 +99,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell):
     assert len(after) > 2
     assert {epoch: contents(path / "epochs" / f"{epoch:03d}") for epoch in finished} == before
     assert contents(path / "builds") == builds
-    assert run.plan() == plan
+    assert what_is_fixed(run.plan()) == what_is_fixed(plan)
     analysis = Analysis.model_validate(run.analysis())
     (comparison,) = analysis.comparisons
     assert [point.epoch for point in comparison.points] == list(after)
