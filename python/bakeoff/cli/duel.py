@@ -43,6 +43,7 @@ def duel(
         str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision.")
     ] = None,
     budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
+    warm_up: Annotated[str, typer.Option("--warm-up", help="Load after every start, before measuring: 2s, 5m.")] = "5s",
     builds: Annotated[int, typer.Option(min=1, help="Independent loads of the data per arm.")] = 2,
     profile: Annotated[
         Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
@@ -127,6 +128,7 @@ def duel(
         precision=target,
         equivalence=parse_precision(equivalence) if equivalence else target,
         budget_s=parse_duration_s(budget),
+        warm_s=parse_duration_s(warm_up),
         builds=builds,
         profile=profile,
         freeze=freeze,

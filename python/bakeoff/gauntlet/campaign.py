@@ -39,6 +39,8 @@ GRID_WORKLOADS = (
 GRID_THREADS = (1, 2, 4, 8, 16, 32)
 GRID_BUDGET = "9m"
 """Six epochs of 24 cells, 2 s each, with room for a crowded machine."""
+WARM_UP, BUDGET = "2s", "60s"
+"""Six epochs, as few as a verdict takes: many short duels tell more of false claims than few long ones."""
 
 
 def planned(
@@ -47,7 +49,8 @@ def planned(
     *,
     seed: int,
     precision: str = "2%",
-    budget: str = "100s",
+    warm_up: str = WARM_UP,
+    budget: str = BUDGET,
     background: bool = False,
 ) -> tuple[Duel, ...]:
     """The duels of a campaign, in the order to run them: kinds and servers mixed at random, all growing evenly.
@@ -58,6 +61,7 @@ def planned(
         servers: each of them gets that many of the other kinds; `swap` has servers of its own.
         seed: of the duels' own seeds and of the order.
         precision: of each duel.
+        warm_up: of each duel.
         budget: of each duel but a grid.
         background: they will be run beside load of our own: kinds of their own, with `+load` in their names.
 
@@ -71,7 +75,15 @@ def planned(
             for number in range(count):
                 place = (number + seed_for(seed, "place", kind, server, number) / 2**53) / count
                 own = seed_for(seed, "duel", kind, server, number) % 2**31
-                common = Duel(kind=kind, number=number, servers=(server,), seed=own, precision=precision, budget=budget)
+                common = Duel(
+                    kind=kind,
+                    number=number,
+                    servers=(server,),
+                    seed=own,
+                    precision=precision,
+                    warm_up=warm_up,
+                    budget=budget,
+                )
                 for duel in _duels(common):
                     named = {"kind": f"{duel.kind}+load"} if background else {}
                     placed.append((place, duel.model_copy(update=named)))
@@ -227,7 +239,8 @@ def main() -> int:
     parser.add_argument("--lanes", type=int, default=1, help="duels at a time")
     parser.add_argument("--background", action="store_true", help="bursts of our own load beside them")
     parser.add_argument("--precision", default="2%")
-    parser.add_argument("--budget", default="100s")
+    parser.add_argument("--warm-up", default=WARM_UP)
+    parser.add_argument("--budget", default=BUDGET)
     parser.add_argument("--minutes", type=float, help="start no duel after that; those that run come to their end")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
@@ -237,6 +250,7 @@ def main() -> int:
             asked.server,
             seed=asked.seed,
             precision=asked.precision,
+            warm_up=asked.warm_up,
             budget=asked.budget,
             background=asked.background,
         )

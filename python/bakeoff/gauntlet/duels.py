@@ -67,7 +67,7 @@ class Duel(Frozen):
         number: from 0 within its kind and servers.
         servers: as on the command line, the baseline first.
         plant: uncounted events per 100 of the last server's.
-        precision, budget: as on the command line.
+        precision, warm_up, budget: as on the command line.
     """
 
     kind: str
@@ -81,13 +81,14 @@ class Duel(Frozen):
     table_size: int = 10_000
     builds: int = 1
     precision: str = "2%"
+    warm_up: str = "5s"
     budget: str = "100s"
 
     @property
     def key(self) -> str:
         """Names it in a journal: duels of one key ask the same, whatever their seeds."""
         cells = f"{'+'.join(self.workloads)}/{'+'.join(map(str, self.threads))}"
-        asked = f"{self.precision} {self.budget} {self.tables}x{self.table_size}x{self.builds}"
+        asked = f"{self.precision} {self.warm_up} {self.budget} {self.tables}x{self.table_size}x{self.builds}"
         return f"{self.kind} {' '.join(self.servers)} {cells} {asked} #{self.number}"
 
     @property
@@ -107,8 +108,8 @@ class Duel(Frozen):
             "duel", *self.servers,
             "--workload", ",".join(self.workloads), "--threads", ",".join(map(str, self.threads)),
             "--tables", str(self.tables), "--table-size", str(self.table_size), "--builds", str(self.builds),
-            "--precision", self.precision, "--budget", self.budget, "--seed", str(self.seed), *planted,
-            "--runs", str(runs), "--format", "json", "--quiet",
+            "--precision", self.precision, "--warm-up", self.warm_up, "--budget", self.budget,
+            "--seed", str(self.seed), *planted, "--runs", str(runs), "--format", "json", "--quiet",
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from bakeoff.gauntlet.bounds import fewest, most
-from bakeoff.gauntlet.campaign import Campaign, planned
+from bakeoff.gauntlet.campaign import BUDGET, Campaign, planned
 from bakeoff.gauntlet.duel_summary import Judged, Tally, describe, ever_excludes, judged
 from bakeoff.gauntlet.duels import LoadClass, Outcome
 from bakeoff.gauntlet.model import Check, Finding, Setting, Size
@@ -173,7 +173,7 @@ def _duels(
     *,
     background: bool = False,
     precision: str = "2%",
-    budget: str = "100s",
+    budget: str = BUDGET,
 ) -> _Duels:
     named = os.environ.get("BAKEOFF_GAUNTLET_DUELS")
     folder = Path(named) if named else setting.folder.parent / "duels"

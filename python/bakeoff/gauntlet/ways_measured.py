@@ -40,6 +40,7 @@ PLANTED = (0.0, 2.0, 5.0)
 """Uncounted events per 100 of the contender, for which every way is asked."""
 
 BUDGET = "100s"
+WARM_UP = "5s"
 """Of a duel, as on the command line: about the least in which six restarts can be measured."""
 
 _REPORT_S = 7.0  # what the command takes beyond the budget: to start, and to write the report
@@ -114,7 +115,7 @@ def measure(
                 _append(folder / "series.jsonl", _one_series(serial, way, budget, tell))
             if with_duels:
                 number = len(campaign.journal.finished()) + 1
-                campaign.run(planned({"aa": number}, [server], seed=seed, budget=budget), tell=tell)
+                campaign.run(planned({"aa": number}, [server], seed=seed, warm_up=WARM_UP, budget=budget), tell=tell)
 
 
 def _one_series(serial: SerialServer, way: Way, budget: str, tell: Callable[[str], None]) -> Series:
