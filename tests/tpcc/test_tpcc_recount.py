@@ -6,8 +6,8 @@ import pytest
 from tpcc_epochs import CELL, epoch_of
 
 from bakeoff.stats.recount import ServerCounts, compare_counts, cross_checks
-from bakeoff.trial.epoch import is_voiding
 from bakeoff.trial.recount import CountsDisagree, read_counts
+from bakeoff.trial.voiding import is_voiding
 
 COUNTED = {
     "new_order": 10_000, "new_order.rollback": 100, "payment": 10_000, "order_status": 1_000, "delivery": 1_000,

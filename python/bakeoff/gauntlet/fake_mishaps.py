@@ -27,7 +27,7 @@ from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Comparison, Stop, Word
 from bakeoff.trial import run_study
-from bakeoff.trial.epoch import is_voiding
+from bakeoff.trial.voiding import is_voiding
 
 _LATENCY = ("--latency", "constant:500us")
 _EVERY = 200  # statements from one deadlock to the next

@@ -38,12 +38,14 @@ from bakeoff.stats.side_tests import leaking_cells
 from bakeoff.stats.slice_length import choose_slice_length
 from bakeoff.stats.stopping import Decision, decide
 from bakeoff.trial.arms import check_workloads, cpu_sets, prepare_arms
-from bakeoff.trial.epoch import Epoch, EpochTools, Interrupted, TooManyErrors, is_voiding
+from bakeoff.trial.epoch import Epoch, Interrupted
+from bakeoff.trial.epoch_servers import EpochTools
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import Loader
 from bakeoff.trial.memory import servers_by_aio, share_memory
 from bakeoff.trial.recount import CountsDisagree
 from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memory, kept_memory, read_before
+from bakeoff.trial.voiding import TooManyErrors, is_voiding
 
 _PILOT_S = 6.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
@@ -322,7 +324,7 @@ class _Trial:
                 self.plan = self._plan_from(epoch, self._first_plan())
             for cell in draft.cells:
                 epoch.measure(self.plan.cell(cell.cell), self.plan.arm_seconds(cell.cell) * share)
-            epoch.read_status()
+            epoch.servers.keep_status()
             epoch.check_data()
 
     @property
