@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError,
+    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, Reply, SqlError,
 };
 
 use crate::barrier::Barrier;
 use crate::connector::Connector;
+use crate::counting;
 use crate::desk::Desk;
 use crate::gate::Gate;
 use crate::latencies::Latencies;
@@ -253,12 +254,7 @@ impl Host for LoadHost {
     #[inline]
     fn count_reply(&self, reply: &Reply) {
         if self.event.counted.get() {
-            let counters = self.desk.counters();
-            match reply.class {
-                QueryClass::Read => counters.add_reads(1),
-                QueryClass::Write => counters.add_writes(1),
-                QueryClass::Other => counters.add_other(1),
-            }
+            counting::add_reply(self.desk.counters(), reply);
         }
     }
 
@@ -269,35 +265,14 @@ impl Host for LoadHost {
     }
 
     fn count(&self, counter: Counter, amount: u64) {
-        if !self.event.counted.get() {
-            return;
-        }
-        let counters = self.desk.counters();
-        match counter {
-            Counter::Other => counters.add_other(amount),
-            Counter::Read => counters.add_reads(amount),
-            Counter::Write => counters.add_writes(amount),
-            Counter::Transactions => counters.add_bare_events(amount),
-            Counter::Error => counters.add_errors(0, amount),
-            Counter::Reconnect => counters.add_reconnects(amount),
-            Counter::BytesRead => counters.add_bytes(0, amount),
-            Counter::BytesWritten => counters.add_bytes(amount, 0),
+        if self.event.counted.get() {
+            counting::add(self.desk.counters(), counter, amount);
         }
     }
 
     /// Counters begin at zero in each slice: a script that reads them sees its present slice.
     fn counter(&self, counter: Counter) -> u64 {
-        let totals = self.desk.counters().totals();
-        match counter {
-            Counter::Other => totals.other,
-            Counter::Read => totals.reads,
-            Counter::Write => totals.writes,
-            Counter::Transactions => totals.events,
-            Counter::Error => totals.errors.values().sum(),
-            Counter::Reconnect => totals.reconnects,
-            Counter::BytesRead => totals.received_bytes,
-            Counter::BytesWritten => totals.sent_bytes,
-        }
+        counting::value(self.desk.counters(), counter)
     }
 
     fn operation(&self, name: &str) {

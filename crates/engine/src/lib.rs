@@ -11,6 +11,7 @@ pub mod command;
 pub mod connector;
 pub mod contract;
 pub mod control;
+pub mod counting;
 pub mod desk;
 pub mod drive;
 pub mod freeze;

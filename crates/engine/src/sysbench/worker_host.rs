@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError,
+    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, Reply, SqlError,
 };
 
 use super::console::Console;
@@ -17,6 +17,7 @@ use super::session::{Session, tell};
 use super::tally::{Seat, Tally};
 use super::turnstile::Turnstile;
 use crate::connector::Connector;
+use crate::counting;
 use crate::gate::Gate;
 use crate::slice::Slice;
 
@@ -229,12 +230,7 @@ impl Host for WorkerHost {
     #[inline]
     fn count_reply(&self, reply: &Reply) {
         if self.counted.get() {
-            let counters = &self.seat().counters;
-            match reply.class {
-                QueryClass::Read => counters.add_reads(1),
-                QueryClass::Write => counters.add_writes(1),
-                QueryClass::Other => counters.add_other(1),
-            }
+            counting::add_reply(&self.seat().counters, reply);
         }
     }
 
@@ -249,34 +245,13 @@ impl Host for WorkerHost {
     }
 
     fn count(&self, counter: Counter, amount: u64) {
-        if !self.counted.get() {
-            return;
-        }
-        let counters = &self.seat().counters;
-        match counter {
-            Counter::Other => counters.add_other(amount),
-            Counter::Read => counters.add_reads(amount),
-            Counter::Write => counters.add_writes(amount),
-            Counter::Transactions => counters.add_bare_events(amount),
-            Counter::Error => counters.add_errors(0, amount),
-            Counter::Reconnect => counters.add_reconnects(amount),
-            Counter::BytesRead => counters.add_bytes(0, amount),
-            Counter::BytesWritten => counters.add_bytes(amount, 0),
+        if self.counted.get() {
+            counting::add(&self.seat().counters, counter, amount);
         }
     }
 
     fn counter(&self, counter: Counter) -> u64 {
-        let totals = self.seat().counters.totals();
-        match counter {
-            Counter::Other => totals.other,
-            Counter::Read => totals.reads,
-            Counter::Write => totals.writes,
-            Counter::Transactions => totals.events,
-            Counter::Error => totals.errors.values().sum(),
-            Counter::Reconnect => totals.reconnects,
-            Counter::BytesRead => totals.received_bytes,
-            Counter::BytesWritten => totals.sent_bytes,
-        }
+        counting::value(&self.seat().counters, counter)
     }
 
     fn operation(&self, name: &str) {
