@@ -1,11 +1,14 @@
 """Study files: what they become, and every mistake as one line with file, line, reason and remedy."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
+import study_files
 from hypothesis import given
 from hypothesis import strategies as st
+from study_files import assert_refused, study_of
 
 from bakeoff.errors import SpecError
 from bakeoff.plan import plan_study
@@ -41,9 +44,7 @@ scales:
 
 
 def made(tmp_path, text=GOOD, scale=""):
-    path = tmp_path / "my.yaml"
-    path.write_text(text)
-    return make_study(read_study(path, scale=scale), seed=7)
+    return study_of(tmp_path, text, scale=scale)
 
 
 def test_every_combination_that_where_leaves_is_an_arm(tmp_path):
@@ -141,9 +142,7 @@ def test_a_buffer_pool_can_be_a_ratio_of_the_data(tmp_path):
     assert 0.5e9 < sizes[1] < 2e9
 
 
-def changed(old, new):
-    assert old in GOOD
-    return GOOD.replace(old, new)
+changed = partial(study_files.changed, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -193,13 +192,7 @@ def changed(old, new):
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
-    with pytest.raises(SpecError) as caught:
-        made(tmp_path, text)
-    message = str(caught.value)
-    assert message.startswith(f"my.yaml:{line}: "), message
-    assert named in message
-    assert remedy in message
-    assert "\n" not in message
+    assert_refused(tmp_path, text, line=line, named=named, remedy=remedy)
 
 
 def test_a_collation_of_another_charset_is_refused(tmp_path):

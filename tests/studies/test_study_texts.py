@@ -2,9 +2,12 @@
 
 import codecs
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
+import study_files
+from study_files import assert_refused, study_of
 
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
@@ -32,8 +35,7 @@ workloads: [oltp_read_write]
 
 
 def made(tmp_path, text=GOOD):
-    (tmp_path / "my.yaml").write_text(text)
-    return make_study(read_study(tmp_path / "my.yaml"), seed=7)
+    return study_of(tmp_path, text)
 
 
 def test_texts_are_data_and_reach_the_script(tmp_path):
@@ -85,9 +87,7 @@ def test_a_character_set_may_stand_at_every_level(tmp_path):
     assert arms["column"].data.charset == "utf8mb4"
 
 
-def changed(old, new):
-    assert old in GOOD
-    return GOOD.replace(old, new)
+changed = partial(study_files.changed, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,7 @@ def changed(old, new):
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
-    with pytest.raises(SpecError) as caught:
-        made(tmp_path, text)
-    message = str(caught.value)
-    assert message.startswith(f"my.yaml:{line}: "), message
-    assert named in message
-    assert remedy in message
+    assert_refused(tmp_path, text, line=line, named=named, remedy=remedy)
 
 
 def test_a_workload_without_the_option_is_told(shell):
