@@ -34,6 +34,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql 5.7"], "mysql 5.7", "FLAVOUR:VERSION"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "four"], "four", "--threads 4"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "soon"], "soon", "4m"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--warm-up", "long"], "long", "4m"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--precision", "0"], "precision", "1%"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--wrkload", "x"], "--wrkload", "--help"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
