@@ -16,6 +16,7 @@ mod error;
 mod greeting;
 mod inbox;
 mod login;
+mod outcome;
 pub mod packet;
 mod reply;
 pub mod row;
@@ -26,7 +27,8 @@ pub use error::{Malformed, ServerError};
 pub use greeting::{Greeting, GreetingError};
 pub use inbox::Inbox;
 pub use login::{Login, LoginError, LoginOptions, LoginStep, Session, TlsWish};
-pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet};
+pub use outcome::{Done, Outcome, Prepared, ResultSet};
+pub use reply::{Answering, ReplyScanner};
 
 // Named so that the choice of its backend, made in Cargo.toml for mysql_common's sake, is seen to be used.
 use flate2 as _;

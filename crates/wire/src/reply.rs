@@ -6,70 +6,9 @@
 //! Source: MySQL internals manual, "Protocol::OK_Packet", "COM_QUERY Response", "COM_STMT_PREPARE Response".
 
 use crate::bytes::Reader;
+use crate::outcome::{Done, Outcome, Prepared, ResultSet};
 use crate::packet::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
 use crate::{Malformed, ServerError};
-
-/// What a reply, complete, turned out to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// A statement without a result set.
-    Done(Done),
-    /// A result set.
-    ResultSet(ResultSet),
-    /// The answer to COM_STMT_PREPARE.
-    Prepared(Prepared),
-    /// The server asks for a file (LOAD DATA LOCAL INFILE): send [`crate::command::refuse_local_infile`] with this sequence number
-    /// and scan on.
-    LocalInfile {
-        /// Sequence number of the packet to send.
-        sequence: u8,
-    },
-    /// The server refused or broke off the statement.
-    Failed(Box<ServerError>),
-}
-
-/// An OK packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
-    /// Rows changed.
-    pub affected_rows: u64,
-    /// AUTO_INCREMENT value generated, or 0.
-    pub last_insert_id: u64,
-    /// Flags of [`crate::capability`].
-    pub status: u16,
-    /// Number of warnings.
-    pub warnings: u16,
-}
-
-/// A result set and where its parts lie, counted from the first byte of the reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResultSet {
-    /// Number of columns, at least 1.
-    pub columns: u32,
-    /// Number of rows.
-    pub rows: u64,
-    /// Where the column definitions begin.
-    pub columns_at: usize,
-    /// Where the rows begin.
-    pub rows_at: usize,
-    /// False when rows were dropped by [`ReplyScanner::forget_rows`].
-    pub rows_kept: bool,
-    /// Flags of [`crate::capability`].
-    pub status: u16,
-    /// Number of warnings.
-    pub warnings: u16,
-}
-
-/// A statement prepared by the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prepared {
-    /// The server's number for it.
-    pub statement: u32,
-    /// Columns of its result set; 0 for none.
-    pub columns: u16,
-    /// Number of `?`.
-    pub parameters: u16,
-}
 
 /// Which command is being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -321,19 +260,19 @@ impl ReplyScanner {
         match self.phase {
             Phase::First => self.first(payload),
             Phase::ColumnsEof => {
-                end_of_file(payload)?;
+                Done::from_eof(payload)?;
                 self.rows_begin();
                 Ok(None)
             }
             Phase::PreparedEof => {
-                end_of_file(payload)?;
+                Done::from_eof(payload)?;
                 Ok(self.definitions_over())
             }
             Phase::Rows => {
                 let end = if self.deprecate_eof {
-                    done(payload)?
+                    Done::from_ok(payload)?
                 } else {
-                    end_of_file(payload)?
+                    Done::from_eof(payload)?
                 };
                 self.result.status = end.status;
                 self.result.warnings = end.warnings;
@@ -352,7 +291,7 @@ impl ReplyScanner {
                 self.columns_begin(columns.into());
                 Ok(None)
             }
-            ([0, ..], Answering::Statement) => Ok(Some(Outcome::Done(done(payload)?))),
+            ([0, ..], Answering::Statement) => Ok(Some(Outcome::Done(Done::from_ok(payload)?))),
             _ => self.first_of_another_kind(payload),
         }
     }
@@ -435,57 +374,6 @@ impl ReplyScanner {
         self.result.rows_at = self.at;
         self.phase = Phase::Rows;
     }
-}
-
-/// An OK packet, whatever its first byte.
-#[inline]
-fn done(payload: &[u8]) -> Result<Done, Malformed> {
-    // The commonest form of all, without reading it piece by piece: two integers of one byte each.
-    if let &[
-        _,
-        affected_rows @ 0..=0xfa,
-        last_insert_id @ 0..=0xfa,
-        s0,
-        s1,
-        w0,
-        w1,
-        ..,
-    ] = payload
-    {
-        return Ok(Done {
-            affected_rows: affected_rows.into(),
-            last_insert_id: last_insert_id.into(),
-            status: u16::from_le_bytes([s0, s1]),
-            warnings: u16::from_le_bytes([w0, w1]),
-        });
-    }
-    done_at_length(payload)
-}
-
-#[cold]
-fn done_at_length(payload: &[u8]) -> Result<Done, Malformed> {
-    let mut reader = Reader::new(payload, "OK packet");
-    reader.u8()?;
-    Ok(Done {
-        affected_rows: reader.lenenc()?,
-        last_insert_id: reader.lenenc()?,
-        status: reader.u16()?,
-        warnings: reader.u16()?,
-    })
-}
-
-fn end_of_file(payload: &[u8]) -> Result<Done, Malformed> {
-    let mut reader = Reader::new(payload, "EOF packet");
-    if reader.u8()? != 0xfe || reader.remaining() != 4 {
-        return Err(reader.malformed("another packet stands in its place"));
-    }
-    let warnings = reader.u16()?;
-    Ok(Done {
-        affected_rows: 0,
-        last_insert_id: 0,
-        status: reader.u16()?,
-        warnings,
-    })
 }
 
 fn malformed(why: &'static str) -> Malformed {
