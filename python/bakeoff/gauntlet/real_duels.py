@@ -22,7 +22,7 @@ MARIADB = "mariadb:10.11"
 
 _SMALL = {Size.QUICK: 1, Size.FULL: 50}
 _REPEATS = 20  # G16
-_SWAPS = 20
+_SWAPS = 10
 _GRIDS = 4
 _CLAIMS = 10
 # What the method promises for a machine whose other work leaves it most of its processors.
