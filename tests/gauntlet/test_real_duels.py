@@ -51,8 +51,8 @@ def test_a_bias_too_small_for_any_single_interval_is_seen_over_all_duels(tmp_pat
     monkeypatch.setattr(campaign, "run_duel", pretend(bias=0.004))
     finding = real_duels.equal_arms(setting(tmp_path))
     assert finding.passed is False and "beyond chance" in finding.found
-    assert finding.figures["bias"] == pytest.approx(0.004, abs=0.002)
-    assert finding.figures["false_or_wrong_claims"] <= most(60, 0.05)
+    assert finding.figures["bias"] == pytest.approx(0.004, abs=0.001)
+    assert finding.figures["false_or_wrong_claims"] <= most(100, 0.05)
 
 
 def test_slowdowns_that_are_not_claimed_in_time_fail_on_a_calm_machine_only(tmp_path, monkeypatch):
@@ -81,13 +81,13 @@ def test_tests_share_their_duels_and_take_over_a_campaigns(tmp_path, monkeypatch
 
     monkeypatch.setattr(campaign, "run_duel", counting)
     real_duels.equal_arms(setting(tmp_path))
-    assert len(ran) == 60 == len(set(ran))
+    assert len(ran) == 100 == len(set(ran))
     real_duels.peeking(setting(tmp_path))
-    assert len(ran) == 60
+    assert len(ran) == 100
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setenv("BAKEOFF_GAUNTLET_DUELS", str(tmp_path / "duels"))
     real_duels.equal_arms(setting(tmp_path / "elsewhere"))
-    assert len(ran) == 60
+    assert len(ran) == 100
 
 
 def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):

@@ -68,6 +68,10 @@ def what_is_fixed(plan):
     return {**plan, "cells": [{**cell, "slices": None} for cell in plan["cells"]]}
 
 
+def slice_lengths_ns(plan):
+    return [cell["slices"]["slice_ns"] for cell in plan["cells"]]
+
+
 @pytest.mark.server
 def test_a_killed_run_goes_on_and_measures_nothing_twice(shell):
     (shell.folder / "my.yaml").write_text(STUDY)
@@ -100,6 +104,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell):
     assert {epoch: contents(path / "epochs" / f"{epoch:03d}") for epoch in finished} == before
     assert contents(path / "builds") == builds
     assert what_is_fixed(run.plan()) == what_is_fixed(plan)
+    assert slice_lengths_ns(run.plan()) >= slice_lengths_ns(plan)
     analysis = Analysis.model_validate(run.analysis())
     (comparison,) = analysis.comparisons
     assert [point.epoch for point in comparison.points] == list(after)

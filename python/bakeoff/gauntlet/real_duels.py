@@ -20,10 +20,10 @@ from bakeoff.gauntlet.model import Check, Finding, Setting, Size
 
 MARIADB = "mariadb:10.11"
 
-_SMALL = {Size.QUICK: 1, Size.FULL: 30}
+_SMALL = {Size.QUICK: 1, Size.FULL: 50}
 _BESIDE_LOAD = 20
 _REPEATS = 20  # G16
-_SWAPS = 10
+_SWAPS = 20
 _GRIDS = 4
 _CLAIMS = 10
 # What the method promises for a machine whose other work leaves it most of its processors.
