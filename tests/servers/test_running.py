@@ -64,6 +64,8 @@ def test_from_nothing_to_a_crash_and_back(make, house, name):
     assert again.start() < 30
     assert rows(again) == (ROWS, 97)
     warmth = gates.warm(again, "sbtest")
+    at_once = gates.settle(again, 0, warmth, dirty_limit=gates.STARTED_DIRTY_LIMIT)
+    assert at_once.notes == ()
     record = gates.settle(again, 30, warmth).as_record()
     assert record["buffer_pool_warm"] is True
     assert record["history_list_length"] < gates.HISTORY_LIMIT

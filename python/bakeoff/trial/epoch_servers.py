@@ -133,7 +133,7 @@ class EpochServers:
 
         def pass_one(server: Instance) -> Gates:
             warmths = [gates.warm(server, database) for database in databases]
-            return gates.settle(server, _SETTLE_LIMIT_S, warmths[-1])
+            return gates.settle(server, _SETTLE_LIMIT_S, warmths[-1], dirty_limit=gates.STARTED_DIRTY_LIMIT)
 
         self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: warming buffer pools")
         ours = self.ours
