@@ -23,7 +23,7 @@ def series(way, *per_s):
         SerialRun(started_at=datetime.now(UTC), per_s=each, seconds=40, wall_s=50, machine=None, commit=None)
         for each in per_s
     )
-    return Series(way=way, runs=runs)
+    return Series(way=way, warm_up="2s", budget="60s", runs=runs)
 
 
 def duels(count, **options):
@@ -96,13 +96,14 @@ def test_rounds_give_every_way_the_same_wall_time_and_go_on_where_they_stopped(t
     monkeypatch.setattr(campaign, "run_duel", pretend())
     for _ in range(2):
         until = time.monotonic() + 0.01
-        ways_measured.measure(tmp_path, "s", budget="100s", until=until, seed=1, tell=lambda text: None)
+        ways_measured.measure(tmp_path, "s", warm_up="5s", budget="100s", until=until, seed=1, tell=lambda text: None)
     known = read_series(tmp_path / "series.jsonl")
     assert len(known) >= 4
     for each in known:
         starts = 2 if each.way is Way.ONE_LONG else 6
         wall_s = sum(run.wall_s for run in each.runs[1:]) / (len(each.runs) - 1) * starts
         assert wall_s == pytest.approx(107.0)
+    assert {(each.warm_up, each.budget) for each in known} == {("5s", "100s")}
     outcomes = DuelJournal(tmp_path / "duels.jsonl").outcomes
     assert [outcome.duel.number for outcome in outcomes] == list(range(len(known) // 2))
 

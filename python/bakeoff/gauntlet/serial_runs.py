@@ -15,8 +15,8 @@ from bakeoff.gauntlet.duels import Duel, Frozen, Machine, machine_of
 from bakeoff.gauntlet.real_epochs import RealBench, Way
 from bakeoff.results.manifest import checkout_commit
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+from bakeoff.units import parse_duration_s
 
-WARM_S = 5.0
 _SLICE_NS = 100_000_000
 _ALONE = "A"
 
@@ -41,7 +41,7 @@ class SerialServer:
     """Loads the data of a server once; then `run` as often as asked.
 
     Args:
-        duel: of two such servers: its first server, workload, connections and data are taken.
+        duel: of two such servers: its first server, workload, connections, data and warming are taken.
     """
 
     def __init__(self, duel: Duel) -> None:
@@ -59,6 +59,7 @@ class SerialServer:
             builds=1,
             seed=duel.seed,
         )
+        self._warm_s = parse_duration_s(duel.warm_up)
         self._exit = ExitStack()
         self._bench: RealBench
 
@@ -79,7 +80,7 @@ class SerialServer:
         """Start a server, measure it for that long, stop it."""
         started_at, begin = datetime.now(UTC), time.monotonic()
         way = Way("serial", _SLICE_NS, seconds, threads=self._study.threads[0])
-        slices = self._bench.epoch([way], arms=(_ALONE,), warm_s=WARM_S).slices
+        slices = self._bench.epoch([way], arms=(_ALONE,), warm_s=self._warm_s).slices
         wall_s = time.monotonic() - begin
         busy_s = float((slices["busy_ns"] / slices["connections"]).sum()) / 1e9
         return SerialRun(

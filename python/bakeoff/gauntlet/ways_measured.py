@@ -26,10 +26,10 @@ from statistics import median
 
 from bakeoff.errors import BakeoffError
 from bakeoff.gauntlet import ways
-from bakeoff.gauntlet.campaign import Campaign, planned
+from bakeoff.gauntlet.campaign import BUDGET, WARM_UP, Campaign, planned
 from bakeoff.gauntlet.duel_journal import first_by_key, read_outcomes
 from bakeoff.gauntlet.duels import Duel, Frozen, LoadClass, Outcome
-from bakeoff.gauntlet.serial_runs import WARM_S, SerialRun, SerialServer
+from bakeoff.gauntlet.serial_runs import SerialRun, SerialServer
 from bakeoff.gauntlet.ways import Way
 from bakeoff.servers.places import make_open_folder
 from bakeoff.stats.calibration import run_to_end
@@ -39,14 +39,10 @@ from bakeoff.units import parse_duration_s
 PLANTED = (0.0, 2.0, 5.0)
 """Uncounted events per 100 of the contender, for which every way is asked."""
 
-BUDGET = "100s"
-WARM_UP = "5s"
-"""Of a duel, as on the command line: about the least in which six restarts can be measured."""
-
 _REPORT_S = 7.0  # what the command takes beyond the budget: to start, and to write the report
 
 _ROUND = {Way.ONE_LONG: 4, Way.MEDIAN_OF_THREE: 9}  # starts in a round: 3 and 4 judgements
-_OVERHEAD_S = WARM_S + 3.5  # before the first start has shown it
+_START_S = 3.5  # before the first start has shown it
 _SERIES = {Way.ONE_LONG: Way.ONE_LONG, Way.MEDIAN_OF_THREE: Way.MEDIAN_OF_THREE, Way.THREE_APART: Way.MEDIAN_OF_THREE}
 
 
@@ -55,12 +51,13 @@ class Series(Frozen):
 
     Attributes:
         way: ONE_LONG or MEDIAN_OF_THREE; THREE_APART judges the runs of the second.
-        budget: of the duels that it is to be compared with.
+        warm_up, budget: of the duels that it is to be compared with.
     """
 
-    format: int = 1
+    format: int = 2
     way: Way
-    budget: str = BUDGET
+    warm_up: str
+    budget: str
     runs: tuple[SerialRun, ...]
 
 
@@ -87,6 +84,7 @@ def measure(
     folder: Path,
     server: str,
     *,
+    warm_up: str,
     budget: str,
     until: float,
     seed: int,
@@ -98,6 +96,7 @@ def measure(
     Args:
         folder: of the journals `series.jsonl` and `duels.jsonl`; servers' accounts must be able to enter.
         server: as on the command line.
+        warm_up: of a duel, and of every serial run.
         budget: of a duel; every other way gets the same wall time.
         until: by `time.monotonic`.
         seed: of the duels and of the keys.
@@ -108,25 +107,25 @@ def measure(
         BakeoffError: the server cannot be had, started or loaded.
     """
     campaign = Campaign(make_open_folder(folder), seed=seed)
-    shape = Duel(kind="aa", number=0, servers=(server, server), seed=seed)
+    shape = Duel(kind="aa", number=0, servers=(server, server), seed=seed, warm_up=warm_up, budget=budget)
     with SerialServer(shape) as serial:
         while time.monotonic() < until:
             for way in _ROUND:
-                _append(folder / "series.jsonl", _one_series(serial, way, budget, tell))
+                _append(folder / "series.jsonl", _one_series(serial, way, shape, tell))
             if with_duels:
                 number = len(campaign.journal.finished()) + 1
-                campaign.run(planned({"aa": number}, [server], seed=seed, warm_up=WARM_UP, budget=budget), tell=tell)
+                campaign.run(planned({"aa": number}, [server], seed=seed, warm_up=warm_up, budget=budget), tell=tell)
 
 
-def _one_series(serial: SerialServer, way: Way, budget: str, tell: Callable[[str], None]) -> Series:
+def _one_series(serial: SerialServer, way: Way, duel: Duel, tell: Callable[[str], None]) -> Series:
     runs: list[SerialRun] = []
-    overhead_s = _OVERHEAD_S
+    overhead_s = parse_duration_s(duel.warm_up) + _START_S
     for number in range(_ROUND[way]):
-        seconds = ways.serial(way, wall_s=wall_s(budget), overhead_s=overhead_s).seconds
+        seconds = ways.serial(way, wall_s=wall_s(duel.budget), overhead_s=overhead_s).seconds
         runs.append(serial.run(max(seconds, 1.0)))
         overhead_s = median(run.wall_s - run.seconds for run in runs)
         tell(f"{way}: start {number + 1} of {_ROUND[way]}, {runs[-1].per_s:,.0f} events/s in {runs[-1].wall_s:.0f} s")
-    return Series(way=way, budget=budget, runs=tuple(runs))
+    return Series(way=way, warm_up=duel.warm_up, budget=duel.budget, runs=tuple(runs))
 
 
 def _append(path: Path, series: Series) -> None:
@@ -224,7 +223,8 @@ def conditions(series: Sequence[Series], duels: Sequence[Outcome], budget: str) 
     ):
         if shares:
             parts.append(f"{count} {what}, other work took {median(shares):.0%} (median) of the processors")
-    return "; ".join(parts) + f". Each judgement took about {wall_s(budget):.0f} s."
+    spent = f" (the duels {median(outcome.wall_s for outcome in duels):.0f} s)" if duels else ""
+    return "; ".join(parts) + f". Each judgement took about {wall_s(budget):.0f} s{spent}."
 
 
 def main() -> int:
@@ -239,10 +239,11 @@ def main() -> int:
         "--minutes",
         type=float,
         default=0.0,
-        help="to measure, whole rounds (8 minutes each by default); 0: only tell what was measured",
+        help="to measure, whole rounds (5 minutes each by default); 0: only tell what was measured",
     )
     parser.add_argument("--server", default="mysql:8.0.15")
     parser.add_argument("--budget", default=BUDGET, help="of a duel; the wall time of every other way follows")
+    parser.add_argument("--warm-up", default=WARM_UP, help="of a duel and of every serial run")
     parser.add_argument("--duels", type=Path, action="append", default=[], help="another journal of duels to count")
     parser.add_argument("--serial-only", action="store_true", help="no duels of its own: --duels has them")
     parser.add_argument(
@@ -262,6 +263,7 @@ def main() -> int:
             measure(
                 options.folder,
                 options.server,
+                warm_up=options.warm_up,
                 budget=options.budget,
                 until=until,
                 seed=options.seed,
@@ -270,13 +272,14 @@ def main() -> int:
             )
     except BakeoffError as error:
         parser.error(str(error))
-    series = [each for each in read_series(options.folder / "series.jsonl") if each.budget == options.budget]
+    asked_of = (options.warm_up, options.budget)
+    series = [each for each in read_series(options.folder / "series.jsonl") if (each.warm_up, each.budget) == asked_of]
     journals = [options.folder / "duels.jsonl", *options.duels]
     duels = [
         outcome
         for path in journals
         for outcome in first_by_key(read_outcomes(path)).values()
-        if outcome.duel.servers[0] == options.server and outcome.duel.budget == options.budget
+        if outcome.duel.servers[0] == options.server and (outcome.duel.warm_up, outcome.duel.budget) == asked_of
     ]
     if options.load:
         series = [each for each in series if _typical(each) in options.load]
