@@ -19,6 +19,8 @@ SMALL = (
     "2",
     "--workload",
     "oltp_point_select",
+    "--warm-up",
+    "1s",
     "--budget",
     "40s",
 )
@@ -135,7 +137,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(shell):
 @pytest.mark.server
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_with_the_interval_and_a_complete_run(shell, signal_number):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "10m", "--precision", "0.1%")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "2m", "--precision", "0.1%")
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/001/outcome.json")), limit_s=120)
     process.send_signal(signal_number)
     ran = shell.finish(process, limit_s=60)
@@ -158,7 +160,7 @@ def test_ctrl_c_before_the_first_epoch_leaves_nothing(shell):
 
 @pytest.mark.server
 def test_kill_minus_nine_leaves_no_server(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "10m")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "2m")
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/outcome.json")), limit_s=120)
     process.kill()
     process.communicate()

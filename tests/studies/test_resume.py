@@ -21,6 +21,7 @@ threads: [2]
 tables: 1
 table_size: 2k
 builds: 2
+warm_up: 1s
 precision: 0.1%
 budget: 90s
 """

@@ -20,6 +20,7 @@ threads: [2]
 tables: 1
 table_size: 2k
 builds: 1
+warm_up: 1s
 budget: 60s
 scales:
   demo: {keep: {collation: [latin1_swedish_ci, utf8mb4_general_ci]}, precision: 20%}
