@@ -18,7 +18,7 @@ demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
 test: ## every test: Rust, Python, real servers, the report in a browser
 	@tools/setup --tests
 	cargo test --release --quiet --workspace
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --durations=20
 
 test-unit: setup ## the fast tests, without a server or a browser
 	cargo test --release --quiet --workspace
