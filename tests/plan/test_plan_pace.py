@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bakeoff.plan.pace import EpochCost, Pace, pace_of
 from bakeoff.plan.rounds import rounds, turns
-from bakeoff.plan.timing import seconds_min, seconds_per_cell, shared_seconds
+from bakeoff.plan.timing import comfortable_seconds, seconds_min, seconds_per_cell, shared_seconds
 
 
 def test_noisy_cells_get_more_and_the_epoch_takes_as_long():
@@ -36,7 +36,10 @@ def test_a_cell_whose_noise_is_unknown_counts_as_the_median():
 
 @given(st.floats(30, 7200), st.floats(0.5, 60), st.integers(1, 20), st.integers(2, 40))
 def test_the_last_epoch_that_fits_ends_with_the_budget(budget_s, overhead_s, cells, arms):
-    seconds = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, turns=arms)
+    comfortable_s = comfortable_seconds(overhead_s=overhead_s, cells=cells, turns=arms)
+    seconds = seconds_per_cell(
+        budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, comfortable_s=comfortable_s, turns=arms
+    )
     assert seconds >= seconds_min(arms)
     epochs = budget_s / (overhead_s + cells * seconds)
     if epochs >= 6:

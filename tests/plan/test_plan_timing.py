@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.plan import best_seconds_per_cell, guard_ns, seed_for
+from bakeoff.plan import best_seconds_per_cell, comfortable_seconds, guard_ns, pilot_slice_max_ns, seed_for
 from bakeoff.plan.seeds import shuffled
 from bakeoff.plan.timing import seconds_per_cell
 
@@ -32,7 +32,7 @@ def test_each_arm_starts_first_about_as_often():
 @pytest.mark.parametrize(
     ("budget_s", "overhead_s", "cells", "expected"),
     [
-        (600, 10, 1, 20.0),  # comfortable
+        (600, 10, 1, 20.0),  # as long as is comfortable
         (180, 10, 1, (180 / 8 - 10)),  # eight epochs, all of the budget
         (120, 10, 1, 5.0),  # eight would leave less than 5 s: six, no longer than 5 s
         (84, 10, 1, 4.0),  # six epochs, what they leave
@@ -41,8 +41,28 @@ def test_each_arm_starts_first_about_as_often():
     ],
 )
 def test_seconds_from_the_budget(budget_s, overhead_s, cells, expected):
-    got = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells)
+    got = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, comfortable_s=20.0)
     assert got == pytest.approx(expected)
+
+
+@given(st.floats(15, 20), st.floats(1e-6, 1e-2), st.floats(0, 1e-3), st.integers(1, 3))
+def test_measuring_as_long_as_a_restart_costs_is_at_worst_half_as_good_as_the_best(overhead_s, rate, restart, cells):
+    def cost(m):
+        return (restart + rate / m) * (overhead_s + cells * m)
+
+    first = comfortable_seconds(overhead_s=overhead_s, cells=cells)
+    assert all(cost(first) <= 2.01 * cost(m) for m in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0))
+
+
+def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
+    assert comfortable_seconds(overhead_s=8, cells=1) == 8.0
+    assert comfortable_seconds(overhead_s=8, cells=4) == 5.0  # 2.5 s for each of two arms
+    assert comfortable_seconds(overhead_s=8, cells=4, turns=4) == 10.0
+    assert comfortable_seconds(overhead_s=8, cells=4, slice_ns=1_000_000_000) == 16.0  # four blocks
+    assert comfortable_seconds(overhead_s=100, cells=1) == 20.0
+    longest = pilot_slice_max_ns(budget_s=600, cells=1, turns=2)
+    assert longest == 1_250_000_000
+    assert comfortable_seconds(overhead_s=8, cells=1, slice_ns=longest) == 20.0
 
 
 @given(st.floats(1, 60), st.integers(1, 10), st.floats(1e-6, 1e-2), st.floats(1e-8, 1e-3))

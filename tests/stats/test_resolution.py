@@ -5,13 +5,15 @@ import statistics
 import numpy as np
 import pytest
 
+from bakeoff.plan import comfortable_seconds
 from bakeoff.report import foretelling
 from bakeoff.stats.calibration import run_to_end, simulated_runs, values_of
-from bakeoff.stats.resolution import MEASURED_S, resolution
+from bakeoff.stats.resolution import resolution
 from bakeoff.stats.simulate import CLOUD, LOADED, QUIET
 
 RUNS = 60
 OVERHEAD_S = 6.0
+MEASURED_S = comfortable_seconds(overhead_s=OVERHEAD_S, cells=1)
 
 
 def foretold(noise, *, epochs=6, seconds=3.0, seed=1):
@@ -23,7 +25,7 @@ def foretold(noise, *, epochs=6, seconds=3.0, seed=1):
     ]
 
 
-def taken_s(noise, half_width, *, seed=2, epochs_max=60):
+def taken_s(noise, half_width, *, seed=2, epochs_max=200):
     """What complete runs of that target take, in seconds."""
     rng = np.random.default_rng(seed)
     history = simulated_runs(rng, runs=RUNS, epochs=epochs_max, noise=noise, seconds=MEASURED_S)

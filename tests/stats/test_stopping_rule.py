@@ -85,7 +85,7 @@ def test_decisive_pays_for_the_family():
 
 def test_budget_ends_before_the_epoch_that_would_not_fit():
     assert one(alternating(0.05), 10, elapsed_s=560).stop is Stop.RUNNING
-    assert one(alternating(0.05), 10, elapsed_s=575).stop is Stop.BUDGET
+    assert one(alternating(0.05), 10, elapsed_s=585).stop is Stop.BUDGET
 
 
 def test_a_twentieth_of_grace_to_complete_six_epochs():
@@ -97,14 +97,14 @@ def test_a_twentieth_of_grace_to_complete_six_epochs():
 def test_epochs_are_shortened_until_six_fit_and_not_afterwards():
     whole = one(alternating(0.05), 3, elapsed_s=400)
     assert (whole.stop, whole.share) == (Stop.RUNNING, 1.0)
-    short = one(alternating(0.05), 3, elapsed_s=560)  # 70 s for three epochs of 10 s overhead
+    short = one(alternating(0.05), 3, elapsed_s=580)  # 50 s for three epochs of 10 s overhead
     seconds = plan_study(simulated_study(), overhead_s=10, load_s=20).seconds_per_cell
     assert short.stop is Stop.RUNNING
-    assert 3 * (10 + short.share * seconds) == pytest.approx(630 - 560)
+    assert 3 * (10 + short.share * seconds) == pytest.approx(630 - 580)
     assert one(alternating(0.05), 8, elapsed_s=560).share == 1.0
-    assert one(alternating(0.05), 3, elapsed_s=560, pace=Pace(overhead_s=2, stretch=1.0)).share == 1.0
+    assert one(alternating(0.05), 3, elapsed_s=580, pace=Pace(overhead_s=2, stretch=1.0)).share == 1.0
     # An epoch has a least length: what does not fit with it ends the run.
-    assert one(alternating(0.05), 3, elapsed_s=615).stop is Stop.BUDGET
+    assert one(alternating(0.05), 3, elapsed_s=620).stop is Stop.BUDGET
 
 
 def test_abort_keeps_what_had_finished():

@@ -3,11 +3,18 @@
 from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength
 from bakeoff.plan.seeds import seed_for
 from bakeoff.plan.study import epoch_draft, plan_study, share_seconds, slice_bounds, with_longer_slices
-from bakeoff.plan.timing import EPOCHS_MIN, best_seconds_per_cell, guard_ns, longest_slice_ns, whole_blocks
+from bakeoff.plan.timing import (
+    EPOCHS_MIN,
+    best_seconds_per_cell,
+    comfortable_seconds,
+    guard_ns,
+    pilot_slice_max_ns,
+    whole_blocks,
+)
 from bakeoff.plan.workloads import writes
 
 __all__ = [
     "EPOCHS_MIN", "Cell", "CellDraft", "EpochDraft", "Plan", "Seeds", "SliceLength", "best_seconds_per_cell",
-    "epoch_draft", "guard_ns", "longest_slice_ns", "plan_study", "seed_for", "share_seconds", "slice_bounds",
-    "whole_blocks", "with_longer_slices", "writes",
+    "comfortable_seconds", "epoch_draft", "guard_ns", "pilot_slice_max_ns", "plan_study", "seed_for", "share_seconds",
+    "slice_bounds", "whole_blocks", "with_longer_slices", "writes",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from bakeoff.plan import timing
 from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength
 from bakeoff.plan.seeds import seed_for, shuffled
 from bakeoff.plan.workloads import workload_names, writes
-from bakeoff.spec import Study
+from bakeoff.spec import Study, Workload
 
 _PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
 
@@ -20,6 +20,7 @@ def plan_study(
     seconds_per_cell: float | None = None,
     turns: int | None = None,
     builds: int | None = None,
+    slice_ns: int = 0,
 ) -> Plan:
     """Turn a study into cells, orders and seconds.
 
@@ -30,6 +31,7 @@ def plan_study(
         seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
         turns: arms that take turns in a cell, the baseline counted once a round (`rounds.turns`); None: every arm.
         builds: loads of the data there are; None: the study's.
+        slice_ns: the longest slice that a pilot has chosen; 0 before there is one.
 
     Returns:
         A plan; it may not fit the budget (`fits`), which is for the caller to tell.
@@ -41,8 +43,16 @@ def plan_study(
         raise SpecError(f"plan: overhead {overhead_s} s and load {load_s} s must not be negative.")
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(dict.fromkeys(study.threads))
+    only_reads = not any(_writes(workload) or workload.rate_per_s is not None for workload in study.workloads)
     seconds = seconds_per_cell or timing.seconds_per_cell(
-        budget_s=study.budget_s, load_s=load_s, overhead_s=overhead_s, cells=count, turns=turns
+        budget_s=study.budget_s,
+        load_s=load_s,
+        overhead_s=overhead_s,
+        cells=count,
+        comfortable_s=timing.comfortable_seconds(overhead_s=overhead_s, cells=count, turns=turns, slice_ns=slice_ns)
+        if only_reads
+        else timing.LONG_S,
+        turns=turns,
     )
     epoch_s = overhead_s + count * seconds
     fitting = int((study.budget_s - load_s) / epoch_s + 1e-9)
@@ -147,7 +157,7 @@ def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
 def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
     cells = []
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
-        changes_data = writes(workload.script) if workload.writes is None else workload.writes
+        changes_data = _writes(workload)
         open_loop = workload.rate_per_s is not None
         slices = timing.default_slices(writes=changes_data, open_loop=open_loop, seconds=seconds, arms=turns)
         cells += [
@@ -165,6 +175,10 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
             for threads in dict.fromkeys(study.threads)
         ]
     return tuple(cells)
+
+
+def _writes(workload: Workload) -> bool:
+    return writes(workload.script) if workload.writes is None else workload.writes
 
 
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:

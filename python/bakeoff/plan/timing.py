@@ -14,8 +14,12 @@ SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
 # Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
 _TURN_MIN_S = 4 * 0.055
 
-# A first guess without a pilot, within a factor of 2 of the optimum m* for the noise seen so far (method 2.6).
-_COMFORTABLE_S = 20.0
+LONG_S = 20.0
+"""As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
+
+# Below it a read's measuring tells too little of its start. Longer ones tell hardly more: what differs is the starts
+# (docs/decisions/how-long-an-epoch.md).
+_TURN_COMFORTABLE_S = 2.5
 # From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
 _EPOCHS_AIM = 8
 # Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
@@ -36,11 +40,33 @@ def seconds_min(turns: int) -> float:
     return max(SECONDS_MIN, turns * _TURN_MIN_S)
 
 
-def seconds_per_cell(*, budget_s: float, load_s: float, overhead_s: float, cells: int, turns: int = 2) -> float:
+def comfortable_seconds(*, overhead_s: float, cells: int, turns: int = 2, slice_ns: int = 0) -> float:
+    """Measuring seconds a cell and epoch, where all cells only read and the budget does not matter.
+
+    All cells together take as long as everything else in the epoch. The variance of an estimate for a given time is
+    (sigma_I^2 + v/m)(o + C m) (method 2.6); at C m = o it is at most twice the least that any m gives, whatever the
+    restart variance sigma_I^2 and the rate v within an epoch are.
+
+    Args:
+        overhead_s: o, unmeasured seconds an epoch, shared by the cells.
+        cells: C, how many there are.
+        turns: arms that share a cell's seconds; each has 2.5 s at least.
+        slice_ns: the longest slice of a cell; enough blocks of it must fit.
+
+    Returns:
+        At most `LONG_S`.
+    """
+    blocks_s = _BLOCKS_AIM * 2 * turns * slice_ns / 1e9
+    return min(max(overhead_s / cells, _TURN_COMFORTABLE_S * turns, blocks_s), LONG_S)
+
+
+def seconds_per_cell(
+    *, budget_s: float, load_s: float, overhead_s: float, cells: int, comfortable_s: float, turns: int = 2
+) -> float:
     """Measuring seconds a cell and epoch before anything is known about the noise.
 
-    As long as is comfortable (20 s) while 8 epochs fit; shorter when they do not; when that leaves less than 5 s,
-    6 epochs must do. Never below the least (`seconds_min`), even if then the budget does not hold 6 epochs. What a
+    As long as is comfortable while 8 epochs fit; shorter when they do not; when that leaves less than 5 s, 6 epochs
+    must do. Never below the least (`seconds_min`), even if then the budget does not hold 6 epochs. What a
     whole number of epochs leaves of the budget is shared out among them, so that the last one ends with it.
     """
     rest_s, least = budget_s - load_s, seconds_min(turns)
@@ -51,7 +77,7 @@ def seconds_per_cell(*, budget_s: float, load_s: float, overhead_s: float, cells
     seconds = at(_EPOCHS_AIM)
     if seconds < max(5.0, least):
         seconds = min(max(5.0, least), at(EPOCHS_MIN))
-    seconds = min(max(seconds, least), max(_COMFORTABLE_S, least))
+    seconds = min(max(seconds, least), max(comfortable_s, least))
     fitting = int(rest_s / (overhead_s + cells * seconds) + 1e-9)
     return max(seconds, at(fitting)) if fitting >= EPOCHS_MIN else seconds
 
@@ -132,6 +158,14 @@ def guard_ns(slice_ns: int) -> int:
 def longest_slice_ns(*, seconds: float, arms: int, blocks: int = _BLOCKS_AIM) -> int:
     """Longest slice with which that many blocks (each arm twice) fit into one measuring; at least 50 ms."""
     return max(int(seconds * 1e9) // (blocks * 2 * max(arms, 1)), _SLICE_MIN_NS)
+
+
+def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
+    """Longest slice that a pilot may choose: its blocks fill a measuring as long as the budget and `LONG_S` allow."""
+    seconds = seconds_per_cell(
+        budget_s=budget_s, load_s=0, overhead_s=0, cells=cells, comfortable_s=LONG_S, turns=turns
+    )
+    return longest_slice_ns(seconds=seconds, arms=turns)
 
 
 def slice_bounds(*, writes: bool, open_loop: bool, seconds: float, arms: int) -> tuple[int, int]:

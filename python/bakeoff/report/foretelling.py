@@ -2,7 +2,7 @@
 
 import math
 
-from bakeoff.stats.resolution import MEASURED_S, OUT_OF_REACH_S, Foretold, Resolution
+from bakeoff.stats.resolution import OUT_OF_REACH_S, Foretold, Resolution
 from bakeoff.units import format_duration
 
 
@@ -26,7 +26,7 @@ def grounds(found: Resolution, trial: str) -> str:
     restart, within = (math.expm1(sd) for sd in (found.sd_restart, found.sd_within))
     return (
         f"From {found.epochs} restarts of two equal servers ({trial}): restart to restart {restart:.1%}, within "
-        f"{MEASURED_S:.0f} s of measuring {within:.1%}, {found.overhead_s:.1f} s overhead a restart."
+        f"{found.measured_s:.0f} s of measuring {within:.1%}, {found.overhead_s:.1f} s overhead a restart."
     )
 
 

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 
 from scipy.stats import chi2
 
+from bakeoff.plan import comfortable_seconds
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import epochs_needed
 from bakeoff.stats.model import Frozen
 
 TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)
 """Half-widths (log ratio) that are foretold."""
-
-MEASURED_S = 20.0
-"""Measuring seconds a cell and epoch that a run takes before its own pilot says better (plan.timing)."""
 
 OUT_OF_REACH_S = 3600.0
 """A half-width that takes longer is told as out of reach."""
@@ -40,8 +38,9 @@ class Resolution(Frozen):
     Attributes:
         epochs: how many it rests on; few say no more than the order of magnitude.
         sd_restart: standard deviation of D_e that longer measuring would not remove; log ratio.
-        sd_within: the rest of it, at `MEASURED_S` seconds.
+        sd_within: the rest of it, at `measured_s` seconds.
         overhead_s: unmeasured seconds of an epoch.
+        measured_s: of a cell and epoch, as a run takes before its own pilot says better (`plan.timing`).
         foretold: by half-width, the widest first.
     """
 
@@ -49,6 +48,7 @@ class Resolution(Frozen):
     sd_restart: float
     sd_within: float
     overhead_s: float
+    measured_s: float
     foretold: tuple[Foretold, ...]
 
     def half_width_after(self, seconds: float) -> float | None:
@@ -75,21 +75,22 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     n = len(values)
     variance = math.fsum(value * value for value in values) / n
     within_now = math.fsum(within) / len(within)
-    measured_s = math.fsum(pair.seconds for pair in pairs) / len(pairs)
-    within_then = within_now * measured_s / MEASURED_S
+    measured_s = comfortable_seconds(overhead_s=overhead_s, cells=1)
+    within_then = within_now * math.fsum(pair.seconds for pair in pairs) / len(pairs) / measured_s
     sd_restart = math.sqrt(max(0.0, variance - within_now))
     sd = math.hypot(sd_restart, math.sqrt(within_then))
     # n times the mean square of n normal values over their variance is chi-squared with n degrees of freedom.
     sd_worst = sd * math.sqrt(n / float(chi2.ppf(1 - _WORST, n)))
 
     def seconds(sd: float, target: float) -> float:
-        return load_s + epochs_needed(sd, target) * (overhead_s + MEASURED_S)
+        return load_s + epochs_needed(sd, target) * (overhead_s + measured_s)
 
     return Resolution(
         epochs=n,
         sd_restart=sd_restart,
         sd_within=math.sqrt(within_then),
         overhead_s=overhead_s,
+        measured_s=measured_s,
         foretold=tuple(
             Foretold(half_width=target, seconds=seconds(sd, target), at_worst_s=seconds(sd_worst, target))
             for target in TARGETS

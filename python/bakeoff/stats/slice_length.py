@@ -72,7 +72,7 @@ def choose_slice_length(
         pilot: rows as in `slices.parquet`, all of about one length (50 ms); one arm or several, in any order.
         cell: name, for the record; rows of other cells are left out where there is such a column.
         floor_ns: shortest length to consider (writes: 2 s, so that each server pays for its own flushing).
-        ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.longest_slice_ns`).
+        ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
 
     Returns:
         The allowed candidate of least J; without any J (a pilot too short, or dead) the shortest allowed one.

@@ -16,7 +16,7 @@ from bakeoff.plan import (
     Plan,
     SliceLength,
     epoch_draft,
-    longest_slice_ns,
+    pilot_slice_max_ns,
     plan_study,
     share_seconds,
     with_longer_slices,
@@ -346,12 +346,12 @@ class _Trial:
         chosen: dict[str, SliceLength] = {}
         noise: dict[str, float | None] = {}
         curves = {}
+        longest_ns = pilot_slice_max_ns(budget_s=draft.budget_s, cells=len(draft.cells), turns=draft.turns)
         for cell in draft.cells:
             noise[cell.name] = None
             if cell.writes or self.study.workloads[cell.workload_index].rate_per_s is not None:
                 continue
             pilot = slices_frame(epoch.pilot(cell, self._pilot_s(draft)), epoch=0, build=0)
-            longest_ns = longest_slice_ns(seconds=draft.seconds_per_cell, arms=draft.turns)
             choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
             chosen[cell.name] = choice.slices
             noise[cell.name] = choice.variance_rate_s
@@ -363,6 +363,7 @@ class _Trial:
             load_s=self._elapsed_s() - begun_s + _REPORT_S + _REPORT_CELL_S * min(len(draft.cells), _REPORT_CELLS),
             turns=self._turns,
             builds=self.builds,
+            slice_ns=max((length.slice_ns for length in chosen.values()), default=0),
         )
         plan = share_seconds(plan.with_slices(chosen), noise)
         self.run_directory.write_json("plan.json", plan)
