@@ -43,6 +43,11 @@ class Judged:
         return self.judgement.covers(self.truth)
 
     @property
+    def measured_s(self) -> float:
+        """Seconds that its cell was measured in an epoch, the mean over cells and epochs."""
+        return self.outcome.measured_s / max(len(self.judgement.points) * len(self.outcome.judgements), 1)
+
+    @property
     def load(self) -> LoadClass | None:
         """Of other work while it measured."""
         return self.outcome.machine.load if self.outcome.machine else None
@@ -56,6 +61,8 @@ class Tally:
         able: those with enough epochs for any verdict; the others cannot claim, and prove nothing about claims.
         most_wrong: what 5 % of false claims allow in `able` duels.
         fewest_covered: what 93 % of coverage demand in `duels` duels.
+        epoch_sd: standard deviation of a duel's epochs, a log ratio, the median over duels; NaN without any.
+        epoch_s: seconds that a cell is measured in an epoch, likewise.
         bias: mean over duels of what they told less the truth, a log ratio; `bias_se` its standard error. What no
             single interval can show: an arm that is treated worse.
     """
@@ -69,6 +76,8 @@ class Tally:
     fewest_covered: int
     half_width: float
     epochs: float
+    epoch_sd: float
+    epoch_s: float
     wall_s: float
     measured_share: float
     bias: float
@@ -84,6 +93,7 @@ class Tally:
         """Add up; at least one."""
         n = len(judged)
         errors = [each.judgement.mean - each.truth for each in judged]
+        sds = [iv.standard_deviation(each.judgement.points) for each in judged if len(each.judgement.points) > 1]
         able = sum(enough(len(each.judgement.points), each.judgement.stop) for each in judged)
         return cls(
             duels=n,
@@ -95,6 +105,8 @@ class Tally:
             fewest_covered=fewest(n, 0.93),
             half_width=median(each.judgement.half_width for each in judged),
             epochs=median(len(each.judgement.points) for each in judged),
+            epoch_sd=median(sds) if sds else math.nan,
+            epoch_s=median(each.measured_s for each in judged),
             wall_s=median(each.outcome.wall_s for each in judged),
             measured_share=median(each.outcome.measured_s / each.outcome.wall_s for each in judged),
             bias=math.fsum(errors) / n,
@@ -122,17 +134,18 @@ def ever_excludes(points: Sequence[float], truth: float, *, alpha: float = iv.AL
 
 
 def markdown(outcomes: Iterable[Outcome]) -> str:
-    """A row for each kind, server and load of the machine, then the misses with their epochs."""
+    """A row for each kind, server, target and load of the machine, then the misses with their epochs."""
     found = judged(outcomes)
-    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    groups: dict[tuple[str, str, str, str], list[Judged]] = {}
     for each in found:
         duel = each.outcome.duel
         for load in (str(each.load or "unknown"), "all"):
-            groups.setdefault((duel.kind, duel.servers[0], load), []).append(each)
+            asked = f"±{duel.precision} in {duel.budget}"
+            groups.setdefault((duel.kind, duel.servers[0], asked, load), []).append(each)
     rows = [
-        "| duels | server | other load | n | able to claim | false or wrong claims | held by the interval | claimed "
-        "| half-width | epochs | wall | measuring | bias |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| duels | server | asked | other load | n | able to claim | false or wrong claims | held by the interval "
+        "| claimed | half-width | epochs | each measured | SD of epochs | wall | bias |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         *(_row(*name, Tally.of(each)) for name, each in sorted(groups.items())),
     ]
     odd = [each for each in found if each.wrong or not each.covered]
@@ -155,12 +168,12 @@ def _phases(outcomes: Sequence[Outcome]) -> list[str]:
     return [f"Wall time of {len(told)} duels: {', '.join(parts)}.", ""]
 
 
-def _row(kind: str, server: str, load: str, tally: Tally) -> str:
+def _row(kind: str, server: str, asked: str, load: str, tally: Tally) -> str:
     claimed = f"{tally.right}" if kind.startswith("plant") else ""
     return (
-        f"| {kind} | {server} | {load} | {tally.duels} | {tally.able} | {tally.wrong} (at most {tally.most_wrong}) "
-        f"| {tally.covered} (at least {tally.fewest_covered}) | {claimed} | ±{tally.half_width:.1%} "
-        f"| {tally.epochs:.0f} | {tally.wall_s:.0f} s | {tally.measured_share:.0%} "
+        f"| {kind} | {server} | {asked} | {load} | {tally.duels} | {tally.able} "
+        f"| {tally.wrong} (at most {tally.most_wrong}) | {tally.covered} (at least {tally.fewest_covered}) | {claimed} | ±{tally.half_width:.1%} "
+        f"| {tally.epochs:.0f} | {tally.epoch_s:.1f} s | {tally.epoch_sd:.1%} | {tally.wall_s:.0f} s "
         f"| {tally.bias:+.1%} ± {2 * tally.bias_se:.1%} |"
     )
 
