@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.plan import best_seconds_per_cell, comfortable_seconds, guard_ns, pilot_slice_max_ns, seed_for
+from bakeoff.plan import (
+    best_seconds_per_cell,
+    comfortable_seconds,
+    guard_ns,
+    needed_seconds,
+    pilot_slice_max_ns,
+    seed_for,
+)
 from bakeoff.plan.seeds import shuffled
 from bakeoff.plan.timing import seconds_per_cell
 
@@ -58,11 +65,17 @@ def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
     assert comfortable_seconds(overhead_s=8, cells=1) == 8.0
     assert comfortable_seconds(overhead_s=8, cells=4) == 5.0  # 2.5 s for each of two arms
     assert comfortable_seconds(overhead_s=8, cells=4, turns=4) == 10.0
-    assert comfortable_seconds(overhead_s=8, cells=4, slice_ns=1_000_000_000) == 16.0  # four blocks
+    assert comfortable_seconds(overhead_s=8, cells=4, needed_s=9.0) == 9.0
     assert comfortable_seconds(overhead_s=100, cells=1) == 20.0
     longest = pilot_slice_max_ns(budget_s=600, cells=1, turns=2)
     assert longest == 1_250_000_000
-    assert comfortable_seconds(overhead_s=8, cells=1, slice_ns=longest) == 20.0
+    assert needed_seconds(slice_ns=longest, events_per_s=1e6) == pytest.approx(20.0)  # four blocks
+
+
+def test_slow_events_are_measured_long_enough_for_a_99th_percentile():
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=1000.0) == 10.0
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=100_000.0) == pytest.approx(1.6)  # four blocks
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=0.0) == pytest.approx(1.6)
 
 
 @given(st.floats(1, 60), st.integers(1, 10), st.floats(1e-6, 1e-2), st.floats(1e-8, 1e-3))

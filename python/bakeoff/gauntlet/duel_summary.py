@@ -173,8 +173,8 @@ def _row(kind: str, server: str, asked: str, load: str, tally: Tally) -> str:
     return (
         f"| {kind} | {server} | {asked} | {load} | {tally.duels} | {tally.able} "
         f"| {tally.wrong} (at most {tally.most_wrong}) | {tally.covered} (at least {tally.fewest_covered}) "
-        f"| {claimed} | ±{tally.half_width:.1%} | {tally.epochs:.0f} | {tally.epoch_s:.1f} s | {tally.epoch_sd:.1%} | {tally.wall_s:.0f} s "
-        f"| {tally.bias:+.1%} ± {2 * tally.bias_se:.1%} |"
+        f"| {claimed} | ±{tally.half_width:.1%} | {tally.epochs:.0f} | {tally.epoch_s:.1f} s | {tally.epoch_sd:.1%} "
+        f"| {tally.wall_s:.0f} s | {tally.bias:+.1%} ± {2 * tally.bias_se:.1%} |"
     )
 
 

@@ -20,7 +20,7 @@ def plan_study(
     seconds_per_cell: float | None = None,
     turns: int | None = None,
     builds: int | None = None,
-    slice_ns: int = 0,
+    needed_s: float = 0.0,
 ) -> Plan:
     """Turn a study into cells, orders and seconds.
 
@@ -31,7 +31,7 @@ def plan_study(
         seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
         turns: arms that take turns in a cell, the baseline counted once a round (`rounds.turns`); None: every arm.
         builds: loads of the data there are; None: the study's.
-        slice_ns: the longest slice that a pilot has chosen; 0 before there is one.
+        needed_s: measuring seconds that the slowest cell needs by its pilot (`timing.needed_seconds`).
 
     Returns:
         A plan; it may not fit the budget (`fits`), which is for the caller to tell.
@@ -49,7 +49,7 @@ def plan_study(
         load_s=load_s,
         overhead_s=overhead_s,
         cells=count,
-        comfortable_s=timing.comfortable_seconds(overhead_s=overhead_s, cells=count, turns=turns, slice_ns=slice_ns)
+        comfortable_s=timing.comfortable_seconds(overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s)
         if only_reads
         else timing.LONG_S,
         turns=turns,

@@ -24,6 +24,8 @@ _TURN_COMFORTABLE_S = 2.5
 _EPOCHS_AIM = 8
 # Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
 _BLOCKS_AIM = 4
+# Of an arm in an epoch: 50 of them lie beyond the 99th percentile.
+_EVENTS_AIM = 5_000
 
 # From here on a block more or less is 5 % of a measuring at most.
 _BLOCKS_MANY = 20
@@ -40,7 +42,13 @@ def seconds_min(turns: int) -> float:
     return max(SECONDS_MIN, turns * _TURN_MIN_S)
 
 
-def comfortable_seconds(*, overhead_s: float, cells: int, turns: int = 2, slice_ns: int = 0) -> float:
+def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int = 2) -> float:
+    """Measuring seconds of a cell in which enough blocks of its slices fit, and enough events of each arm for a p99."""
+    blocks_s = _BLOCKS_AIM * 2 * turns * slice_ns / 1e9
+    return max(blocks_s, turns * _EVENTS_AIM / events_per_s) if events_per_s > 0 else blocks_s
+
+
+def comfortable_seconds(*, overhead_s: float, cells: int, turns: int = 2, needed_s: float = 0.0) -> float:
     """Measuring seconds a cell and epoch, where all cells only read and the budget does not matter.
 
     All cells together take as long as everything else in the epoch. The variance of an estimate for a given time is
@@ -51,13 +59,12 @@ def comfortable_seconds(*, overhead_s: float, cells: int, turns: int = 2, slice_
         overhead_s: o, unmeasured seconds an epoch, shared by the cells.
         cells: C, how many there are.
         turns: arms that share a cell's seconds; each has 2.5 s at least.
-        slice_ns: the longest slice of a cell; enough blocks of it must fit.
+        needed_s: what the slowest cell needs (`needed_seconds`).
 
     Returns:
         At most `LONG_S`.
     """
-    blocks_s = _BLOCKS_AIM * 2 * turns * slice_ns / 1e9
-    return min(max(overhead_s / cells, _TURN_COMFORTABLE_S * turns, blocks_s), LONG_S)
+    return min(max(overhead_s / cells, _TURN_COMFORTABLE_S * turns, needed_s), LONG_S)
 
 
 def seconds_per_cell(

@@ -16,6 +16,7 @@ from bakeoff.plan import (
     Plan,
     SliceLength,
     epoch_draft,
+    needed_seconds,
     pilot_slice_max_ns,
     plan_study,
     share_seconds,
@@ -346,6 +347,7 @@ class _Trial:
         chosen: dict[str, SliceLength] = {}
         noise: dict[str, float | None] = {}
         curves = {}
+        needed_s = 0.0
         longest_ns = pilot_slice_max_ns(budget_s=draft.budget_s, cells=len(draft.cells), turns=draft.turns)
         for cell in draft.cells:
             noise[cell.name] = None
@@ -354,6 +356,10 @@ class _Trial:
             pilot = slices_frame(epoch.pilot(cell, self._pilot_s(draft)), epoch=0, build=0)
             choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
             chosen[cell.name] = choice.slices
+            events_per_s = 1e9 * int(pilot["events"].sum()) / max(int(pilot["length_ns"].sum()), 1)
+            needed_s = max(
+                needed_s, needed_seconds(slice_ns=choice.slice_ns, events_per_s=events_per_s, turns=draft.turns)
+            )
             noise[cell.name] = choice.variance_rate_s
             curves[cell.name] = choice.model_dump(mode="json")
         begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm"))
@@ -363,7 +369,7 @@ class _Trial:
             load_s=self._elapsed_s() - begun_s + _REPORT_S + _REPORT_CELL_S * min(len(draft.cells), _REPORT_CELLS),
             turns=self._turns,
             builds=self.builds,
-            slice_ns=max((length.slice_ns for length in chosen.values()), default=0),
+            needed_s=needed_s,
         )
         plan = share_seconds(plan.with_slices(chosen), noise)
         self.run_directory.write_json("plan.json", plan)
