@@ -186,3 +186,17 @@ def test_slices_are_doubled_while_enough_blocks_fit(asked, times):
     assert after_ns == max(before_ns, min(before_ns * 2**times, longest_ns))
     assert longer.cell(name).slices.guard_ns <= after_ns / 10
     assert longer.cells[1:] == plan.cells[1:]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "needed_s", "expected"),
+    [
+        (("oltp_point_select",), 0.0, 8.0),  # as long as the rest of the epoch
+        (("oltp_point_select",), 13.0, 13.0),  # slow events
+        (("oltp_point_select", "oltp_read_write"), 0.0, 20.0),  # writes need long slices
+    ],
+)
+def test_reads_are_measured_as_long_as_a_restart_costs(scripts, needed_s, expected):
+    plan = plan_study(study(scripts=scripts, threads=(4,)), overhead_s=8, load_s=0, needed_s=needed_s)
+    # A few per cent more: what whole epochs leave of the budget.
+    assert expected <= plan.seconds_per_cell < 1.1 * expected

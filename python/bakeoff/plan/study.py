@@ -43,15 +43,15 @@ def plan_study(
         raise SpecError(f"plan: overhead {overhead_s} s and load {load_s} s must not be negative.")
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(dict.fromkeys(study.threads))
-    only_reads = not any(_writes(workload) or workload.rate_per_s is not None for workload in study.workloads)
+    comfortable_s = timing.LONG_S
+    if not any(_writes(workload) or workload.rate_per_s is not None for workload in study.workloads):
+        comfortable_s = timing.comfortable_seconds(overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s)
     seconds = seconds_per_cell or timing.seconds_per_cell(
         budget_s=study.budget_s,
         load_s=load_s,
         overhead_s=overhead_s,
         cells=count,
-        comfortable_s=timing.comfortable_seconds(overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s)
-        if only_reads
-        else timing.LONG_S,
+        comfortable_s=comfortable_s,
         turns=turns,
     )
     epoch_s = overhead_s + count * seconds
