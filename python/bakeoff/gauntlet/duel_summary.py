@@ -61,8 +61,8 @@ class Tally:
         able: those with enough epochs for any verdict; the others cannot claim, and prove nothing about claims.
         most_wrong: what 5 % of false claims allow in `able` duels.
         fewest_covered: what 93 % of coverage demand in `duels` duels.
-        epoch_sd: standard deviation of a duel's epochs, a log ratio, the median over duels; NaN without any.
-        epoch_s: seconds that a cell is measured in an epoch, likewise.
+        epoch_sd: standard deviation of a duel's epochs, a log ratio, the median over duels; NaN when none has two.
+        epoch_s: seconds that a cell is measured in an epoch, the median over duels.
         bias: mean over duels of what they told less the truth, a log ratio; `bias_se` its standard error. What no
             single interval can show: an arm that is treated worse.
     """

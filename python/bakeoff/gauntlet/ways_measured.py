@@ -223,6 +223,9 @@ def conditions(series: Sequence[Series], duels: Sequence[Outcome], budget: str) 
     ):
         if shares:
             parts.append(f"{count} {what}, other work took {median(shares):.0%} (median) of the processors")
+    rates = [run.per_s for each in series for run in each.runs]
+    if rates:
+        parts.append(f"a start's throughput was {min(rates):,.0f} to {max(rates):,.0f} events/s")
     spent = f" (the duels {median(outcome.wall_s for outcome in duels):.0f} s)" if duels else ""
     return "; ".join(parts) + f". Each judgement took about {wall_s(budget):.0f} s{spent}."
 
