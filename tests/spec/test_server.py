@@ -54,6 +54,28 @@ def test_nonsense_is_one_clear_line(text):
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql://root:s3,cret9@db/",
+        "mysql://root:cret9@db/,bad name=1",
+        "MYSQL://root:cret9@db/",
+        "mysql://root:cret9",
+        "mysql://root:cret9#ter@db/",
+    ],
+)
+def test_a_url_that_is_not_understood_shows_no_password(text):
+    with pytest.raises(SpecError) as caught:
+        parse_server(text)
+    assert "cret9" not in str(caught.value)
+
+
+def test_an_address_in_brackets_keeps_them():
+    spec = parse_server("mysql://bench:x@[::1]:3307/")
+    assert spec.location == "mysql://bench@[::1]:3307/"
+    assert url_parts(spec.location) == ("::1", 3307, None, "bench")
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text):
     try:

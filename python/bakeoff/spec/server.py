@@ -88,8 +88,9 @@ def parse_server(text: str) -> ServerSpec:
         name, _, value = part.partition("=")
         name = name.strip().lstrip("-")
         if not _NAME.fullmatch(name):
+            what = "what follows a comma" if _is_url(text) else repr(part)  # it may be the rest of a password
             raise SpecError(
-                f"server {text!r}: {part!r} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync."
+                f"server {_shown(text)}: {what} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync."
             )
         if name.startswith("env."):
             env[name[4:]] = value
@@ -124,24 +125,35 @@ def _parse_head(head: str, text: str) -> ServerSpec:
         try:
             parts = urlsplit(head)
             host, port = parts.hostname or "", parts.port
-        except ValueError as error:
+        except ValueError:  # whose words may quote a password
             raise SpecError(
-                f"server: this URL is not understood ({error}).", hint="Write mysql://user@host:3306/."
+                "server: this URL is not understood: its host or port cannot be told.",
+                hint="Write mysql://user@host:3306/, with %40, %2F and %23 for @, / and # in a password.",
             ) from None
+        host = f"[{host}]" if ":" in host else host
         netloc = (f"{parts.username}@" if parts.username else "") + host + (f":{port}" if port else "")
         query = f"?{parts.query}" if parts.query else ""
         return ServerSpec(origin=Origin.URL, location=f"{parts.scheme}://{netloc}{parts.path}{query}")
     kind, colon, location = head.partition(":")
     if kind in (Origin.PATH, Origin.TARBALL, Origin.DOCKER):
         if not location:
-            raise SpecError(f"server {text!r}: nothing after {kind}:.", hint=f"Write {kind}:NAME.")
+            raise SpecError(f"server {_shown(text)}: nothing after {kind}:.", hint=f"Write {kind}:NAME.")
         return ServerSpec(origin=Origin(kind), location=location)
     if not re.fullmatch(r"[a-z][a-z0-9-]*", kind) or (colon and not re.fullmatch(r"[0-9][0-9A-Za-z.+-]*", location)):
         raise SpecError(
-            f"server {text!r} is not understood.",
+            f"server {_shown(text)} is not understood.",
             hint="Write FLAVOUR:VERSION (mysql:8.0), path:DIR, tarball:FILE or mysql://user@host/.",
         )
     return ServerSpec(origin=Origin.CATALOG, flavour=kind, version=location)
+
+
+def _is_url(text: str) -> bool:
+    return "://" in text
+
+
+def _shown(text: str) -> str:
+    """A server as typed, for a message; of a URL only the beginning, because a password may follow."""
+    return repr(text.partition("://")[0] + "://…" if _is_url(text) else text)
 
 
 def _split_commas(text: str) -> list[str]:
