@@ -45,6 +45,8 @@ SMALL = (
         (["report", "no-such-run"], "no-such-run", "list runs"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["frobnicate"], "frobnicate", "--help"),
+        (["list"], "studies, servers", "--help"),
+        (["server"], "command", "--help"),
     ],
 )
 def test_a_typo_is_one_line_and_exit_code_2(shell, arguments, named, remedy):
@@ -53,6 +55,19 @@ def test_a_typo_is_one_line_and_exit_code_2(shell, arguments, named, remedy):
     assert named in ran.complaint
     assert remedy in ran.complaint
     assert shell.runs == []
+
+
+@pytest.mark.parametrize("arguments", [["list", "workloads"], ["list", "workloads", "--format", "json"]])
+def test_a_reader_that_goes_away_is_no_failure(shell, arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = subprocess.run(
+            [*shell.command, *arguments], env=shell.env, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    finally:
+        os.close(writer)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.server

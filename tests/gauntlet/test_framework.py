@@ -196,7 +196,7 @@ def test_the_table_as_markdown(record):
 
 
 def test_the_table_in_a_terminal(record):
-    console = Console(record=True, color_system=None)
+    console = Console(record=True, color_system=None, width=140)
     print_table(record, console)
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     assert lines == [

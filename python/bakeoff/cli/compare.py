@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from bakeoff.cli.output import Format, format_option
+from bakeoff.cli.output import Format, console, format_option
 from bakeoff.errors import SpecError
 from bakeoff.report.compare import CAVEAT, Comparison, compare_runs, texts_of
 from bakeoff.results import open_run
@@ -63,13 +62,11 @@ def _record(found: Comparison) -> dict[str, object]:
 
 
 def _print(found: Comparison) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
+    page = console(piped_width=200)
     for number, name in enumerate(found.runs, start=1):
-        console.print(f"run {number}: {name}", markup=False, highlight=False)
+        page.print(f"run {number}: {name}", highlight=False)
     for note in found.notes:
-        console.print(note, markup=False, highlight=False)
+        page.print(note, highlight=False)
     table = Table("cell", "what", "run 1", "then", "ratio", "95% interval", "", box=SIMPLE_HEAD)
     if len(found.runs) > 2:
         table.columns[3].header = "run"
@@ -80,5 +77,5 @@ def _print(found: Comparison) -> None:
         then = later if len(found.runs) == 2 else f"{number}: {later}"
         table.add_row("" if line.cell == before else line.cell, line.label, earlier, then, ratio, interval, says)
         before = line.cell
-    console.print(table)
-    console.print(CAVEAT, markup=False)
+    page.print(table)
+    page.print(CAVEAT)

@@ -9,8 +9,8 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from bakeoff.cli.output import console
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.gauntlet.journal import Journal, Record
 from bakeoff.gauntlet.model import Size
@@ -90,4 +90,4 @@ def _print(record: Record, output: TableFormat) -> None:
     elif output is TableFormat.MARKDOWN:
         typer.echo(markdown(record), nl=False)
     else:
-        print_table(record, Console())
+        print_table(record, console(piped_width=140))

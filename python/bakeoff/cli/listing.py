@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from bakeoff.cli.output import Format, format_option
+from bakeoff.cli.output import Format, console, format_option
 from bakeoff.engine import describe_workloads
 from bakeoff.results import list_runs
 from bakeoff.servers import Catalog, is_installed
@@ -42,13 +41,10 @@ def list_things(
     if not rows:
         typer.echo(f"no {kind} yet")
         return
-    console = Console()
-    if not console.is_terminal:
-        console.width = 400  # one row a line: what is piped is for grep and awk
     table = Table(*rows[0], box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    console.print(table)
+    console(piped_width=400).print(table)  # one row a line: what is piped is for grep and awk
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds

@@ -15,7 +15,6 @@ from bakeoff.errors import BakeoffError, ExitCode, ServerError
 app = typer.Typer(
     name="bakeoff",
     help="Which of these MySQL setups is faster for this workload, by how much, and how sure are we?",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,15 +38,20 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Whatever goes wrong is one line on standard error, never a traceback."""
+    command = typer.main.get_command(app)
     try:
         if arguments[:1] == ["sysbench"]:
             sysbench.become_sysbench(arguments[1:])
-        return int(app(arguments, standalone_mode=False) or ExitCode.DONE)
+        # Not `app(arguments)`, which has answers of its own to Ctrl-C and to a reader that went away.
+        with command.make_context("bakeoff", arguments or ["--help"]) as context:
+            return int(command.invoke(context) or ExitCode.DONE)
+    except typer.Exit as ended:
+        return ended.exit_code
     except BakeoffError as error:
         _complain(str(error), error.log_tail if isinstance(error, ServerError) else "")
         return error.exit_code
     except typer.TyperException as error:
-        _complain(f"{error.format_message()} Try `bakeoff --help`.")
+        _complain(f"{' '.join(error.format_message().split())} Try `bakeoff --help`.")
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted.")

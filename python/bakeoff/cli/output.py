@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 
 class Format(StrEnum):
@@ -29,6 +30,25 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")]
 Publish = Annotated[
     bool, typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold.")
 ]
+
+
+def console(*, piped_width: int | None = None) -> Console:
+    """Where tables are printed. Text is shown as it is: people write `[…]` and `:x:` into questions and levels.
+
+    Args:
+        piped_width: columns when nobody looks at a terminal; None: as the environment says.
+    """
+    made = _Console(markup=False, emoji=False)
+    if piped_width and not made.is_terminal:
+        made.width = piped_width
+    return made
+
+
+class _Console(Console):
+    """Leaves a reader that went away to `bakeoff.cli.main`, as `print` does; Rich would end the process with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def runs_root(asked: Path | None) -> Path:

@@ -5,11 +5,10 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from bakeoff.cli.asking import ask, telling_the_line
-from bakeoff.cli.output import Format, format_option
+from bakeoff.cli.output import Format, console, format_option
 from bakeoff.trial.arms import check_workloads
 from bakeoff.trial.outlook import Outlook, outlook
 from bakeoff.units import format_bytes, format_duration
@@ -67,12 +66,10 @@ def _record(seen: Outlook) -> dict[str, object]:
 
 
 def _print(seen: Outlook) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
+    page = console(piped_width=200)
     plan, share = seen.plan, seen.share
     design = seen.study.design
-    console.print(design.question if design and design.question else seen.study.title, style="bold")
+    page.print(design.question if design and design.question else seen.study.title, style="bold")
     table = Table("arm", "levels", "server", "loads", "settings", "download", box=SIMPLE_HEAD)
     for index, each in enumerate(seen.arms):
         left = each.download_bytes
@@ -84,29 +81,29 @@ def _print(seen: Outlook) -> None:
             each.settings,
             "" if left == 0 else "?" if left is None else format_bytes(left),
         )
-    console.print(table)
-    console.print(
+    page.print(table)
+    page.print(
         "Arms with the same letter share their loads; with the same number they differ in the client alone. Each arm "
         "has a server of its own."
     )
     for sentence in design.fraction.sentences() if design and design.fraction else ():
-        console.print(sentence, markup=False)
+        page.print(sentence)
     if design and design.excluded:
-        console.print(f"Combinations left out by where: {design.excluded}.")
-    console.print(f"Cells:   {len(plan.cells)} ({', '.join(cell.name for cell in plan.cells)})")
-    console.print(f"Loads:   {seen.loads} of at most {format_bytes(seen.load_bytes)}")
+        page.print(f"Combinations left out by where: {design.excluded}.")
+    page.print(f"Cells:   {len(plan.cells)} ({', '.join(cell.name for cell in plan.cells)})")
+    page.print(f"Loads:   {seen.loads} of at most {format_bytes(seen.load_bytes)}")
     together = "all at once" if share.at_once >= share.servers else f"{share.at_once} at once, always with the baseline"
-    console.print(
+    page.print(
         f"Memory:  {share.servers} servers, {together}; about "
         f"{format_bytes(share.per_server_bytes * min(share.at_once, share.servers))}, buffer pool "
         f"{format_bytes(share.memory.buffer_pool_bytes)} each unless an arm sets its own"
     )
     enough = "" if seen.disk_bytes <= seen.disk_free_bytes else ": too little"
-    console.print(
+    page.print(
         f"Disk:    about {format_bytes(seen.disk_bytes)} in {seen.disk_path}, "
         f"{format_bytes(seen.disk_free_bytes)} free{enough}"
     )
-    console.print(
+    page.print(
         f"Time:    loading about {format_duration(plan.load_s)}, then at least {plan.epochs_min} epochs of about "
         f"{format_duration(plan.epoch_s)}; budget {format_duration(plan.budget_s)}"
         + ("" if plan.fits else f", about {format_duration(plan.budget_needed_s)} would do")

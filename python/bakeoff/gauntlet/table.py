@@ -8,14 +8,11 @@ from rich.text import Text
 from bakeoff.gauntlet.journal import Entry, Record
 from bakeoff.units import format_duration
 
-_PIPED_WIDTH = 140
 _STYLES = {True: "green", False: "bold red", None: "yellow"}
 
 
 def print_table(record: Record, console: Console) -> None:
     """Print to a console; without colours the words still say everything."""
-    if not console.is_terminal:
-        console.width = _PIPED_WIDTH
     table = Table("G", "result", "test and target", "found", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for entry in record.entries:
         result = Text(entry.result, style=_STYLES[entry.passed], no_wrap=True)

@@ -98,11 +98,11 @@ def _grouped(table: report.Table) -> Table:
     """A table of the view, its groups' names once each."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in (table.group_title, *table.columns):
-        shown.add_column(name, overflow="fold")
+        shown.add_column(Text(name), overflow="fold")
     before = ""
     for row in table.rows:
         values = (f"{value.text} ({value.sub})" if value.sub else value.text for value in row.values)
-        shown.add_row("" if row.group == before else row.group, *values)
+        shown.add_row(*(Text(cell) for cell in ("" if row.group == before else row.group, *values)))
         before = row.group
     return shown
 
