@@ -42,8 +42,24 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_sise=10"], "range_sise", "range_size"),
         (["duel", "mysql:8.0.15", "path:/nowhere"], "/nowhere", ""),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--transport", "sockets"], "sockets", "socket, tcp"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--mysql-ssl", "bogus"], "bogus", "required"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--charset", "utf9"], "utf9", "utf8"),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "--charset", "utf8mb4", "--collation", "latin1_bin"],
+            "latin1_bin",
+            "charset",
+        ),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--tables", "1001"], "--tables", "1000"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "0"], "--rate", "--rate 500"),
         (["report", "no-such-run"], "no-such-run", "list runs"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
+        (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
+        (["doctor", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
+        (["gauntlet", "--server", "mysql:8.0.15"], "replay", "quick"),
+        (["gauntlet", "--size", "quick", "--server", "mysql:4.1"], "4.1", "mysql:5.5.9"),
+        (["gauntlet", "--size", "quick", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
+        (["server", "start", "mysql://root:s3cret@db/"], "runs already", ""),
         (["frobnicate"], "frobnicate", "--help"),
         (["list"], "studies, servers", "--help"),
         (["server"], "command", "--help"),
@@ -54,6 +70,7 @@ def test_a_typo_is_one_line_and_exit_code_2(shell, arguments, named, remedy):
     assert ran.code == 2, ran
     assert named in ran.complaint
     assert remedy in ran.complaint
+    assert "s3cret" not in ran.out + ran.err
     assert shell.runs == []
 
 

@@ -32,4 +32,6 @@ def test_options_that_are_no_numbers_are_passed_over():
 
 def test_tpcc_is_counted_in_warehouses():
     assert workload_bytes("tpcc", {"scale": 20, "tables": 1}) == 2 * workload_bytes("tpcc", {})
+    duel = study_of(Workload(script="tpcc", options=(("scale", 2),)), tables=4)
+    assert data_bytes(duel, Data()) == workload_bytes("tpcc", {"scale": 2})
     assert workload_bytes("tpcc", {"warehouses": 3, "scale": 20}) == pytest.approx(330 * 2**20)

@@ -8,7 +8,10 @@ from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.cli.main import run as command
 from bakeoff.errors import ResultsError
-from bakeoff.report.compare import compare_runs
+from bakeoff.plan.factorial import make_study
+from bakeoff.report.compare import arm_labels, compare_runs
+from bakeoff.spec.shipped import shipped_studies
+from bakeoff.spec.study_file import read_study
 from bakeoff.stats.unpaired import welch
 
 SLOWER = math.log(0.8)
@@ -47,6 +50,21 @@ def test_common_cells_and_arms_are_compared_and_the_hour_is_in_the_throughput_al
     ratio = by_kind["ratio", "mysql:8.0.15,innodb_flush_method=fsync"]
     assert ratio.earlier == pytest.approx(0.8, abs=0.02)
     assert ratio.differs is False and ratio.found.estimate.interval.low < 0 < ratio.found.estimate.interval.high
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_no_two_arms_of_a_study_are_called_the_same(name):
+    study = make_study(read_study(shipped_studies()[name]), seed=1)
+    labels = arm_labels(study)
+    assert len(set(labels.values())) == len(study.arms)
+    assert not any(label.endswith(f"({arm})") for arm, label in labels.items()), "two arms are set up alike"
+
+
+def test_a_server_against_itself_keeps_both_arms():
+    study = duel_study()
+    twins = study.model_copy(update={"arms": (study.arms[0], study.arms[0].model_copy(update={"name": "B"}))})
+    first, second = arm_labels(twins).values()
+    assert first.endswith(" (A)") and second.endswith(" (B)")
 
 
 def test_a_contender_that_became_faster_is_seen_in_its_ratio(root):

@@ -15,10 +15,12 @@ from bakeoff.report import foretelling
 from bakeoff.report.live import QuietLive
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.places import work_root
+from bakeoff.spec import Origin, parse_server
 from bakeoff.stats.resolution import Resolution
 from bakeoff.trial.doctor import Finding, Severity, examine
 from bakeoff.trial.resolving import TRIAL_S, resolve
 
+_THREADS = 4
 _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning", Severity.PROBLEM: "PROBLEM"}
 
 
@@ -27,7 +29,7 @@ def doctor(
         str | None,
         typer.Option(help="Server of the trial, fetched when missing; default: the newest that is here."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Connections in the trial.")] = 4,
+    threads: Annotated[int | None, typer.Option(min=1, help=f"Connections in the trial. [default: {_THREADS}]")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Look only: no trial, nothing foretold.")] = False,
     seed: Annotated[int | None, typer.Option(help="Everything random in the trial follows from it.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
@@ -36,10 +38,17 @@ def doctor(
 
     Exit code 3 when a run could not be trusted or started.
     """
-    if quick and server:
+    for option, given in (("--server", server), ("--threads", threads), ("--seed", seed)):
+        if quick and given is not None:
+            raise SpecError(
+                f"doctor: --quick makes no trial, so there is nothing to do with {option}.", hint="Leave one out."
+            )
+    if server and parse_server(server).origin is Origin.URL:
         raise SpecError(
-            "doctor: --quick makes no trial, so there is nothing to do with --server.", hint="Leave one out."
+            "doctor: a running server cannot be tried: the trial starts its servers again and again.",
+            hint="Name one that bakeoff starts: --server mysql:8.0.",
         )
+    threads = threads or _THREADS
     findings = examine(work_root())
     name = None if quick else server or _newest_here()
     if output is Format.TEXT:
@@ -64,6 +73,8 @@ def doctor(
     elif found is not None:
         typer.echo(f"{'':8} {foretelling.sentence(found)}")
         typer.echo(f"{'':8} {foretelling.grounds(found, f'{name}, oltp_point_select, {threads} threads')}")
+    elif name is not None and worst is not Severity.PROBLEM:
+        typer.echo(f"{'':8} The trial was too short here for three usable epochs: nothing can be foretold.")
     elif name is None and not quick:
         typer.echo(f"{'':8} No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and foretells.")
     return ExitCode.NOT_READY if worst is Severity.PROBLEM else ExitCode.DONE

@@ -11,7 +11,10 @@ from bakeoff.cli.running import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
 from bakeoff.spec import Arm, Connection, Data, Profile, Study, Workload, control_of, parse_server
 from bakeoff.spec.server import url_password
+from bakeoff.spec.settings import DEFAULT, ArmParts, check_level
 from bakeoff.spec.study import OptionValue
+from bakeoff.trial.arms import check_workloads
+from bakeoff.trial.outlook import outlook, require_disk
 from bakeoff.units import parse_duration_s, parse_precision
 
 Options = tuple[tuple[str, OptionValue], ...]
@@ -28,7 +31,7 @@ def duel(
         list[str], typer.Option("--workload", "-w", help="Script, or several with commas; repeatable.")
     ] = ["oltp_read_only"],  # noqa: B006 — typer's own way of a default list
     threads: Annotated[str, typer.Option(help="Connections; several with commas: 1,16,64.")] = "4",
-    tables: Annotated[int, typer.Option(min=1, help="Tables to load.")] = 4,
+    tables: Annotated[int, typer.Option(min=1, max=1000, help="Tables to load.")] = 4,
     table_size: Annotated[
         str, typer.Option("--table-size", help="Rows a table; k and m are 1,000 and 1,000,000.")
     ] = "100000",
@@ -53,8 +56,9 @@ def duel(
     ] = False,
     publish: Publish = False,
     charset: Annotated[
-        str, typer.Option(help="Of the tables and the connection; `server`: each server's default.")
-    ] = "utf8mb4",
+        str | None,
+        typer.Option(help="Of the tables and the connection; `server`: each server's default. [default: utf8mb4]"),
+    ] = None,
     collation: Annotated[
         str | None, typer.Option(help="Of the tables; default: the charset's default in each version.")
     ] = None,
@@ -64,9 +68,7 @@ def duel(
         str, typer.Option("--db-ps-mode", help="server, client (literals in the text) or text (the same as client).")
     ] = "server",
     transport: Annotated[str, typer.Option(help="socket or tcp.")] = "socket",
-    tls: Annotated[
-        str, typer.Option("--mysql-ssl", help="disabled, preferred, required, verify_ca, verify_identity.")
-    ] = "disabled",
+    tls: Annotated[str, typer.Option("--mysql-ssl", help="disabled, preferred or required.")] = "disabled",
     freeze: Annotated[
         bool | None,
         typer.Option("--freeze/--no-freeze", help="Stop resting servers (SIGSTOP); default: when a workload writes."),
@@ -94,13 +96,17 @@ def duel(
         raise SpecError(f"duel: {len(servers)} servers are more than {len(_ARM_NAMES)}.", hint="Split them over runs.")
     specs = [parse_server(text) for text in servers]
     options = _parse_options(option or [])
-    data = Data(
-        charset=None if charset == "server" else charset,
+    if rate is not None and rate <= 0:
+        raise SpecError(f"--rate: {rate:g} events per second are none.", hint="Write --rate 500.")
+    data, connection = _data_and_connection(
+        charset=DEFAULT if charset == "server" else charset,
         collation=collation,
-        table_options=table_options,
+        table_options=table_options or None,
         engine=engine,
+        transport=transport,
+        tls=tls,
+        prepare_mode=_prepare_mode(ps_mode),
     )
-    connection = Connection(transport=transport, tls=tls, prepare_mode=_prepare_mode(ps_mode))
     arms = [
         Arm(
             name=name,
@@ -112,8 +118,10 @@ def duel(
         )
         for index, (name, spec) in enumerate(zip(_ARM_NAMES, specs, strict=False))
     ]
+    passwords = {arm.name: url_password(text) for arm, text in zip(arms, servers, strict=True)}
     if control or publish:
         arms.append(control_of(arms[0]))
+        passwords[arms[-1].name] = passwords[arms[0].name]
     target = parse_precision(precision)
     study = Study(
         title=" against ".join(str(spec) for spec in specs),
@@ -135,7 +143,8 @@ def duel(
         pin=pin,
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
-    passwords = {arm.name: url_password(text) for arm, text in zip(arms, servers, strict=False)}
+    check_workloads(study.workloads, study.arms)
+    require_disk(outlook(study))
     return run_and_tell(
         study,
         RunOptions(
@@ -148,6 +157,20 @@ def duel(
             publish=publish,
         ),
     )
+
+
+def _data_and_connection(**typed: str | None) -> tuple[Data, Connection]:
+    """What the tables and the connection are to be, by the rules of a study file's settings; None: not typed.
+
+    Raises:
+        SpecError: a word that a setting does not know, a collation of another charset, texts that do not fit.
+    """
+    settings = {name: value for name, value in typed.items() if value is not None}
+    for name, value in settings.items():
+        check_level(name, value)
+    parts = ArmParts(data_bytes=0)
+    parts.apply(settings)
+    return parts.data, parts.connection
 
 
 def _split(texts: list[str], flag: str) -> list[str]:

@@ -17,7 +17,8 @@ from bakeoff.gauntlet.model import Size
 from bakeoff.gauntlet.registry import select
 from bakeoff.gauntlet.run import run_checks
 from bakeoff.gauntlet.table import markdown, print_table
-from bakeoff.spec import parse_server
+from bakeoff.servers import Catalog
+from bakeoff.spec import Origin, parse_server
 
 _SEED = 1
 _SERVER = "mysql:8.0.15"
@@ -34,7 +35,7 @@ class TableFormat(StrEnum):
 def gauntlet(
     size: Annotated[
         Size | None,
-        typer.Option(help="replay: minutes, no server (the default); quick: 10 minutes; full: hours."),
+        typer.Option(help="replay: minutes, no server (the default); quick: 7 minutes; full: hours."),
     ] = None,
     only: Annotated[str, typer.Option(help="Tests by number, with commas: G1,G3.")] = "",
     seed: Annotated[int | None, typer.Option(help=f"Everything random follows from it. [default: {_SEED}]")] = None,
@@ -58,7 +59,8 @@ def gauntlet(
     else:
         size = size or Size.REPLAY
         checks = select(size, names)
-        parse_server(server or _SERVER)
+        if server:
+            _check_server(server, size)
         journal = Journal.begin(
             runs or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs")),
             size=size,
@@ -78,6 +80,24 @@ def gauntlet(
     _print(record, output)
     typer.echo(f"Findings: {journal.path}/results.json", err=True)
     return ExitCode.DIFFERENCE if record.failed else ExitCode.DONE
+
+
+def _check_server(text: str, size: Size) -> None:
+    """See, before minutes are spent, that the tests can be run on this server.
+
+    Raises:
+        SpecError: they cannot.
+    """
+    if size is Size.REPLAY:
+        raise SpecError("gauntlet: the size replay starts no server.", hint="Leave --server out, or add --size quick.")
+    spec = parse_server(text)
+    if spec.origin is Origin.URL:
+        raise SpecError(
+            "gauntlet: a running server cannot be tested: the tests start their servers again and again.",
+            hint="Name one that bakeoff starts: --server mysql:8.0.",
+        )
+    if spec.origin is Origin.CATALOG:
+        Catalog.load().resolve(spec)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

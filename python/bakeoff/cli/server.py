@@ -44,11 +44,13 @@ def start_server(
     """Start one server to play with, say how to connect, and stop it on Ctrl-C; its data are gone then."""
     spec = parse_server(name)
     if spec.origin is Origin.URL:
-        raise SpecError(f"server {name}: it runs already; bakeoff starts only servers of its own.")
+        raise SpecError(f"server {spec}: it runs already; bakeoff starts only servers of its own.")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # while it is fetched and made: as Ctrl-C
     ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: ended.set())
     with _Downloads() as downloads, sandbox(spec, profile=profile, progress=downloads.see) as box:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: ended.set())
         for line in box.lines():
             downloads.say(line)
         downloads.say("stop     Ctrl-C")

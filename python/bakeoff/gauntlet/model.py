@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Size(StrEnum):
-    """How much is run: `replay` in minutes and without a server of its own, `quick` in 10 minutes, `full` in hours."""
+    """How much is run: `replay` in minutes and without a server of its own, `quick` in 7 minutes, `full` in hours."""
 
     REPLAY = "replay"
     QUICK = "quick"

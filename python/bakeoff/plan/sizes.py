@@ -24,12 +24,20 @@ _ROW_BYTES_OF_STUDIES = {"ucs2_vs_utf8": 5_600, "index_charset": 260}
 def workload_bytes(script: str, options: Mapping[str, OptionValue]) -> int:
     """Bytes that a script's `prepare` is expected to load."""
     tables = _number(options.get("tables"), 1)
-    stem = PurePath(script).name.removesuffix(".lua")
-    if stem.startswith("tpcc"):
-        scale = _number(options.get("warehouses"), 0) or _number(options.get("scale"), 10)
-        return tables * scale * _BYTES_PER_WAREHOUSE
-    row_bytes = _ROW_BYTES_OF_STUDIES.get(stem) or _row_bytes(options)
+    if is_tpcc(script):
+        return tables * warehouses(options) * _BYTES_PER_WAREHOUSE
+    row_bytes = _ROW_BYTES_OF_STUDIES.get(_stem(script)) or _row_bytes(options)
     return tables * _number(options.get("table_size"), 10_000) * row_bytes
+
+
+def is_tpcc(script: str) -> bool:
+    """Whether a script's data is sized in warehouses."""
+    return _stem(script).startswith("tpcc")
+
+
+def warehouses(options: Mapping[str, OptionValue]) -> int:
+    """Of one set of TPC-C's tables."""
+    return _number(options.get("warehouses"), 0) or _number(options.get("scale"), 10)
 
 
 def _row_bytes(options: Mapping[str, OptionValue]) -> int:
@@ -51,18 +59,25 @@ def data_bytes(study: Study, data: Data) -> int:
 def row_count(study: Study, data: Data) -> int:
     """Rows of the tables that the first workload asks for on an arm with this data."""
     options = options_of(study, study.workloads[0], data)
-    return _number(options["tables"], study.tables) * _number(options["table_size"], study.table_size)
+    return _number(options.get("tables"), study.tables) * _number(options.get("table_size"), study.table_size)
 
 
 def options_of(study: Study, workload: Workload, data: Data) -> dict[str, OptionValue]:
-    """Options of a script on one arm: the study's sizes, what the workload says, then what the arm's data says."""
+    """Options of a script on one arm: the study's sizes, what the workload says, then what the arm's data says.
+
+    TPC-C has warehouses where the others have tables and rows.
+    """
     options: dict[str, OptionValue] = {"tables": study.tables, "table_size": study.table_size}
-    return options | dict(workload.options) | dict(data.options)
+    return ({} if is_tpcc(workload.script) else options) | dict(workload.options) | dict(data.options)
 
 
 def _family(workload: Workload) -> str:
-    stem = PurePath(workload.script).name.removesuffix(".lua")
+    stem = _stem(workload.script)
     return "sbtest" if stem.startswith(("oltp_", "select_random_")) else stem
+
+
+def _stem(script: str) -> str:
+    return PurePath(script).name.removesuffix(".lua")
 
 
 def _number(value: OptionValue | None, default: int) -> int:

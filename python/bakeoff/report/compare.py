@@ -1,6 +1,7 @@
 """`bakeoff compare`: what earlier runs have in common, side by side. Unpaired, and told as such; no verdict."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -110,7 +111,7 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
 
 def _measured(run: RunDirectory) -> _Measured:
     study = run.study()
-    labels = {arm.name: _label(arm) for arm in study.arms}
+    labels = arm_labels(study)
     base = study.baseline.name
     rates: dict[tuple[str, str], dict[int, float]] = {}
     for cell, arm, epoch, tps in epoch_rates(run.scan_slices()).iter_rows():
@@ -156,12 +157,22 @@ def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
     )
 
 
+def arm_labels(study: Study) -> dict[str, str]:
+    """What arms are called here, by name; arms that are set up alike (a server against itself) by their name, too."""
+    labels = {arm.name: _label(arm) for arm in study.arms}
+    often = Counter(label for name, label in labels.items() if not name.endswith("'"))
+    return {name: f"{label} ({name})" if often[label] > 1 else label for name, label in labels.items()}
+
+
 def _label(arm: Arm) -> str:
     """What makes an arm the same in another run: its server and all that is set on it, whatever it is called there."""
-    parts = [str(arm.server), arm.data.collation or arm.data.charset or "", arm.data.table_options]
-    parts += ["" if arm.data.engine == "innodb" else arm.data.engine]
-    parts += [f"{name}={value}" for name, value in arm.data.options]
-    connection = arm.connection
+    data, connection = arm.data, arm.connection
+    parts = [str(arm.server), data.collation or data.charset or ""]
+    parts += [f"tables {name}" for name in [data.table_collation or data.table_charset] if name]
+    parts += [f"columns {name}" for name in [data.column_collation or data.column_charset] if name]
+    parts += [f"connection {name}" for name in [connection.collation or connection.charset] if name]
+    parts += [data.table_options, "" if data.engine == "innodb" else data.engine]
+    parts += [f"{name}={value}" for name, value in data.options]
     parts += ["" if connection.prepare_mode == "server" else connection.prepare_mode]
     parts += ["" if connection.transport == "socket" else connection.transport]
     parts += ["" if connection.tls == "disabled" else f"tls {connection.tls}"]
@@ -205,7 +216,7 @@ def _name(workload: Workload) -> str:
 
 
 def _arms(measured: _Measured) -> str:
-    return ", ".join(_label(arm) for arm in measured.study.arms)
+    return ", ".join(arm_labels(measured.study).values())
 
 
 def texts_of(line: Line) -> tuple[str, str, str, str, str]:

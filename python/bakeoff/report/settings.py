@@ -3,9 +3,10 @@
 import shlex
 from pathlib import PurePath
 
+from bakeoff.plan.sizes import is_tpcc, warehouses
 from bakeoff.report.context import Context
 from bakeoff.report.view import Document, Row, Table, Value
-from bakeoff.spec import Arm
+from bakeoff.spec import Arm, Study
 from bakeoff.units import format_bytes
 
 _ABSENT = "—"
@@ -107,7 +108,7 @@ def environment_table(context: Context) -> Table:
         ),
         ("engine", f"{manifest.engine.get('engine', 'not told')}{profile}"),
         ("profile of settings", study.profile.value),
-        ("data", f"{study.tables} tables of {study.table_size:,} rows, {builds} builds an arm"),
+        ("data", f"{_sizes(study)}, {builds} builds an arm"),
         ("client pinned", "to processors of its own" if study.pin else "no"),
         ("seed", str(manifest.seed)),
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),
@@ -115,6 +116,16 @@ def environment_table(context: Context) -> Table:
     ]
     rows = tuple(Row(group="", values=(Value(text=name), Value(text=value))) for name, value in facts if value)
     return Table(id="environment", group_title="", columns=("", ""), rows=rows, all_text=True)
+
+
+def _sizes(study: Study) -> str:
+    """Tables and rows, warehouses, or both, as the study says them; an arm's own sizes stand in its settings."""
+    tables = f"{study.tables} tables of {study.table_size:,} rows"
+    found = []
+    for workload in study.workloads:
+        scale = warehouses(dict(workload.options))
+        found.append(f"{scale} warehouse{'s' * (scale > 1)}" if is_tpcc(workload.script) else tables)
+    return " and ".join(dict.fromkeys(found))
 
 
 def command(context: Context) -> str:
