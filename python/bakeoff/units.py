@@ -84,9 +84,10 @@ def format_duration(seconds: float) -> str:
 def format_ns(nanoseconds: float) -> str:
     """A latency in the unit that reads best: `870 ns`, `46.2 µs`, `1.35 ms`, `2.10 s`."""
     for limit, unit in ((1e3, "ns"), (1e6, "µs"), (1e9, "ms")):
-        if abs(nanoseconds) < limit:
+        if abs(nanoseconds) < 0.9995 * limit:  # from there on three digits round to 1000
             return f"{nanoseconds / (limit / 1e3):.3g} {unit}"
-    return f"{nanoseconds / 1e9:.3g} s"
+    seconds = nanoseconds / 1e9
+    return f"{seconds:.3g} s" if abs(seconds) < 999.5 else f"{seconds:.0f} s"
 
 
 def format_rate(per_second: float) -> str:

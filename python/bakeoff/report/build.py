@@ -20,7 +20,8 @@ from bakeoff.report.view import ArmView, ReportView, Role, Status
 from bakeoff.report.wall import wall_table
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
-from bakeoff.units import format_bytes, format_duration, format_percent
+from bakeoff.stats.wording import percent_text
+from bakeoff.units import format_bytes, format_duration
 
 BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
@@ -201,7 +202,7 @@ def _statuses(context: Context) -> tuple[Status, ...]:
             Status(word="NOT FINISHED", text="Measuring goes on or was broken off; intervals are anytime-valid ones.")
         )
     if analysis.stopped is Stop.BUDGET:
-        precision = format_percent(context.study.precision, signed=False)
+        precision = percent_text(context.study.precision)
         found.append(
             Status(
                 word="TIME RAN OUT",

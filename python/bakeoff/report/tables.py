@@ -168,6 +168,7 @@ def pilot(context: Context) -> tuple[Table, tuple[Panel, ...]]:
                     key="ink" if not lines else "second",
                     x=tuple(slice_ns / 1e6 for slice_ns, _ in known),
                     y=tuple(round(math.sqrt(j / best), 4) for _, j in known),
+                    group=(len(lines),) * len(known),  # most lines share a colour
                     tips=tuple(f"{_cell(context, choice.cell)}: {format_ns(slice_ns)}" for slice_ns, _ in known),
                 )
             )
