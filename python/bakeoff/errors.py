@@ -10,7 +10,7 @@ class ExitCode(IntEnum):
     """Exit codes of every bakeoff command (documented in docs/cli.md)."""
 
     DONE = 0
-    DIFFERENCE = 1  # a check was asked for (`--fail-if`, `check`, `gauntlet`) and did not hold
+    DIFFERENCE = 1  # a check was asked for (`gauntlet`, `--publish`) and did not hold
     USAGE = 2  # bad command line or study
     NOT_READY = 3  # a server or the host cannot do this now
     TRIAL_INVALID = 4  # it ran, and the result cannot be used
