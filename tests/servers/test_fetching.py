@@ -11,7 +11,7 @@ import pytest
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import Entry, Source
 from bakeoff.servers.debian import _names_and_versions
-from bakeoff.servers.fetch import fetch, sha256_of
+from bakeoff.servers.fetch import fetch, file_name, sha256_of
 from bakeoff.servers.unpack import is_needed, unpack
 
 
@@ -84,6 +84,26 @@ def test_an_address_is_downloaded_with_progress(tmp_path):
 def test_an_address_that_is_not_there(tmp_path):
     with pytest.raises(ServerError, match="could not be fetched"):
         fetch(entry(Source(url=(tmp_path / "none.tar").as_uri())), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "told"),
+    [
+        ("https://me:geheim@host.invalid/x.tar.gz", SpecError, "holds an account"),
+        ("ftp://me:geheim@host.invalid/x.tar.gz", SpecError, "begins with ftp"),
+        ("https://[geheim/x.tar.gz", SpecError, "not understood"),
+        ("https://host.invalid:port/x.tar.gz", ServerError, r"x\.tar\.gz could not be fetched: nonnumeric port"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_one_line_without_its_password(tmp_path, address, kind, told):
+    with pytest.raises(kind, match=told) as caught:
+        fetch(entry(Source(url=address)), tmp_path)
+    assert "geheim" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_address_gives_its_file_a_name_without_its_key():
+    assert file_name("x", "https://host.invalid/101/x.tar.gz?key=geheim") == "x.tar.gz"
 
 
 def test_a_tarball_that_is_not_there(tmp_path):

@@ -81,6 +81,18 @@ def test_a_tarball_is_unpacked_once_and_keyed_by_its_content(cache, work):
         remove(name)
 
 
+def test_two_addresses_that_end_in_the_same_name_are_two_servers(cache, work):
+    builds = [work / "101/mysql.tar.gz", work / "102/mysql.tar.gz"]
+    for build in builds:
+        build.parent.mkdir()
+        tar(fake_server(work / f"of-{build.parent.name}", f"{VERSION} # {build.parent.name}"), build)
+    one, other = (install(parse_server(f"tarball:{build.as_uri()}")) for build in builds)
+    assert one.basedir != other.basedir
+    assert one.sha256 != other.sha256
+    assert one.basedir.is_dir()
+    assert install(parse_server(f"tarball:{builds[0].as_uri()}")).sha256 == one.sha256
+
+
 def test_a_tarball_without_a_server_leaves_nothing(cache, work):
     (work / "x").mkdir()
     (work / "x/README").write_text("nothing")

@@ -5,6 +5,7 @@ is checked against the catalogue's SHA-256 before anything looks inside. Debian'
 """
 
 import hashlib
+import http.client
 import os
 import re
 import shutil
@@ -13,7 +14,8 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import Entry
@@ -160,11 +162,9 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
     """Download an address that the user gave.
 
     Raises:
-        ServerError: not reachable or not there.
+        SpecError: not an address, or one with an account in it. ServerError: not reachable or not there.
     """
-    if not address.startswith(("https://", "http://", "file://")):
-        raise SpecError(f"server {name}: {address!r} is not an http(s) address.")
-    target = folder / (address.rstrip("/").rsplit("/", 1)[-1] or "download")
+    target = folder / file_name(name, address)
     try:
         with urllib.request.urlopen(address, timeout=60) as answer, target.open("wb") as file:
             total_bytes = int(answer.headers.get("Content-Length") or 0)
@@ -173,13 +173,33 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
                 file.write(piece)
                 done_bytes += len(piece)
                 progress(f"fetching {name}", done_bytes, total_bytes)
-    except (urllib.error.URLError, OSError) as problem:
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
         raise ServerError(
             f"server {name}: {target.name} could not be fetched: {getattr(problem, 'reason', problem)}."
         ) from None
     if total_bytes and done_bytes != total_bytes:
         raise ServerError(f"server {name}: {target.name} ended after {done_bytes} of {total_bytes} bytes.")
     return target
+
+
+def file_name(name: str, address: str) -> str:
+    """The name that an address gives its file, without what follows a `?`: that may be a key.
+
+    Raises:
+        SpecError: nothing that can be downloaded; the address is not repeated, for it may hold a password.
+    """
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise SpecError(f"server {name}: its address is not understood.", hint="Write https:// or http://.") from None
+    if parts.scheme not in ("https", "http", "file"):
+        raise SpecError(f"server {name}: its address begins with {parts.scheme}://.", hint="Write https:// or http://.")
+    if "@" in parts.netloc:
+        raise SpecError(
+            f"server {name}: its address holds an account, which bakeoff sends to nobody.",
+            hint="Download the file yourself and write tarball:FILE.",
+        )
+    return PurePosixPath(parts.path).name or "download"
 
 
 def folder_bytes(folder: Path) -> int:

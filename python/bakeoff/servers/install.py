@@ -7,6 +7,7 @@ A folder under servers/ is complete or absent: it is made under a temporary name
 after unpacking.
 """
 
+import hashlib
 import json
 import platform
 import re
@@ -22,7 +23,7 @@ from bakeoff.servers import docker
 from bakeoff.servers.binary import flavour_and_version, options_in_help
 from bakeoff.servers.catalog import Catalog, Entry, Source
 from bakeoff.servers.debian import fetch_packages
-from bakeoff.servers.fetch import Progress, fetch, no_progress, sha256_of
+from bakeoff.servers.fetch import Progress, fetch, file_name, no_progress, sha256_of
 from bakeoff.servers.identity import server_identity
 from bakeoff.servers.layout import Layout, detect
 from bakeoff.servers.model import Installation
@@ -224,10 +225,14 @@ def _from_record(home: Path, record: dict[str, Any]) -> Installation:
 
 
 def _tarball_entry(spec: ServerSpec) -> Entry:
-    """An entry made up for a tarball; its name follows from the file's content, so a changed file is another server."""
+    """An entry made up for a tarball: a changed file is another server, and so is another address.
+
+    The name follows from a file's content, or from the whole address: many builds end in the same file name.
+    """
     where = spec.location
     if "://" in where:
-        key = re.sub(r"[^A-Za-z0-9.]+", "-", where.rsplit("/", 1)[-1])
+        last_part = re.sub(r"[^A-Za-z0-9.]+", "-", file_name("tarball", where))
+        key = f"{last_part}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
         source = Source(url=where)
     else:
         file = Path(where).expanduser().absolute()
