@@ -5,14 +5,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bakeoff.errors import SpecError
+from bakeoff.servers.versions import Version, version_text
 
-SERVER_GROUPS = re.compile(r"(mysqld|server|mariadb|mariadbd|mysqld_safe_server)(-\d+(\.\d+)*)?")
+
+def server_groups(family: str, version: Version) -> frozenset[str]:
+    """The groups that a server reads: those of every version, and those of its own series (`mysqld-8.0`)."""
+    programs = ("mysqld", "mariadb", "mariadbd") if family == "mariadb" else ("mysqld",)
+    return frozenset({"server", *programs, *(f"{each}-{version_text(version[:2])}" for each in programs)})
 
 
-def read_cnf(file: Path) -> dict[str, str]:
-    """Options of the server groups of a cnf file, names with underscores; a later line wins.
+def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
+    """Options that a cnf file has for one server, names with underscores; a later line wins.
 
     A bare name has an empty value.
+
+    Args:
+        file: as the user named it.
+        family: `mysql` or `mariadb`, and
+        version: of the server; groups of other servers are passed over, as mysqld does.
 
     Raises:
         SpecError: no such file, or a line that cannot be read; names file and line.
@@ -23,6 +33,7 @@ def read_cnf(file: Path) -> dict[str, str]:
         reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
         raise SpecError(f"cnf file {file} cannot be read: {reason}.") from None
     options: dict[str, str] = {}
+    groups = server_groups(family, version)
     group = ""
     for number, raw in enumerate(lines, start=1):
         line = raw.strip()
@@ -41,7 +52,7 @@ def read_cnf(file: Path) -> dict[str, str]:
             raise SpecError(
                 f"{file}:{number}: an option before the first [group].", hint="Begin the file with [mysqld]."
             )
-        if SERVER_GROUPS.fullmatch(group):
+        if group in groups:
             name, equals, value = line.partition("=")
             name = name.strip().lstrip("-").replace("-", "_")
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):

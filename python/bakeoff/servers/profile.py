@@ -15,6 +15,7 @@ from bakeoff.errors import SpecError
 from bakeoff.servers.catalog import Catalog
 from bakeoff.servers.cnf import read_cnf
 from bakeoff.servers.dialect import Target, is_true, no_tls, redo_options, stem, translate, understands
+from bakeoff.servers.install import install
 from bakeoff.servers.model import Installation, ServerMemory, Settings
 from bakeoff.spec import Data, Profile, ServerSpec
 from bakeoff.units import parse_bytes
@@ -49,9 +50,9 @@ def settings_for(
         SpecError: an option, charset, row format or engine that this server does not have; with the reason.
     """
     target = Target(installation.name, installation.family, installation.version, installation.known_options)
-    asked = _asked(spec)
+    asked = _asked(spec, installation)
     translated = translate(target, asked)
-    engine = _engine_wanted(installation, asked, table_engine(spec, data))
+    engine = _engine_wanted(installation, asked, table_engine(spec, data, installation))
     _check_data(installation, data, translated.options)
 
     options = _needed(target, connections)
@@ -76,13 +77,18 @@ def settings_for(
     )
 
 
-def table_engine(spec: ServerSpec, data: Data) -> str:
+def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:
     """The storage engine that the arm's tables should have, lower case.
 
     A server asked for with `default_storage_engine=RocksDB` (or `plugin=rocksdb`) is meant to be measured with it,
     unless the data names an engine itself.
+
+    Args:
+        spec: with the user's own options and cnf files.
+        data: what the tables will be.
+        installation: the spec's binaries; None: looked up if there are cnf files, whose groups are for some versions.
     """
-    asked = _asked(spec)
+    asked = _asked(spec, installation)
     if data.engine.lower() != Data().engine:
         return data.engine.lower()
     if "rocksdb" in asked.get("plugin", "").lower():
@@ -107,10 +113,11 @@ def memory_bytes(installation: Installation, settings: Settings, connections: in
     return int(pool * 1.08) + max(_process_bytes(installation), schema) + connections * 2**20
 
 
-def _asked(spec: ServerSpec) -> dict[str, str]:
+def _asked(spec: ServerSpec, installation: Installation | None) -> dict[str, str]:
     asked: dict[str, str] = {}
     for file in spec.cnf_files:
-        asked |= read_cnf(Path(file))
+        installation = installation or install(spec)
+        asked |= read_cnf(Path(file), installation.family, installation.version)
     return asked | dict(spec.options)
 
 
