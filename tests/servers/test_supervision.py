@@ -11,6 +11,7 @@ import pytest
 
 from bakeoff.errors import HostError, ServerError
 from bakeoff.servers import identity as identity_module
+from bakeoff.servers import supervise
 from bakeoff.servers.binary import flavour_and_version, options_in_help
 from bakeoff.servers.datadir import prune
 from bakeoff.servers.identity import server_identity
@@ -47,6 +48,21 @@ def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(place)
     assert lines[1] == str(server_identity().gid) or os.geteuid() != 0
     assert "ONLY=this" in lines
     assert not [line for line in lines if line.startswith("HOME=")]
+
+
+def test_a_childs_environment_is_for_nobody_else_to_see(place, monkeypatch):
+    started = []
+
+    class Watched(subprocess.Popen):
+        def __init__(self, argv, **more):
+            started.append(argv)
+            super().__init__(argv, **more)
+
+    monkeypatch.setattr(supervise.subprocess, "Popen", Watched)
+    script = "echo $MYSQL_PWD; ls /proc/self/fd | wc -l"
+    done = run(["/bin/sh", "-c", script], server_identity(), env={"MYSQL_PWD": "geheim"}, cwd=place, log=place / "out")
+    assert done.output.split() == ["geheim", "4"]  # its three, and the folder that ls reads
+    assert "geheim" not in " ".join(started[0])
 
 
 def test_errors_do_not_land_in_the_output(place):

@@ -1,8 +1,9 @@
 """Become a server: run by the spawner as a program of its own, it drops privileges, ties its life to ours, and execs.
 
-`python -I -S launch.py JSON` with {parent, uid, gid, cpus, nofile, argv, env}. Imports nothing but built-in modules,
-so that it starts in milliseconds. It exists because the order matters: the kernel clears PR_SET_PDEATHSIG when the
-user changes, and keeps it over exec.
+`python -I -S launch.py DESCRIPTOR`, from which it reads JSON with {parent, uid, gid, cpus, argv, env}: the environment
+may hold a password, and arguments are for everyone to see. Imports nothing but built-in modules, so that it starts in
+milliseconds. It exists because the order matters: the kernel clears PR_SET_PDEATHSIG when the user changes, and keeps
+it over exec.
 """
 
 import ctypes
@@ -17,7 +18,8 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Never returns: the process becomes the server, or dies with one line on standard error."""
-    order = json.loads(sys.argv[1])
+    with os.fdopen(int(sys.argv[1]), encoding="utf-8") as file:
+        order = json.load(file)
     try:
         soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(

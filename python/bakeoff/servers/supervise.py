@@ -14,8 +14,9 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -92,14 +93,22 @@ def spawn(
         "argv": list(argv),
         "env": dict(env),
     }
-    command = [sys.executable, "-I", "-S", str(LAUNCHER), json.dumps(order)]
 
     def start() -> subprocess.Popen[bytes]:
         with (
             (log or Path(os.devnull)).open("ab") as output,
             (error_log or log or Path(os.devnull)).open("ab") as errors,
+            _in_memory(json.dumps(order)) as place,
         ):
-            return subprocess.Popen(command, stdin=stdin, stdout=output, stderr=errors, cwd=cwd, start_new_session=True)
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", str(LAUNCHER), str(place)],
+                stdin=stdin,
+                stdout=output,
+                stderr=errors,
+                cwd=cwd,
+                start_new_session=True,
+                pass_fds=(place,),
+            )
 
     try:
         return _SPAWNER.call(start)
@@ -165,6 +174,15 @@ def tail(file: Path, lines: int = 12) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
+
+
+@contextmanager
+def _in_memory(text: str) -> Iterator[int]:
+    """A descriptor that gives a text to a child: everyone on this machine may read its arguments while it starts."""
+    with os.fdopen(os.memfd_create("bakeoff-order"), "w+", encoding="utf-8") as file:
+        file.write(text)
+        file.seek(0)
+        yield file.fileno()
 
 
 _Orders = queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]]
