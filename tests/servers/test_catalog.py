@@ -107,6 +107,8 @@ def test_the_users_file_adds_and_replaces(tmp_path):
         (OWN.replace("packing", "pakking"), "pakking"),
         (OWN.replace("path =", "npm = 'a', path ="), "exactly one of"),
         ("format = = 1", "not TOML"),
+        (OWN.replace("[[server]]", "[server]", 1).partition("[[server]]")[0], "[[server]], with two brackets"),
+        ("format = 1\nserver = ['mysql']", "[[server]], with two brackets"),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_file_and_entry(tmp_path, text, told):

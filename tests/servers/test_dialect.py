@@ -150,6 +150,11 @@ def test_file_size_and_count_become_capacity_and_back():
     assert "has no innodb_redo_log_capacity" in done.notes[0]
 
 
+def test_a_number_of_redo_files_that_is_none_is_one_line():
+    with pytest.raises(SpecError, match="option innodb_log_files_in_group=x cannot be used: it is not a whole number"):
+        translate(target("8.0.33"), {"innodb_log_file_size": "64M", "innodb_log_files_in_group": "x"})
+
+
 def test_redo_of_5_5_is_given_when_the_directory_is_made():
     done = translate(target("5.5.34"), {"innodb_log_file_size": "64M"})
     assert done.init_options == {"innodb_log_file_size": "64M"}

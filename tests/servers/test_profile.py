@@ -95,6 +95,18 @@ def test_many_connections_are_allowed_for():
         settings("mysql", "8.0.15", ",max_connections=50", connections=64)
 
 
+@pytest.mark.parametrize("option", ["max_connections=1k", "loose_max_connections=1024"])
+def test_connections_are_counted_however_their_number_is_written(option):
+    assert settings("mysql", "8.0.15", f",{option}", connections=1000).declared == {"max_connections"}
+    with pytest.raises(SpecError, match="max_connections=1024 is too few for 1023"):
+        settings("mysql", "8.0.15", f",{option}", connections=1023)
+
+
+def test_a_number_of_connections_that_is_none_is_one_line():
+    with pytest.raises(SpecError, match=r"server mysql-8\.0\.15: option max_connections=many cannot be used"):
+        settings("mysql", "8.0.15", ",max_connections=many")
+
+
 def test_the_users_option_replaces_the_profiles():
     found = settings("mysql", "8.0.15", ",innodb_flush_method=fsync,log_bin=bl")
     assert found.options["innodb_flush_method"] == "fsync"

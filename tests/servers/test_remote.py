@@ -1,5 +1,6 @@
 """Servers that run already: how a password is found, what is said when nobody answers, nothing of theirs is changed."""
 
+import pymysql
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
@@ -40,6 +41,25 @@ def test_options_for_a_server_that_is_not_ours():
 def test_nobody_there():
     with pytest.raises(HostError, match=r"no server answers at 127\.0\.0\.1:1\."):
         RemoteServer(parse_server("mysql://me@127.0.0.1:1/")).connect()
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint", "told"),
+    [
+        (1045, "Access denied for user 'me'@'db' (using password: YES)", "refuses user me: wrong password"),
+        (1044, "Access denied for user 'me'@'%' to database 'd'", "to database 'd'"),
+    ],
+)
+def test_a_refusal_is_told_with_its_own_reason(monkeypatch, code, complaint, told):
+    def refuse(**_how):
+        raise pymysql.err.OperationalError(code, complaint)
+
+    monkeypatch.setattr(pymysql, "connect", refuse)
+    remote = RemoteServer(parse_server("mysql://me@db:3307/"), password="geheim")
+    with pytest.raises(ServerError, match=told) as caught:
+        remote.connect("d")
+    assert ("wrong password" in str(caught.value)) is (code == 1045)
+    assert "geheim" not in str(caught.value)
 
 
 @pytest.mark.server

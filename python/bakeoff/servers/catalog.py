@@ -216,13 +216,21 @@ def _read(text: str, where: str) -> Catalog:
             f"{where}: format is {raw.get('format')!r}; this bakeoff reads format {FORMAT}.",
             hint=f"Write format = {FORMAT}.",
         )
+    tables = {key: _tables(raw, key, where) for key in ("server", "capability")}
     try:
-        return Catalog(entries=tuple(raw.get("server", ())), capabilities=tuple(raw.get("capability", ())))
+        return Catalog(entries=tuple(tables["server"]), capabilities=tuple(tables["capability"]))
     except ValidationError as problem:
         first = problem.errors()[0]
         place = first["loc"]
         key = "server" if place and place[0] == "entries" else "capability"
         index = place[1] if len(place) > 1 and isinstance(place[1], int) else 0
-        name = raw.get(key, [{}])[index].get("name", f"number {index + 1}")
+        name = tables[key][index].get("name", f"number {index + 1}")
         field = ".".join(str(part) for part in place[2:])
         raise SpecError(f"{where}: {key} {name}: {field}: {first['msg']}.".replace(": :", ":")) from None
+
+
+def _tables(raw: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    found = raw.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise SpecError(f"{where}: {key} is not a list of tables.", hint=f"Write [[{key}]], with two brackets.")
+    return found

@@ -155,6 +155,18 @@ def is_false(value: str) -> bool:
     return value.lower() in _FALSE
 
 
+def whole_number(target: Target, name: str, value: str) -> int:
+    """An option's value as mysqld reads it: `500`, `1k`.
+
+    Raises:
+        SpecError: not a number; names the option.
+    """
+    try:
+        return parse_bytes(value)
+    except SpecError:
+        raise _refuse(target, _text(name, value), "it is not a whole number") from None
+
+
 def _refuse(target: Target, text: str, why: str, hint: str = "") -> SpecError:
     return SpecError(f"server {target.name}: option {text} cannot be used: {why}.", hint=hint)
 
@@ -188,7 +200,7 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
     by_capacity = understands(target, "innodb_redo_log_capacity")
     if by_capacity and "innodb_log_file_size" in rest:
         size = rest.pop("innodb_log_file_size")
-        count = int(rest.pop("innodb_log_files_in_group", "2"))
+        count = whole_number(target, "innodb_log_files_in_group", rest.pop("innodb_log_files_in_group", "2"))
         done.options["innodb_redo_log_capacity"] = str(parse_bytes(size) * count)
         capacity = f"innodb_redo_log_capacity={parse_bytes(size) * count}"
         done.notes.append(

@@ -14,7 +14,16 @@ from pathlib import Path
 from bakeoff.errors import SpecError
 from bakeoff.servers.catalog import Catalog
 from bakeoff.servers.cnf import read_cnf
-from bakeoff.servers.dialect import Target, is_true, no_tls, redo_options, stem, translate, understands
+from bakeoff.servers.dialect import (
+    Target,
+    is_true,
+    no_tls,
+    redo_options,
+    stem,
+    translate,
+    understands,
+    whole_number,
+)
 from bakeoff.servers.install import install
 from bakeoff.servers.model import Installation, ServerMemory, Settings
 from bakeoff.spec import Data, Profile, ServerSpec
@@ -64,7 +73,7 @@ def settings_for(
         options |= {"plugin_load_add": "ha_rocksdb"} | (_matched_rocksdb(memory) if profile is Profile.MATCHED else {})
     options |= _for_compressed_rows(target, data)
     options = _override(options, translated.options)
-    _check_connections(installation, options, connections)
+    _check_connections(target, options, connections)
 
     notes = [*translated.notes]
     if target.family == "mariadb" and options.get("plugin_load_add") == "ha_rocksdb":
@@ -230,11 +239,12 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
         )
 
 
-def _check_connections(installation: Installation, options: Mapping[str, str], connections: int) -> None:
-    allowed = int(options["max_connections"])
+def _check_connections(target: Target, options: Mapping[str, str], connections: int) -> None:
+    name, value = next(each for each in reversed(options.items()) if stem(each[0]) == "max_connections")
+    allowed = whole_number(target, name, value)
     if allowed < connections + 2:
         raise SpecError(
-            f"server {installation.name}: max_connections={allowed} is too few for {connections} connections.",
+            f"server {target.name}: max_connections={allowed} is too few for {connections} connections.",
             hint=f"Leave it out, or set {connections + SPARE_CONNECTIONS}.",
         )
 

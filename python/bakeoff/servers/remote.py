@@ -17,7 +17,7 @@ from bakeoff.servers.reading import Reading
 from bakeoff.spec import Origin, ServerSpec
 from bakeoff.spec.server import url_parts
 
-_ACCESS_DENIED = (1044, 1045, 1698)
+_ACCESS_DENIED = (1045, 1698)
 
 
 class RemoteServer(Reading):
