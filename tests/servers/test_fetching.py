@@ -3,9 +3,12 @@
 import io
 import os
 import stat
+import subprocess
 import tarfile
+import time
 import zipfile
 
+import psutil
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
@@ -61,6 +64,29 @@ def test_a_failing_client_is_one_line_with_its_reason(clients, tmp_path):
     with pytest.raises(ServerError, match="Could not find artifact") as caught:
         fetch(entry(MAVEN), tmp_path)
     assert str(caught.value).isprintable()
+
+
+def test_a_client_hears_nothing_of_the_terminal_and_ends_with_all_it_started(clients, tmp_path, monkeypatch):
+    told = tmp_path / "told"
+    program(clients, "mvn", f"sleep 60 & echo $$ $! > {told}.part; mv {told}.part {told}; wait")
+    sessions = []
+
+    def interrupted(child):
+        while not told.exists():
+            time.sleep(0.01)
+        sessions.append(os.getsid(child.pid))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(entry(MAVEN), tmp_path)
+    client, helper = map(int, told.read_text().split())
+    assert sessions == [client]
+    assert not psutil.pid_exists(client)
+    end = time.monotonic() + 5
+    while psutil.pid_exists(helper) and psutil.Process(helper).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(("source", "package"), [(MAVEN, "maven"), (Source(npm="x@1"), "npm")])

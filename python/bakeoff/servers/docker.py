@@ -191,7 +191,15 @@ def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProces
 
 
 def _call(engine: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([engine, *arguments], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    """Ask the engine's client, in a session of its own: Ctrl-C in the terminal reaches only bakeoff."""
+    return subprocess.run(
+        [engine, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) -> str:

@@ -4,11 +4,13 @@ Which registry answers is the client's own configuration: bakeoff neither knows 
 is checked against the catalogue's SHA-256 before anything looks inside. Debian's packages are in debian.py.
 """
 
+import contextlib
 import hashlib
 import http.client
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import urllib.error
@@ -93,6 +95,9 @@ def need_program(name: str, package: str, what_for: str) -> str:
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
     """Run a download client, telling progress four times a second from what it has written so far.
 
+    It has a session of its own, so that Ctrl-C in the terminal reaches only bakeoff, and ends with all that it started
+    when the download is left.
+
     Args:
         argv: program by absolute path, and its arguments.
         what: is fetched, for messages.
@@ -106,7 +111,14 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
     Raises:
         ServerError: it failed; its last line of complaint is in the message.
     """
-    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     done = threading.Event()
 
     def tell() -> None:
@@ -118,7 +130,8 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
     try:
         output, complaint = child.communicate()
     except BaseException:
-        child.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         raise
     finally:
