@@ -100,5 +100,10 @@ def test_an_interrupt_leaves_nothing(original, tmp_path, monkeypatch):
     assert not (tmp_path / "copy").exists()
 
 
+def test_a_file_that_vanishes_meanwhile_counts_nothing(original, monkeypatch):
+    monkeypatch.setattr(copying.os, "walk", lambda folder: [(str(folder), [], ["reserved", "just gone"])])
+    assert bytes_on_disk(original) == 4 << 20
+
+
 def test_size_on_disk_counts_blocks(original):
     assert 4 << 20 < bytes_on_disk(original) < 6 << 20

@@ -1,14 +1,17 @@
 """From a spec to binaries: tarballs, paths, what a broken binary gives, what the cache keeps and forgets."""
 
 import json
+import subprocess
+import sys
 import tarfile
 
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
-from bakeoff.servers import ServerHouse, ServerMemory, install, installed, remove, settings_for
+from bakeoff.servers import ServerHouse, ServerMemory, datadir, install, installed, remove, settings_for
+from bakeoff.servers.datadir import clone_template, template
 from bakeoff.servers.install import RECORD
-from bakeoff.servers.places import cache_root, make_open_folder
+from bakeoff.servers.places import cache_root, locked_if_free, make_open_folder
 from bakeoff.spec import Data, Profile, parse_server
 
 
@@ -79,6 +82,65 @@ def test_a_tarball_is_unpacked_once_and_keyed_by_its_content(cache, work):
     assert name not in installed()
     with pytest.raises(SpecError, match="not in the cache"):
         remove(name)
+
+
+USER = """
+import sys
+from bakeoff.servers import install
+from bakeoff.spec import parse_server
+install(parse_server(sys.argv[1]))
+print("installed", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_server_that_another_bakeoff_uses_stays(cache, work):
+    spec = f"tarball:{tar(fake_server(work / 'm', VERSION), work / 'm.tar.gz')}"
+    home = install(parse_server(spec)).basedir
+    with subprocess.Popen(
+        [sys.executable, "-c", USER, spec], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as user:
+        assert user.stdout.readline() == "installed\n"
+        with pytest.raises(ServerError, match="in use by a running bakeoff"):
+            remove(home.name)
+        assert (home / "bin/mysqld").exists()
+        user.kill()
+    assert remove(home.name) > 0
+
+
+def test_what_a_killed_bakeoff_left_half_unpacked_is_gone_after_the_next(cache, work):
+    file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
+    home = install(parse_server(f"tarball:{file}")).basedir
+    remove(home.name)
+    (home.parent / f".{home.name}.abcd1234/tree").mkdir(parents=True)
+    install(parse_server(f"tarball:{file}"))
+    assert list(home.parent.iterdir()) == [home]
+
+
+INITIALISES = """
+for word in "$@"; do case $word in
+  --datadir=*) data=${word#*=};;
+  --initialize-insecure) mkdir "$data" && echo data > "$data/ibdata1";;
+esac; done
+"""
+
+
+def test_a_template_is_copied_while_nobody_else_may_remove_it(cache, work, monkeypatch):
+    found = install(parse_server(f"path:{fake_server(work / 'm', INITIALISES + VERSION)}"))
+    kept = template(found, {})
+    half_made = kept.parent / f".{kept.name}.abcd1234"
+    half_made.mkdir()
+    copying = []
+
+    def copy(source, target, _what_for):
+        with locked_if_free(source.name) as free:
+            copying.append((source, free))
+        target.mkdir()
+
+    monkeypatch.setattr(datadir, "copy_tree", copy)
+    clone_template(found, {}, work / "clone")
+    assert copying == [(kept, False)]
+    assert list(kept.parent.iterdir()) == [kept]
 
 
 def test_two_addresses_that_end_in_the_same_name_are_two_servers(cache, work):

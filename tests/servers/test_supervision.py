@@ -17,7 +17,7 @@ from bakeoff.servers.datadir import prune
 from bakeoff.servers.identity import server_identity
 from bakeoff.servers.places import cache_root, locked, require_reachable
 from bakeoff.servers.supervise import ProcessId, run, spawn, tail
-from bakeoff.servers.sweep import OWNER_FILE, Owner, sweep
+from bakeoff.servers.sweep import OWNER_FILE, Owner, sweep, sweep_unfinished
 
 
 @pytest.fixture
@@ -104,6 +104,14 @@ def test_the_end_of_a_log(tmp_path):
     assert tail(tmp_path / "none") == ""
 
 
+@pytest.fixture
+def own_cache(tmp_path_factory, monkeypatch):
+    """A cache whose locks nobody else holds."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
 def abandoned(root, name, process, servers=(), boot=None):
     folder = root / name
     folder.mkdir()
@@ -148,7 +156,22 @@ def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pa
     children[1].wait()
 
 
-def test_templates_wanted_longest_ago_make_room(tmp_path):
+def test_a_folder_whose_owner_just_leaves_it_is_no_trouble(tmp_path, monkeypatch):
+    (tmp_path / "house-00000001").mkdir()
+    monkeypatch.setattr(Owner, "read", lambda folder: folder.rmdir())
+    assert sweep(tmp_path) == []
+
+
+def test_what_was_half_made_is_swept_when_nobody_holds_its_lock(own_cache, tmp_path):
+    for name in (".mysql-8.0.15.abcd_123", ".mysql-8.0.15-0123abcd.abcd_123", ".other", "mysql-8.0.15"):
+        (tmp_path / name).mkdir()
+    with locked("mysql-8.0.15"):
+        assert [each.name for each in sweep_unfinished(tmp_path)] == [".mysql-8.0.15-0123abcd.abcd_123"]
+    assert [each.name for each in sweep_unfinished(tmp_path)] == [".mysql-8.0.15.abcd_123"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".other", "mysql-8.0.15"]
+
+
+def test_templates_wanted_longest_ago_make_room(own_cache, tmp_path):
     now = time.time()
     for name, age_s in (("old", 9000), ("older", 10_000), ("new", 10), ("newer", 5)):
         (tmp_path / name).mkdir()
@@ -156,6 +179,9 @@ def test_templates_wanted_longest_ago_make_room(tmp_path):
         os.utime(tmp_path / name, (now - age_s,) * 2)
     assert prune(tmp_path, limit_bytes=5_000_000, unused_s=600) == []
     assert [each.name for each in prune(tmp_path, limit_bytes=3_500_000, unused_s=600)] == ["older"]
+    with locked("old"):  # another bakeoff copies it
+        assert prune(tmp_path, limit_bytes=0, unused_s=600) == []
+    (tmp_path / "gone").symlink_to("what another bakeoff just removed")
     assert [each.name for each in prune(tmp_path, limit_bytes=0, unused_s=600)] == ["old"]
 
 

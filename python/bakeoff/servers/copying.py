@@ -5,6 +5,7 @@ preallocates; a copy full of holes would pay for allocation during the measureme
 Everything is on disk when a copy returns, so that no write-back of the copy disturbs what follows.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -23,11 +24,12 @@ _PIECE_BYTES = 32 * 2**20
 
 
 def bytes_on_disk(folder: Path) -> int:
-    """Allocated bytes of all files below a folder."""
+    """Allocated bytes of all files below a folder; files that vanish meanwhile count nothing."""
     total = 0
     for path, _, names in os.walk(folder):
         for name in names:
-            total += (Path(path) / name).lstat().st_blocks * _BLOCK
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(path) / name).lstat().st_blocks * _BLOCK
     return total
 
 

@@ -11,7 +11,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import ServerError
@@ -20,8 +21,9 @@ from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.identity import server_identity
 from bakeoff.servers.launching import prepare
 from bakeoff.servers.model import Installation
-from bakeoff.servers.places import cache_root, locked, make_open_folder, require_reachable
+from bakeoff.servers.places import cache_root, locked, locked_if_free, make_open_folder, require_reachable
 from bakeoff.servers.supervise import run, tail
+from bakeoff.servers.sweep import sweep_unfinished
 
 TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
@@ -44,15 +46,8 @@ def template(installation: Installation, init_options: Mapping[str, str], progre
         ServerError: the server could not initialise a data directory; with the end of its log.
         HostError: no room on disk.
     """
-    name = f"{installation.name}-{_key(installation, init_options)}"
-    home = cache_root() / "templates" / name
-    with locked(
-        name, on_wait=lambda: progress(f"waiting for another bakeoff that initialises {installation.name}", 0, 0)
-    ):
-        if not home.exists():
-            progress(f"initialising {installation.name}", 0, 0)
-            _make(installation, init_options, home)
-        os.utime(home)  # when it was last wanted
+    with _locked_template(installation, init_options, progress) as home:
+        pass
     prune(home.parent)
     return home
 
@@ -60,17 +55,24 @@ def template(installation: Installation, init_options: Mapping[str, str], progre
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _IN_USE_S) -> list[Path]:
     """Remove the templates that were wanted longest ago until all others fit into `limit_bytes`.
 
-    Those wanted within `unused_s` stay: another bakeoff may be copying them. A template is made anew in seconds.
+    Those wanted within `unused_s` stay, for they are likely to be wanted again, and so do those that another bakeoff
+    makes or copies just now. A template is made anew in seconds.
     """
-    found = sorted((each.stat().st_mtime, each) for each in templates.iterdir() if not each.name.startswith("."))
+    found: list[tuple[float, Path]] = []
+    for each in templates.iterdir():
+        with suppress(FileNotFoundError):  # another bakeoff may remove them too
+            if not each.name.startswith("."):
+                found.append((each.stat().st_mtime, each))
     sizes = {each: bytes_on_disk(each) for _, each in found}
     removed: list[Path] = []
-    for wanted_at, each in found:
+    for wanted_at, each in sorted(found):
         if sum(sizes.values()) <= limit_bytes or time.time() - wanted_at < unused_s:
             break
-        shutil.rmtree(each, ignore_errors=True)
-        removed.append(each)
-        del sizes[each]
+        with locked_if_free(each.name) as free:
+            if free:
+                shutil.rmtree(each, ignore_errors=True)
+                removed.append(each)
+                del sizes[each]
     return removed
 
 
@@ -78,7 +80,9 @@ def clone_template(
     installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
 ) -> None:
     """A data directory of one's own at `target`, which must not exist."""
-    copy_tree(template(installation, init_options, progress), target, f"a data directory for {installation.name}")
+    with _locked_template(installation, init_options, progress) as home:
+        copy_tree(home, target, f"a data directory for {installation.name}")
+    prune(home.parent)
     (target / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: clones must not share one
 
 
@@ -96,6 +100,22 @@ EMPTY_VALUES = frozenset(
     {"tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"}
 )
 """Options for which an empty value means "the empty text" and not "switched on"."""
+
+
+@contextmanager
+def _locked_template(installation: Installation, init_options: Mapping[str, str], progress: Progress) -> Iterator[Path]:
+    """The template's folder, made if it does not exist yet; nobody else copies or removes it inside the block."""
+    name = f"{installation.name}-{_key(installation, init_options)}"
+    home = cache_root() / "templates" / name
+    sweep_unfinished(home.parent)
+    with locked(
+        name, on_wait=lambda: progress(f"waiting for another bakeoff that initialises {installation.name}", 0, 0)
+    ):
+        if not home.exists():
+            progress(f"initialising {installation.name}", 0, 0)
+            _make(installation, init_options, home)
+        os.utime(home)  # when it was last wanted
+        yield home
 
 
 def _key(installation: Installation, init_options: Mapping[str, str]) -> str:
@@ -116,7 +136,7 @@ def _make(installation: Installation, init_options: Mapping[str, str], home: Pat
     parent = make_open_folder(home.parent)
     require_reachable(parent, identity.uid, identity.gid)
     require_space(parent, _TYPICAL_TEMPLATE_BYTES, f"initialising {installation.name}")
-    scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=parent))
+    scratch = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=parent))
     try:
         scratch.chmod(0o755)
         temporary = scratch / "tmp"

@@ -175,7 +175,7 @@ def _copy_share(engine: str, image: str, digest: str) -> Path:
             return home
         container = _must(_call(engine, "create", image), image, "could not be opened").strip()
         try:
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".docker-") as folder:
+            with tempfile.TemporaryDirectory(dir=home.parent, prefix=f".docker-{key}.") as folder:
                 for place in _SHARES:
                     copied = _call(engine, "cp", f"{container}:{place}", f"{folder}/share")
                     if copied.returncode == 0 and any(Path(folder, "share").glob("*system_tables.sql")):

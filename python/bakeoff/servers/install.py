@@ -4,7 +4,7 @@
     $CACHE/servers/NAME/bakeoff-installation.json   what it is and where it came from
 
 A folder under servers/ is complete or absent: it is made under a temporary name and renamed. Archives are removed
-after unpacking.
+after unpacking. A server that some bakeoff was given stays until that bakeoff ends.
 """
 
 import hashlib
@@ -22,13 +22,15 @@ from bakeoff.errors import BakeoffError, HostError, ServerError, SpecError
 from bakeoff.servers import docker
 from bakeoff.servers.binary import flavour_and_version, options_in_help
 from bakeoff.servers.catalog import Catalog, Entry, Source
+from bakeoff.servers.copying import bytes_on_disk
 from bakeoff.servers.debian import fetch_packages
 from bakeoff.servers.fetch import Progress, fetch, file_name, no_progress, sha256_of
 from bakeoff.servers.identity import server_identity
 from bakeoff.servers.layout import Layout, detect
 from bakeoff.servers.model import Installation
-from bakeoff.servers.places import cache_root, locked, make_open_folder, require_reachable
+from bakeoff.servers.places import cache_root, locked, locked_if_free, make_open_folder, require_reachable, share
 from bakeoff.servers.supervise import run
+from bakeoff.servers.sweep import sweep_unfinished
 from bakeoff.servers.unpack import unpack, unpack_packages
 from bakeoff.servers.versions import parse_version
 from bakeoff.servers.versions import version_text as text_of
@@ -80,7 +82,7 @@ def installed() -> dict[str, int]:
     """Names in the cache with their size on disk, bytes."""
     folder = cache_root() / "servers"
     found = sorted(each.parent for each in folder.glob(f"*/{RECORD}"))
-    return {each.name: sum(file.lstat().st_blocks * 512 for file in each.rglob("*")) for each in found}
+    return {each.name: bytes_on_disk(each) for each in found}
 
 
 def is_installed(entry: Entry) -> bool:
@@ -95,17 +97,20 @@ def remove(name: str) -> int:
         Bytes freed on disk.
 
     Raises:
-        SpecError: not in the cache.
+        SpecError: not in the cache. ServerError: another bakeoff uses it.
     """
     folder = cache_root() / "servers" / name
-    if not folder.is_dir():
-        raise SpecError(f"server {name} is not in the cache.", hint=f"There is: {', '.join(installed()) or 'nothing'}.")
-    templates = list((cache_root() / "templates").glob(f"{name}-*"))
     with locked(name):
-        freed = 0
-        for each in (folder, *templates):
-            freed += sum(file.lstat().st_blocks * 512 for file in each.rglob("*"))
-            shutil.rmtree(each)
+        if not folder.is_dir():
+            raise SpecError(
+                f"server {name} is not in the cache.", hint=f"There is: {', '.join(installed()) or 'nothing'}."
+            )
+        freed = bytes_on_disk(folder)
+        _remove_unused(folder)
+    for template in (cache_root() / "templates").glob(f"{name}-*"):
+        with locked(template.name):
+            freed += bytes_on_disk(template)
+            shutil.rmtree(template, ignore_errors=True)
     return freed
 
 
@@ -119,6 +124,7 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
         )
     home = cache_root() / "servers" / entry.name
     source = str(entry.source)
+    sweep_unfinished(home.parent)
     with locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff that fetches {entry.name}", 0, 0)):
         record = _recorded(home, source)
         if record is None:
@@ -127,6 +133,7 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
             _write_record(entry, home, record["files"])
         record = _recorded(home, source)
         assert record is not None
+        share(_in_use(home))
     return _from_record(home, record)
 
 
@@ -146,8 +153,8 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
             hashes = {file.name: sha256_of(file)}
             progress(f"unpacking {entry.name}", 0, 0)
             unpack(entry.packing, file, tree)
-        if home.exists():
-            shutil.rmtree(home)  # from another source than the catalogue names now, or incomplete
+        if home.exists():  # from another source than the catalogue names now, or incomplete
+            _remove_unused(home)
         tree.rename(home)  # layouts hold absolute paths, so examined in place; without a record it does not count
         try:
             _write_record(entry, home, hashes)
@@ -195,6 +202,25 @@ def _as_promised(entry: Entry, found: Installation) -> bool:
         and found.version[:series] == entry.numbers[:series]
         and (entry.moving or found.version[:3] == entry.numbers[:3])
     )
+
+
+def _remove_unused(home: Path) -> None:
+    """Remove an unpacked server, under its lock.
+
+    Raises:
+        ServerError: another bakeoff uses it, and may start it at any moment.
+    """
+    with locked_if_free(_in_use(home)) as free:
+        if not free:
+            raise ServerError(
+                f"server {home.name} is in use by a running bakeoff; it was not removed.", hint="Wait until that ends."
+            )
+        shutil.rmtree(home)
+
+
+def _in_use(home: Path) -> str:
+    """The lock that every bakeoff shares which was given this server, for as long as it lives."""
+    return f"{home.name}.in-use"
 
 
 @contextmanager

@@ -87,6 +87,9 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
             )
 
 
+_shared: dict[Path, int] = {}  # lock files that this process shares until it ends, with their descriptors
+
+
 @contextmanager
 def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock `name` of this cache; the kernel lets go of it when the process dies.
@@ -95,18 +98,56 @@ def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[Non
         name: what is being made (`mysql-8.0.15`); letters, digits, dots and dashes.
         on_wait: called once if another bakeoff holds it.
     """
-    file = make_open_folder(cache_root() / "locks") / f"{name}.lock"
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _open(_lock_file(name))
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _try_lock(descriptor):
             if on_wait:
                 on_wait()
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked_if_free(name: str) -> Iterator[bool]:
+    """Hold the lock `name` if no other bakeoff has a part in it, and tell the block whether it is so.
+
+    What this process itself has of it by `share` is given up.
+    """
+    file = _lock_file(name)
+    if file in _shared:
+        os.close(_shared.pop(file))
+    descriptor = _open(file)
+    try:
+        yield _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def share(name: str) -> None:
+    """Take a part in the lock `name` until this process ends: other bakeoffs may too, and none can hold it alone."""
+    file = _lock_file(name)
+    if file not in _shared:
+        descriptor = _open(file)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        _shared[file] = descriptor
+
+
+def _lock_file(name: str) -> Path:
+    return make_open_folder(cache_root() / "locks") / f"{name}.lock"
+
+
+def _open(file: Path) -> int:
+    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _others_may_enter(folder: Path) -> bool:

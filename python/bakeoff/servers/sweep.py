@@ -1,6 +1,7 @@
 """Cleaning up after bakeoffs that were killed: servers that outlived them (they should not), sockets, data directories.
 
-Only folders that belong to our own user, carry a bakeoff's name and an owner.json, and whose owner is dead are touched.
+Only folders that belong to our own user, carry a bakeoff's name and an owner.json, and whose owner is dead are touched;
+and in the cache what was being made under a lock that nobody holds any more.
 """
 
 import json
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bakeoff.servers.places import locked
+from bakeoff.servers.places import locked, locked_if_free
 from bakeoff.servers.supervise import ProcessId
 
 OWNER_FILE = "owner.json"
 _FOLDER = re.compile(r"(bakeoff|house)-[0-9a-f]{8}")
+_UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # as tempfile ends its names
 _UNFINISHED_S = 3600.0  # a folder without owner.json may be about to get one
 
 
@@ -86,6 +88,23 @@ def sweep(*roots: Path) -> list[Path]:
     return removed
 
 
+def sweep_unfinished(folder: Path) -> list[Path]:
+    """Remove what killed bakeoffs left half made in a folder of the cache: `.NAME.xxxxxxxx`, made under the lock NAME.
+
+    Returns:
+        Folders removed.
+    """
+    removed: list[Path] = []
+    for each in sorted(folder.iterdir()) if folder.is_dir() else ():
+        made_under = _UNFINISHED.fullmatch(each.name)
+        if made_under:
+            with locked_if_free(made_under["lock"]) as free:
+                if free:
+                    shutil.rmtree(each, ignore_errors=True)
+                    removed.append(each)
+    return removed
+
+
 def _ours(folder: Path) -> bool:
     try:
         return not folder.is_symlink() and folder.is_dir() and folder.stat().st_uid == os.geteuid()
@@ -96,7 +115,10 @@ def _ours(folder: Path) -> bool:
 def _abandoned(folder: Path) -> bool:
     owner = Owner.read(folder)
     if owner is None:
-        return time.time() - folder.stat().st_mtime > _UNFINISHED_S
+        try:
+            return time.time() - folder.stat().st_mtime > _UNFINISHED_S
+        except FileNotFoundError:  # its owner has just left it
+            return False
     if not owner.dead():
         return False
     if owner.boot == _boot_id():
