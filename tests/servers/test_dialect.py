@@ -227,6 +227,25 @@ def test_what_is_bakeoffs_own_is_refused(name):
         translate(target("8.0.15"), {name: "x"})
 
 
+@pytest.mark.parametrize("name", ["innodb_doublewrite_dir", "loose_innodb_temp_tablespaces_dir", "innodb_tmpdir"])
+def test_folders_of_data_elsewhere_are_refused(name):
+    with pytest.raises(SpecError, match=rf"{name}=/fast/disk cannot be used: files outside the data directory"):
+        translate(target("8.0.31"), {name: "/fast/disk"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("slow_query_log_file", "general_log_file", "log_bin", "loose_log_bin", "log_bin_index"),
+        *("relay_log", "relay_log_index", "innodb_data_file_path"),
+    ],
+)
+def test_files_of_a_server_stay_in_its_data_directory(name):
+    assert translate(target("8.0.31"), {name: "name"}).options[name] == "name"
+    with pytest.raises(SpecError, match=r"files outside the data directory .* Name the file without a folder"):
+        translate(target("8.0.31"), {name: "/var/log/name"})
+
+
 def test_an_unknown_option_is_refused_with_near_ones():
     known = Target("mysql-8.0.15", "mysql", (8, 0, 15), frozenset({"innodb_flush_method", "innodb_buffer_pool_size"}))
     with pytest.raises(SpecError, match=r"Did you mean innodb_flush_method"):

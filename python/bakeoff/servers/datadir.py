@@ -27,7 +27,7 @@ from bakeoff.servers.sweep import sweep_unfinished
 
 TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
-_IN_USE_S = 600.0
+_RECENTLY_S = 600.0
 _TYPICAL_TEMPLATE_BYTES = 256 * 2**20
 
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
@@ -52,7 +52,7 @@ def template(installation: Installation, init_options: Mapping[str, str], progre
     return home
 
 
-def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _IN_USE_S) -> list[Path]:
+def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> list[Path]:
     """Remove the templates that were wanted longest ago until all others fit into `limit_bytes`.
 
     Those wanted within `unused_s` stay, for they are likely to be wanted again, and so do those that another bakeoff

@@ -33,10 +33,19 @@ OURS = {
 }
 """Options that bakeoff gives every server itself."""
 
-_OUTSIDE = (
+_FOLDERS = (
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
-    "aria_log_dir_path", "rocksdb_datadir", "rocksdb_wal_dir",
+    "innodb_doublewrite_dir", "innodb_temp_tablespaces_dir", "innodb_tmpdir", "innodb_redo_log_archive_dirs",
+    "aria_log_dir_path", "rocksdb_datadir", "rocksdb_wal_dir", "rocksdb_tmpdir", "rocksdb_persistent_cache_path",
+    "slave_load_tmpdir", "replica_load_tmpdir",
 )  # fmt: skip
+_FILES = (
+    "innodb_data_file_path", "innodb_temp_data_file_path", "innodb_buffer_pool_filename",
+    "innodb_parallel_doublewrite_path", "log_bin", "log_bin_index", "relay_log", "relay_log_index",
+    "relay_log_info_file", "master_info_file", "general_log_file", "slow_query_log_file", "log_slow_query_file",
+    "log_basename", "log_tc",
+)  # fmt: skip
+_IN_NO_SNAPSHOT = "files outside the data directory would be in no snapshot"
 _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
     "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
@@ -182,10 +191,10 @@ def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
             raise _refuse(
                 target, _text(name, value), f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out."
             )
-        if plain in _OUTSIDE:
-            raise _refuse(
-                target, _text(name, value), "files outside the data directory would be in no snapshot", "Leave it out."
-            )
+        if plain in _FOLDERS:
+            raise _refuse(target, _text(name, value), _IN_NO_SNAPSHOT, "Leave it out.")
+        if plain in _FILES and "/" in value:
+            raise _refuse(target, _text(name, value), _IN_NO_SNAPSHOT, "Name the file without a folder.")
         if name in _NOT_A_SERVER or plain in _NOT_A_SERVER:
             raise _refuse(
                 target, _text(name, value), "it would change how the server is run, not how fast it is", "Leave it out."
@@ -251,13 +260,6 @@ def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
     if "log_bin" in rest:
         if rest["log_bin"].lower() in ("on", "1"):
             rest["log_bin"] = "binlog"
-        if "/" in rest["log_bin"]:
-            raise _refuse(
-                target,
-                _text("log_bin", rest["log_bin"]),
-                "files outside the data directory would be in no snapshot",
-                "Name it without a folder.",
-            )
         if "server_id" not in rest:
             rest["server_id"] = "1"
             done.notes.append("server_id=1 was added: MySQL 5.7 on keeps no binary log without one")

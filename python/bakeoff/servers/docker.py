@@ -22,6 +22,7 @@ from bakeoff.servers.fetch import Progress
 from bakeoff.servers.identity import Identity
 from bakeoff.servers.model import Installation
 from bakeoff.servers.places import cache_root, locked, make_open_folder
+from bakeoff.servers.sweep import sweep_unfinished
 from bakeoff.servers.versions import parse_version, version_text
 
 _ENGINES = ("docker", "podman")
@@ -170,6 +171,7 @@ def _copy_share(engine: str, image: str, digest: str) -> Path:
     """The system table scripts, copied out of the image: they are piped to `--bootstrap` from here."""
     key = re.sub(r"\W", "", digest.removeprefix("sha256:"))[:16]
     home = make_open_folder(cache_root() / "servers") / f"docker-{key}"
+    sweep_unfinished(home.parent)
     with locked(f"docker-{key}"):
         if home.exists():
             return home
