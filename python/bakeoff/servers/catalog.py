@@ -218,7 +218,7 @@ def _read(text: str, where: str) -> Catalog:
         )
     tables = {key: _tables(raw, key, where) for key in ("server", "capability")}
     try:
-        return Catalog(entries=tuple(tables["server"]), capabilities=tuple(tables["capability"]))
+        return Catalog.model_validate({"entries": tables["server"], "capabilities": tables["capability"]})
     except ValidationError as problem:
         first = problem.errors()[0]
         place = first["loc"]

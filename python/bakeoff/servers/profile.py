@@ -240,7 +240,7 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
 
 
 def _check_connections(target: Target, options: Mapping[str, str], connections: int) -> None:
-    name, value = next(each for each in reversed(options.items()) if stem(each[0]) == "max_connections")
+    name, value = [each for each in options.items() if stem(each[0]) == "max_connections"][-1]  # the last one counts
     allowed = whole_number(target, name, value)
     if allowed < connections + 2:
         raise SpecError(
