@@ -2,11 +2,12 @@
 
 import difflib
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bakeoff.engine import ArmAddress, describe_workloads
-from bakeoff.errors import HostError, SpecError
+from bakeoff.errors import BakeoffError, HostError, SpecError
 from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.texts import client_charset
@@ -123,6 +124,7 @@ def prepare_arms(
     *,
     passwords: Mapping[str, str],
     on_progress: Callable[[str, int, int | None], None],
+    stop: threading.Event | None = None,
 ) -> tuple[ArmSetup, ...]:
     """Install every server of the study and work out its settings.
 
@@ -131,15 +133,25 @@ def prepare_arms(
         memory: what every server is given.
         passwords: of servers named by URL, by arm name.
         on_progress: (what, bytes done, bytes in all or None) of downloads.
+        stop: set it to end before the next arm.
 
     Raises:
         SpecError: unknown version, an option that it does not know; `error.arm` names the arm.
         ServerError, HostError: it cannot be fetched, or this machine lacks something.
+        KeyboardInterrupt: `stop` was set.
     """
+    stop = stop or threading.Event()
     connections = connections_of(study)
-    return tuple(
-        _prepare_arm(arm, study, memory, connections, passwords.get(arm.name), on_progress) for arm in study.arms
-    )
+    setups = []
+    for arm in study.arms:
+        try:
+            setups.append(_prepare_arm(arm, study, memory, connections, passwords.get(arm.name), on_progress))
+        except BakeoffError:
+            if not stop.is_set():  # else the program that downloads has had the same Ctrl-C
+                raise
+        if stop.is_set():
+            raise KeyboardInterrupt
+    return tuple(setups)
 
 
 def _prepare_arm(

@@ -2,6 +2,7 @@
 
 import math
 import os
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +29,18 @@ SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
 
 @dataclass(frozen=True)
 class Loader:
-    """What loads go through; one for a run."""
+    """What loads go through; one for a run.
+
+    Attributes:
+        stop: once it is set, what is being loaded is given up: the engine ends a cancelled load as if it were whole.
+    """
 
     study: Study
     house: ServerHouse
     run: RunDirectory
     listener: Listener
     engine: Engine
+    stop: threading.Event = field(default_factory=threading.Event)
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
@@ -45,6 +51,7 @@ class Loader:
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
+            KeyboardInterrupt: the stop flag was set.
         """
         snapshots: dict[SnapshotKey, Snapshot] = {}
         begin = time.monotonic()
@@ -58,15 +65,23 @@ class Loader:
             for setup in setups:
                 key = (setup.build_key, build)
                 if setup.installation is not None and key not in snapshots:
+                    self._end_if_stopped()
                     sharing = [each.arm.name for each in setups if each.build_key == setup.build_key]
                     snapshots[key] = self._load(setup, build, sharing)
             self._compare_rows(setups, build)
+            self._end_if_stopped()
         return snapshots
 
     def load_remote(self, setup: ArmSetup) -> None:
-        """Load a running server, unless its tables are there already: then they are used as they are."""
+        """Load a running server, unless its tables are there already: then they are used as they are.
+
+        Raises:
+            ServerError, EngineError: it refuses, or a load failed.
+            KeyboardInterrupt: the stop flag was set.
+        """
         assert setup.remote
         for database, workload in families(self.study.workloads):
+            self._end_if_stopped()
             if not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
 
@@ -135,7 +150,13 @@ class Loader:
             seed=seed_for(self.study.seed, "build", build),
             on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
         )
+        self._end_if_stopped()
         check_data(self.engine, self.study, setup, workload)
+        self._end_if_stopped()
+
+    def _end_if_stopped(self) -> None:
+        if self.stop.is_set():
+            raise KeyboardInterrupt
 
 
 def loader_threads() -> int:

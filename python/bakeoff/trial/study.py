@@ -83,12 +83,13 @@ def run_study(
 
     Raises:
         BakeoffError: it could not be started, or what came out cannot be used.
+        KeyboardInterrupt: `stop` was set before there was an epoch to tell of.
     """
     if resume is not None:
         check_machine(resume)
     check_workloads(study.workloads, study.arms)
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
-    setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=_fetching(listener))
+    setups = prepare_arms(study, share.memory, passwords=passwords, on_progress=_fetching(listener, stop), stop=stop)
     with ServerHouse(work_root()) as house, Engine(stop=stop, on_log=listener.note) as engine:
         run = resume or RunDirectory.create(
             runs_root,
@@ -106,7 +107,7 @@ def run_study(
                 for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
                     listener.note(sentence)
                 begin = time.monotonic()
-                loader = Loader(study, house, run, listener, engine)
+                loader = Loader(study, house, run, listener, engine, stop)
                 snapshots = loader.load_all(
                     setups, limit_s=math.inf if before.plan else study.budget_s * _LOADING_SHARE
                 )
@@ -141,10 +142,13 @@ def run_study(
     return run, analysis
 
 
-def _fetching(listener: Listener) -> Callable[[str, int, int | None], None]:
-    """Downloads as progress; steps of unknown length (unpacking) as what happens now."""
+def _fetching(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
+    """Downloads as progress; steps of unknown length (unpacking) as what happens now; the end when `stop` is set."""
 
     def tell(what: str, done: int, total: int | None) -> None:
+        # A thread that watches a download from outside would end itself alone.
+        if stop.is_set() and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
         if total:
             listener.progress(what, done, total)
         else:
