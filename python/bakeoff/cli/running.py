@@ -79,14 +79,19 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
 
 @contextlib.contextmanager
 def ending_in_order(stop: threading.Event) -> Iterator[None]:
-    """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told."""
+    """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told.
+
+    What bakeoff was started with to ignore (`nohup` ignores SIGHUP) stays ignored.
+    """
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heeded = [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in heeded}
     try:
         yield
     finally:
