@@ -161,10 +161,12 @@ class EpochServers:
             self._writer.write_server_json(name, "status-after.json", server.status())
 
     def keep_logs(self) -> None:
-        """Keep the end of each error log, as far as there is one."""
-        for name, server in self.ours.items():
-            with contextlib.suppress(OSError):
-                self._writer.write_server_text(name, "error.log", server.error_log_tail())
+        """Keep the end of each error log, as far as there is one; also of a server that did not start."""
+        for server in self._restored:
+            log = server.error_log_tail()
+            if log:
+                with contextlib.suppress(OSError):
+                    self._writer.write_server_text(server.name, "error.log", log)
 
     def remove(self) -> None:
         """End ours and delete their files, also when not all of them came to run."""

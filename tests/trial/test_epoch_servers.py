@@ -1,0 +1,55 @@
+"""The servers of an epoch, pretended."""
+
+import threading
+
+import pytest
+from messages import study
+
+from bakeoff.errors import ServerError
+from bakeoff.plan import epoch_draft, plan_study
+from bakeoff.report.live import QuietLive
+from bakeoff.results import RunDirectory
+from bakeoff.trial.arms import ArmSetup
+from bakeoff.trial.epoch_servers import EpochServers, EpochTools, Phases
+
+
+class Server:
+    def __init__(self, name):
+        self.name = name
+
+    def error_log_tail(self):
+        return "" if self.name == "A" else f"[ERROR] {self.name}: no space left on device"
+
+
+class House:
+    """Restores servers of which none starts."""
+
+    def restore(self, name, *_, **__):
+        return Server(name)
+
+    def start_all(self, _servers):
+        raise ServerError("server B ended with status 1 while starting.")
+
+
+def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
+    asked = study()
+    setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)
+    tools = EpochTools(
+        asked,
+        setups,
+        House(),
+        {(setup.build_key, 0): None for setup in setups},
+        QuietLive(),
+        threading.Event(),
+        client_cpus=None,
+        server_cpus=None,
+        at_once=3,
+    )
+    run = RunDirectory.create(tmp_path, asked)
+    draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)
+    servers = EpochServers(tools, draft, run.epoch(0, 0), Phases())
+    with pytest.raises(ServerError):
+        servers.start()
+    servers.keep_logs()
+    assert run.server_text(0, "B", "error.log") == "[ERROR] B: no space left on device"
+    assert run.server_text(0, "A", "error.log") is None
