@@ -80,6 +80,18 @@ def test_a_finished_epoch_is_never_written_again(tmp_path):
         run.epoch(0, 0)
 
 
+def test_a_further_epoch_removes_what_was_concluded_without_it(tmp_path):
+    run = new_run(tmp_path)
+    write_epoch(run, 0)
+    concluded = ("analysis.json", "wall.json", "report.html")
+    for name in concluded:
+        run.write_text(name, "{}")
+    assert [summary.analysed for summary in list_runs(tmp_path)] == [True]
+    run.epoch(1, 1)
+    assert not any((run.path / name).exists() for name in concluded)
+    assert [summary.analysed for summary in list_runs(tmp_path)] == [False]
+
+
 def test_voided_epochs_are_read_but_their_slices_are_not_summed(tmp_path):
     run = new_run(tmp_path)
     write_epoch(run, 0)

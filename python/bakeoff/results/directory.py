@@ -27,6 +27,8 @@ from bakeoff.spec import Study
 Model = TypeVar("Model", bound=BaseModel)
 Json = Any  # what json.loads gives
 
+_DERIVED = ("analysis.json", "wall.json", "report.html")  # made anew when a run ends
+
 
 class RunDirectory:
     """A run on disk. Get one from `RunDirectory.create` or `open_run`.
@@ -149,12 +151,16 @@ class RunDirectory:
     def epoch(self, number: int, build: int) -> EpochWriter:
         """Begin an epoch. What an earlier, broken-off attempt left is kept beside it as `epochs/NNN.abandoned-K`.
 
+        What a resumed run has concluded from the epochs before is removed: the analysis and all that is told by it.
+
         Raises:
             ResultsError: this epoch is finished already.
         """
         path = self._epoch_path(number)
         if (path / "outcome.json").exists():
             raise ResultsError(f"run {self.name}: epoch {number} is finished and is not written again.")
+        for derived in _DERIVED:
+            (self.path / derived).unlink(missing_ok=True)
         if path.exists():
             attempt = 1
             while (aside := path.with_name(f"{path.name}.abandoned-{attempt}")).exists():
