@@ -9,7 +9,11 @@ from bakeoff.results import Redactor
     ("text", "clean"),
     [
         ("mysql://root:geheim@db:3306/", "mysql://root:***@db:3306/"),
+        ("mysql://root:hunter2@longtail99@db/", "mysql://root:***@db/"),
+        ("mysql://bench@corp:geheim@db/?socket=/x@y", "mysql://bench@corp:***@db/?socket=/x@y"),
+        ("mysql://a:x@h1/,mysql://b:y@z@h2:3306/", "mysql://a:***@h1/,mysql://b:***@h2:3306/"),
         ("mysql://root@db:3306/", "mysql://root@db:3306/"),
+        ("see http://db:80/me@home", "see http://db:80/me@home"),
         ("--mysql-password=geheim --threads=4", "--mysql-password=*** --threads=4"),
         ("password = 'ge heim'\nuser = x", "password = ***\nuser = x"),
         ("MYSQL_PWD=geheim bakeoff", "MYSQL_PWD=*** bakeoff"),
@@ -27,6 +31,12 @@ def test_a_short_common_password_leaves_a_study_readable():
     redactor = Redactor(["mysql", "x"])
     assert redactor.tree({"server": "mysql:8.0", "flavour": "mysql"}) == {"server": "mysql:8.0", "flavour": "mysql"}
     assert redactor.free_text("denied (mysql), mysqld up") == "denied (***), mysqld up"
+
+
+def test_a_secret_is_struck_out_whole_though_a_form_finds_a_part_of_it():
+    redactor = Redactor(["one,two three", "mysql"])
+    assert redactor.field("--mysql-password=one,two three --threads=4") == "--mysql-password=*** --threads=4"
+    assert redactor.free_text("mysql://root:ab@db/") == "***://root:***@db/"
 
 
 def test_fields_named_password_are_struck_out_and_settings_are_not():

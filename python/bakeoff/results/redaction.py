@@ -1,6 +1,6 @@
 """Keeping passwords out of everything that is written to a run directory.
 
-Three nets, from narrow to wide:
+Three nets, cast over the same text at once, since what one finds may be a part of what another does:
 
 1. places where a password stands by its form, whatever it is: `user:PASSWORD@host`, `--password=…`, `MYSQL_PWD=…`,
    a server's "temporary password is generated", a field named `password`;
@@ -15,7 +15,8 @@ from collections.abc import Iterable
 MARK = "***"
 
 _BY_FORM = (
-    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", re.IGNORECASE),
+    # As urlsplit reads it: the first colon begins the password, the last @ before the path ends it.
+    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://[^\s/?#:]*:)[^\s/?#]+(?=@)", re.IGNORECASE),
     re.compile(
         r"(?P<keep>\b(?:mysql[-_])?(?:password|passwd|pwd)\s*[=:]\s*)(?:'[^']*'|\"[^\"]*\"|[^\s,;&'\"]+)", re.IGNORECASE
     ),
@@ -35,22 +36,22 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
-        self._anywhere = _alternatives(secret for secret in known if len(secret) >= _ANYWHERE_FROM)
-        self._words = _alternatives(
-            (secret for secret in known if _WORD_FROM <= len(secret) < _ANYWHERE_FROM), whole_words=True
+        known = set(secrets)
+        anywhere = [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM]
+        words = [re.escape(secret) for secret in known if _WORD_FROM <= len(secret) < _ANYWHERE_FROM]
+        self._of_fields = (*_BY_FORM, *(re.compile(f"(?P<keep>){secret}") for secret in anywhere))
+        self._of_free_text = (
+            *self._of_fields,
+            *(re.compile(rf"(?P<keep>)(?<![A-Za-z0-9_]){secret}(?![A-Za-z0-9_])") for secret in words),
         )
 
     def free_text(self, text: str) -> str:
         """A log, a configuration file, a command line: all three nets."""
-        text = self.field(text)
-        return self._words.sub(MARK, text) if self._words else text
+        return _struck_out(text, self._of_free_text)
 
     def field(self, text: str) -> str:
         """One text of a structured document: the first two nets."""
-        for pattern in _BY_FORM:
-            text = pattern.sub(rf"\g<keep>{MARK}", text)
-        return self._anywhere.sub(MARK, text) if self._anywhere else text
+        return _struck_out(text, self._of_fields)
 
     def tree(self, value: object) -> object:
         """A JSON-like value, copied, with every text passed through `field` and fields named `password` struck out."""
@@ -68,8 +69,12 @@ class Redactor:
         return self.tree(item)
 
 
-def _alternatives(secrets: Iterable[str], *, whole_words: bool = False) -> re.Pattern[str] | None:
-    pattern = "|".join(re.escape(secret) for secret in secrets)
-    if not pattern:
-        return None
-    return re.compile(rf"(?<![A-Za-z0-9_])(?:{pattern})(?![A-Za-z0-9_])" if whole_words else pattern)
+def _struck_out(text: str, patterns: Iterable[re.Pattern[str]]) -> str:
+    """The text without what the patterns find, but for what each keeps of it; overlapping finds are one."""
+    found = sorted((match.end("keep"), match.end()) for pattern in patterns for match in pattern.finditer(text))
+    kept, at = [], 0
+    for start, end in found:
+        if start >= at:
+            kept.append(text[at:start])
+        at = max(at, end)
+    return MARK.join([*kept, text[at:]])
