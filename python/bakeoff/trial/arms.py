@@ -225,10 +225,4 @@ def address_of(setup: ArmSetup, server: Reading, database: str, *, pid: int | No
 
 
 def _database_charset(server: Reading, database: str) -> str:
-    connection = server.connect(database)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT @@character_set_database")
-            return str(cursor.fetchone()[0])
-    finally:
-        connection.close()
+    return str(server.query("SELECT @@character_set_database", database=database)[0][0])

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pymysql
+
 from bakeoff.engine import Engine, declares
+from bakeoff.errors import ServerError, SpecError
 from bakeoff.plan.seeds import seed_for
 from bakeoff.plan.sizes import row_count
 from bakeoff.results import RunDirectory
 from bakeoff.servers import Reading, ServerHouse, Snapshot, gates, table_engine
-from bakeoff.spec import Data, Study, Workload
+from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.stats.same_rows import Answer
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.listener import Listener
@@ -23,6 +26,8 @@ from bakeoff.trial.same_rows import ask_tables, judge_rows, write_answers
 _SBTEST_PREFIXES = ("oltp_", "select_random_")
 _SETTLE_LIMIT_S = 120.0
 _LOADER_THREADS_MAX = 8
+# What a server says of a character set or a collation that it does not know, or not together.
+_NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
 
 SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
 
@@ -51,6 +56,7 @@ class Loader:
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
+            SpecError: a server does not know the data's character set or collation.
             KeyboardInterrupt: the stop flag was set.
         """
         snapshots: dict[SnapshotKey, Snapshot] = {}
@@ -137,7 +143,7 @@ class Loader:
 
     def _fill(self, setup: ArmSetup, server: Reading, database: str, workload: Workload, *, build: int) -> None:
         arm = setup.arm
-        _create_database(server, database, arm.data)
+        _create_database(server, database, arm)
         pid = getattr(server, "pid", None)
         self.engine.open([address_of(setup, server, database, pid=pid)])
         self.engine.command(
@@ -209,15 +215,26 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
     return options | dict(workload.options) | dict(data.options)
 
 
-def _create_database(server: Reading, database: str, data: Data) -> None:
-    declared = f" CHARACTER SET {data.charset}" if data.charset else ""
-    declared += f" COLLATE {data.collation}" if data.collation else ""
+def _create_database(server: Reading, database: str, arm: Arm) -> None:
+    sql = f"CREATE DATABASE IF NOT EXISTS `{database}`"
+    sql += f" CHARACTER SET {arm.data.charset}" if arm.data.charset else ""
+    sql += f" COLLATE {arm.data.collation}" if arm.data.collation else ""
     connection = server.connect()
     try:
         with connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{database}`{declared}")
+            cursor.execute(sql)
+    except pymysql.MySQLError as problem:
+        number, words = problem.args[0], problem.args[-1]
+        told = f"{arm.label}: {sql} failed: {words}."
+        raise (_no_such_text(told, arm) if number in _NO_SUCH_TEXT else ServerError(told)) from None
     finally:
         connection.close()
+
+
+def _no_such_text(told: str, arm: Arm) -> SpecError:
+    error = SpecError(told, hint="Name a character set and a collation that this server has.")
+    error.arm = arm.name
+    return error
 
 
 def _parts(server: Reading, database: str) -> tuple[int, int]:
@@ -231,10 +248,5 @@ def _parts(server: Reading, database: str) -> tuple[int, int]:
 
 
 def _has_tables(server: Reading, database: str) -> bool:
-    connection = server.connect()
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (database,))
-            return int(cursor.fetchone()[0]) > 0
-    finally:
-        connection.close()
+    sql = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
+    return int(server.query(sql, (database,))[0][0]) > 0
