@@ -50,11 +50,13 @@ def test_slices_and_histograms_come_back_in_order(scripted):
     assert logged == ["hello from Lua"]
 
 
-def test_an_error_keeps_its_code_and_arm(scripted):
-    scripted("say(type='error', id=id, code='access_denied', arm='A', message='arm A: access denied', fatal=False)")
+def test_an_error_keeps_its_codes_and_arm(scripted):
+    scripted(
+        "say(type='error', id=id, code='access_denied', arm='A', sql_errno=1045, message='arm A: access denied')",
+    )
     with Engine() as engine, pytest.raises(EngineError, match="access denied") as caught:
         engine.open([ARM])
-    assert (caught.value.code, caught.value.arm) == ("access_denied", "A")
+    assert (caught.value.code, caught.value.arm, caught.value.sql_errno) == ("access_denied", "A", 1045)
 
 
 def test_the_password_reaches_the_engine_and_nothing_else(scripted):

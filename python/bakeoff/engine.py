@@ -285,7 +285,12 @@ class Engine:
             elif answer.get("id") != identity:
                 continue
             elif kind == "error":
-                raise EngineError(str(answer["message"]), code=str(answer["code"]), arm=answer.get("arm"))
+                raise EngineError(
+                    str(answer["message"]),
+                    code=str(answer["code"]),
+                    arm=answer.get("arm"),
+                    sql_errno=answer.get("sql_errno"),
+                )
             elif kind in ("done", "opened", "pong"):
                 return answer
             elif see:

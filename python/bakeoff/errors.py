@@ -73,14 +73,23 @@ class HostError(BakeoffError):
 
 
 class EngineError(BakeoffError):
-    """The engine answered with an error; `code` is the contract's (docs/engine.md)."""
+    """The engine answered with an error; `code` is the contract's (docs/engine.md), `sql_errno` a server's."""
 
     exit_code = ExitCode.TRIAL_INVALID
 
-    def __init__(self, message: str, *, code: str = "internal", arm: str | None = None, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "internal",
+        arm: str | None = None,
+        sql_errno: int | None = None,
+        hint: str = "",
+    ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
         self.arm = arm
+        self.sql_errno = sql_errno
 
 
 class TrialInvalid(BakeoffError):

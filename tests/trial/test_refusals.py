@@ -4,10 +4,10 @@ import pymysql
 import pytest
 from messages import study
 
-from bakeoff.errors import ServerError, SpecError
+from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.servers import Reading
 from bakeoff.trial.arms import _database_charset
-from bakeoff.trial.loading import _create_database, _has_tables
+from bakeoff.trial.loading import _create_database, _has_tables, _load_failed
 
 
 class Refusing(Reading):
@@ -69,6 +69,29 @@ def test_a_character_set_that_the_server_does_not_have(number, words):
         _create_database(Refusing(number, words), "sbtest", ARM)
     assert words in str(caught.value)
     assert caught.value.arm == "B"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1114, "The table 'sbtest1' is full"),
+        (1021, "Disk full (/tmp/#sql_1); waiting for someone to free some space..."),
+        (1030, "Got error 28 from storage engine"),
+        (1026, "Error writing file './sbtest/sbtest1.frm' (Errcode: 28 - No space left on device)"),
+    ],
+)
+def test_a_disk_that_fills_while_loading(number, words):
+    failed = _load_failed(EngineError(f"arm B: {words}", code="sql_error", sql_errno=number), ARM)
+    assert isinstance(failed, HostError)
+    assert failed.message.startswith("disk: mysql:8.0 has no room")
+    assert words in failed.message
+
+
+def test_other_failures_of_a_load():
+    unknown = EngineError("arm B: Unknown collation: 'x'", code="sql_error", sql_errno=1273)
+    assert isinstance(_load_failed(unknown, ARM), SpecError)
+    deadlock = EngineError("arm B: error 280 after 28 rows", code="sql_error", sql_errno=1213)
+    assert _load_failed(deadlock, ARM) is deadlock
 
 
 @pytest.mark.parametrize("ask", [_has_tables, _database_charset])

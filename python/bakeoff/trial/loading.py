@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import pymysql
 
 from bakeoff.engine import Engine, declares
-from bakeoff.errors import ServerError, SpecError
+from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
 from bakeoff.plan.seeds import seed_for
 from bakeoff.plan.sizes import row_count
 from bakeoff.results import RunDirectory
@@ -28,6 +29,9 @@ _SETTLE_LIMIT_S = 120.0
 _LOADER_THREADS_MAX = 8
 # What a server says of a character set or a collation that it does not know, or not together.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
+# What it says of a full disk: the table, the disk; other statements give the system's own number of it.
+_FULL = frozenset({1021, 1114})
+_NO_SPACE = re.compile(r"\b(?:error|errcode|errno):? 28\b", re.IGNORECASE)
 
 SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
 
@@ -146,16 +150,19 @@ class Loader:
         _create_database(server, database, arm)
         pid = getattr(server, "pid", None)
         self.engine.open([address_of(setup, server, database, pid=pid)])
-        self.engine.command(
-            arm.name,
-            workload.script,
-            "prepare",
-            options=script_options(self.study, workload, arm.data)
-            | {"mysql_storage_engine": table_engine(arm.server, arm.data)},
-            threads=loader_threads(),
-            seed=seed_for(self.study.seed, "build", build),
-            on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
-        )
+        try:
+            self.engine.command(
+                arm.name,
+                workload.script,
+                "prepare",
+                options=script_options(self.study, workload, arm.data)
+                | {"mysql_storage_engine": table_engine(arm.server, arm.data)},
+                threads=loader_threads(),
+                seed=seed_for(self.study.seed, "build", build),
+                on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
+            )
+        except EngineError as error:
+            raise _load_failed(error, arm) from None
         self._end_if_stopped()
         check_data(self.engine, self.study, setup, workload)
         self._end_if_stopped()
@@ -234,6 +241,18 @@ def _create_database(server: Reading, database: str, arm: Arm) -> None:
 def _no_such_text(told: str, arm: Arm) -> SpecError:
     error = SpecError(told, hint="Name a character set and a collation that this server has.")
     error.arm = arm.name
+    return error
+
+
+def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
+    """Why a load has failed: the study asks too much of the disk or of the server, or else as the engine says."""
+    if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
+        return HostError(
+            f"disk: {arm.label} has no room for its rows: {error.message}.",
+            hint="Load fewer rows, or make room where the server keeps its data (XDG_CACHE_HOME for bakeoff's own).",
+        )
+    if error.sql_errno in _NO_SUCH_TEXT:
+        return _no_such_text(f"{arm.label}: {error.message}.", arm)
     return error
 
 
