@@ -7,9 +7,15 @@ import time
 
 import psutil
 import pytest
+from messages import study
 
-from bakeoff.results import open_run
+from bakeoff.cli import main
+from bakeoff.cli import run as run_command
+from bakeoff.errors import HostError
+from bakeoff.plan import plan_study
+from bakeoff.results import RunDirectory, open_run
 from bakeoff.stats.model import Analysis
+from bakeoff.trial.resume import resumed_study
 
 STUDY = """\
 title: to be killed
@@ -136,3 +142,48 @@ def test_what_cannot_be_resumed(shell):
     ran = shell.run("run")
     assert ran.code == 2
     assert "list studies" in ran.complaint
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--seed", "7"], "Leave --seed out."),
+        (["--control"], "Leave --control out."),
+        (["--precision", "2%", "--scale", "demo"], "Leave --scale and --precision out."),
+    ],
+)
+def test_only_the_budget_can_be_changed(tmp_path, monkeypatch, capsys, flags, named):
+    monkeypatch.setattr(run_command, "run_and_tell", lambda *_: pytest.fail("it went on"))
+    alone = study().model_copy(update={"arms": study().arms[:2], "seed": 3})
+    run = RunDirectory.create(tmp_path, alone)
+    assert main.run(["run", "--resume", str(run.path), *flags]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_what_the_run_has_already_may_be_said_again(tmp_path, monkeypatch):
+    went_on = []
+    monkeypatch.setattr(run_command, "run_and_tell", lambda asked, _options: went_on.append(asked) or 0)
+    monkeypatch.setattr(run_command, "require_disk", lambda _seen: None)
+    run = RunDirectory.create(tmp_path, study())
+    assert main.run(["run", "--resume", str(run.path), "--seed", str(study().seed), "--control"]) == 0
+    assert went_on == [study()]
+
+
+def test_a_resumed_run_needs_its_disk_too(tmp_path, monkeypatch, capsys):
+    def full(seen):
+        assert seen.study == study()
+        raise HostError("disk: it is full.")
+
+    monkeypatch.setattr(run_command, "run_and_tell", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(run_command, "require_disk", full)
+    run = RunDirectory.create(tmp_path, study())
+    assert main.run(["run", "--resume", str(run.path)]) == 3
+    assert "disk: it is full." in capsys.readouterr().err
+
+
+def test_no_more_builds_are_loaded_than_the_run_was_planned_with(tmp_path):
+    run = RunDirectory.create(tmp_path, study())
+    assert resumed_study(run, budget_s=60.0).builds == study().builds == 2
+    run.write_json("plan.json", plan_study(study(), overhead_s=1.0, load_s=1.0, builds=1))
+    assert resumed_study(run, budget_s=None).builds == 1
+    assert resumed_study(run, budget_s=None).budget_s == study().budget_s

@@ -11,6 +11,7 @@ from bakeoff.cli.output import Format, Open, Publish, Quiet, Runs, Seed, format_
 from bakeoff.cli.running import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
 from bakeoff.results import RunDirectory, open_run
+from bakeoff.spec import Study
 from bakeoff.stats.stopping import control_name
 from bakeoff.trial.arms import check_workloads
 from bakeoff.trial.outlook import outlook, require_disk
@@ -49,7 +50,9 @@ def run(
         publish=publish,
     )
     if resume is not None:
-        return _resume(study, open_run(resume, runs), options, scale=scale, budget=budget, precision=precision)
+        begun = open_run(resume, runs)
+        _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control)
+        return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
     if study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
     asked = ask(study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish)
@@ -74,10 +77,24 @@ def _resume(
         scale = scale or (begun.design.scale if begun.design else "")
         control = control_name(begun) is not None
         asked = ask(name, scale=scale, precision=precision, control=control).study
-    elif precision is not None or scale:
+    study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=asked)
+    require_disk(outlook(study))
+    return run_and_tell(study, replace(options, resume=run))
+
+
+def _refuse_changes(
+    name: str | None, begun: Study, *, scale: str, precision: str | None, seed: int | None, control: bool
+) -> None:
+    """See that nothing but the budget of a resumed run is to be changed; scale and precision go with a study named."""
+    changes = {
+        "--scale": name is None and bool(scale),
+        "--precision": name is None and precision is not None,
+        "--seed": seed not in (None, begun.seed),
+        "--control": control and control_name(begun) is None,
+    }
+    changed = [option for option, is_changed in changes.items() if is_changed]
+    if changed:
         raise SpecError(
             "run: a resumed run keeps its study; only its budget can be changed.",
-            hint="Leave --precision and --scale out.",
+            hint=f"Leave {' and '.join(changed)} out.",
         )
-    study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=asked)
-    return run_and_tell(study, replace(options, resume=run))

@@ -47,7 +47,7 @@ def read_before(run: RunDirectory) -> Before:
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
-    """The run's study, with more (or less) of a budget.
+    """The run's study, with more (or less) of a budget, and with the builds that it has come to be planned with.
 
     Args:
         run: what is gone on with.
@@ -67,7 +67,11 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
                 f"run {run.name} was begun with another study: {', '.join(other)} differ.",
                 hint="Leave the study out (bakeoff run --resume RUN), or begin a new run.",
             )
-    return study if budget_s is None else study.model_copy(update={"budget_s": budget_s})
+    changed: dict[str, float] = {} if budget_s is None else {"budget_s": budget_s}
+    plan = run.plan()
+    if plan is not None:
+        changed["builds"] = Plan.model_validate(plan).builds
+    return study.model_copy(update=changed)
 
 
 def check_machine(run: RunDirectory) -> None:
