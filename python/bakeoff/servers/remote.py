@@ -1,4 +1,4 @@
-"""A server that runs already, named by a URL: read and measured, never started, stopped or changed.
+"""A server that runs already, named by a URL: loaded where it is empty, and measured; never started, stopped or set.
 
 The password is, in this order: the URL's, `MYSQL_PWD`, the `[client]` group of ~/.my.cnf. It is kept in memory and
 appears in no message.

@@ -21,14 +21,16 @@ from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.stats.same_rows import Answer
 from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.listener import Listener
+from bakeoff.trial.remote_tables import objection
 from bakeoff.trial.same_rows import ask_tables, judge_rows, write_answers
 
 # The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
-_SBTEST_PREFIXES = ("oltp_", "select_random_")
+_SBTEST, _SBTEST_PREFIXES = "sbtest", ("oltp_", "select_random_")
 _SETTLE_LIMIT_S = 120.0
 _LOADER_THREADS_MAX = 8
 # What a server says of a character set or a collation that it does not know, or not together.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
+_OTHER_TEXT = "Name a character set and a collation that this server has."
 # What it says of a full disk: the table, the disk; other statements give the system's own number of it.
 _FULL = frozenset({1021, 1114})
 _NO_SPACE = re.compile(r"\b(?:error|errcode|errno):? 28\b", re.IGNORECASE)
@@ -82,10 +84,15 @@ class Loader:
             self._end_if_stopped()
         return snapshots
 
-    def load_remote(self, setup: ArmSetup) -> None:
+    def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, unless its tables are there already: then they are used as they are.
 
+        Args:
+            setup: of the server.
+            measured: this run has epochs of it, so that what its own workloads have written is no objection.
+
         Raises:
+            SpecError: tables are there, and not those that the study asks for.
             ServerError, EngineError: it refuses, or a load failed.
             KeyboardInterrupt: the stop flag was set.
         """
@@ -94,6 +101,23 @@ class Loader:
             self._end_if_stopped()
             if not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
+            elif not measured:
+                self._check_tables(setup, setup.remote, database, workload)
+
+    def _check_tables(self, setup: ArmSetup, server: Reading, database: str, workload: Workload) -> None:
+        """See that sysbench's tables are the study's; what other scripts make is not known here."""
+        options = script_options(self.study, workload, setup.arm.data)
+        if database != _SBTEST or "table_size" not in options:
+            return
+        indexed = "create_secondary" not in options and declares(workload.script, "options", "create_secondary")
+        sizes = {"tables": int(options["tables"]), "table_size": int(options["table_size"])}
+        found = objection(server, database, **sizes, indexed=indexed)
+        if found:
+            raise _mistake(
+                setup.arm,
+                f"{setup.arm.label}: database {database} is not what the study asks for: {found}.",
+                hint=f"Drop database {database} there, to have it loaded, or give its sizes (tables and table_size).",
+            )
 
     def _compare_rows(self, setups: Sequence[ArmSetup], build: int) -> None:
         """Write what every arm answered, and see that all hold the same rows.
@@ -206,7 +230,7 @@ def database_of(workload: Workload) -> str:
     """`sbtest` for the scripts that share its tables, else a database of the script's own."""
     stem = workload.script.rsplit("/", 1)[-1].removesuffix(".lua")
     if stem.startswith(_SBTEST_PREFIXES):
-        return "sbtest"
+        return _SBTEST
     return "sbtest_" + "".join(c if c.isalnum() else "_" for c in stem)
 
 
@@ -233,13 +257,13 @@ def _create_database(server: Reading, database: str, arm: Arm) -> None:
     except pymysql.MySQLError as problem:
         number, words = problem.args[0], problem.args[-1]
         told = f"{arm.label}: {sql} failed: {words}."
-        raise (_no_such_text(told, arm) if number in _NO_SUCH_TEXT else ServerError(told)) from None
+        raise (_mistake(arm, told, hint=_OTHER_TEXT) if number in _NO_SUCH_TEXT else ServerError(told)) from None
     finally:
         connection.close()
 
 
-def _no_such_text(told: str, arm: Arm) -> SpecError:
-    error = SpecError(told, hint="Name a character set and a collation that this server has.")
+def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
+    error = SpecError(message, hint=hint)
     error.arm = arm.name
     return error
 
@@ -252,7 +276,7 @@ def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
             hint="Load fewer rows, or make room where the server keeps its data (XDG_CACHE_HOME for bakeoff's own).",
         )
     if error.sql_errno in _NO_SUCH_TEXT:
-        return _no_such_text(f"{arm.label}: {error.message}.", arm)
+        return _mistake(arm, f"{arm.label}: {error.message}.", hint=_OTHER_TEXT)
     return error
 
 

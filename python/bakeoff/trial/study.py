@@ -114,7 +114,7 @@ def run_study(
                 builds = max((build + 1 for _, build in snapshots), default=study.builds)
                 for setup in setups:
                     if setup.remote:
-                        loader.load_remote(setup)
+                        loader.load_remote(setup, measured=bool(before.history))
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
                 client_cpus, server_cpus = cpu_sets(study)
