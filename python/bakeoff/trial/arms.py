@@ -147,7 +147,7 @@ def prepare_arms(
         try:
             setups.append(_prepare_arm(arm, study, memory, connections, passwords.get(arm.name), on_progress))
         except BakeoffError:
-            if not stop.is_set():  # else the program that downloads has had the same Ctrl-C
+            if not stop.is_set():  # else what was broken off by the same Ctrl-C has not failed
                 raise
         if stop.is_set():
             raise KeyboardInterrupt

@@ -1,6 +1,8 @@
 """A whole run: install, load, plan, epochs until the rule says stop, analysis. Everything is written as it happens."""
 
 import math
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -144,11 +146,15 @@ def run_study(
 
 def _fetching(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
     """Downloads as progress; steps of unknown length (unpacking) as what happens now; the end when `stop` is set."""
+    interrupted = threading.Event()
 
     def tell(what: str, done: int, total: int | None) -> None:
-        # A thread that watches a download from outside would end itself alone.
         if stop.is_set() and threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt
+        if stop.is_set() and not interrupted.is_set():
+            # Told by a thread that watches a download; the main thread waits for its end, and only a signal wakes it.
+            interrupted.set()
+            os.kill(os.getpid(), signal.SIGINT)
         if total:
             listener.progress(what, done, total)
         else:
