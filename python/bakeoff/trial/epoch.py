@@ -107,7 +107,7 @@ class Epoch:
         seconds = max(_WARM_CELL_MIN_S, self._tools.study.warm_s / len(hottest))
         with self.phases.measure("warm"):
             for cell in hottest.values():
-                self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: warming {cell.name}")
+                self._tools.listener.stage(f"epoch {self._draft.epoch}: warming {cell.name}")
                 warmed = self._measure(cell, seconds, order_seed=0, key_seed=self._draft.seeds.padding)
                 self._writer.add_warm_up(warmed.slices)
 
@@ -135,7 +135,7 @@ class Epoch:
             return
         seconds = len(setups) * max(arm_s, _BLOCKS_MIN * 2 * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9)
         self.planned_s += seconds
-        self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: measuring {cell.name}")
+        self._tools.listener.stage(f"epoch {self._draft.epoch}: measuring {cell.name}")
         if self._measured and cell.writes:
             self.servers.settle()
         before = self._counts(cell, setups)
@@ -169,7 +169,7 @@ class Epoch:
             for database, workload in families(study.workloads):
                 if not declares(workload.script, "commands", "check"):
                     continue
-                self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: checking the data of {database}")
+                self._tools.listener.stage(f"epoch {self._draft.epoch}: checking the data of {database}")
                 self._engine.open(self.servers.addresses(workload))
                 for setup in self._tools.setups:
                     try:

@@ -111,11 +111,11 @@ class EpochServers:
         by_name = {setup.arm.name: setup for setup in tools.setups if setup.installation}
         starting = [by_name[name] for name in draft.start_order if name in by_name]
         with self._phases.measure("restore"):
-            tools.listener.stage(f"epoch {draft.epoch + 1}: restoring the data")
+            tools.listener.stage(f"epoch {draft.epoch}: restoring the data")
             with ThreadPoolExecutor(max_workers=max(1, len(starting))) as pool:
                 instances = list(pool.map(self._restore, starting))
         with self._phases.measure("start"):
-            tools.listener.stage(f"epoch {draft.epoch + 1}: starting servers")
+            tools.listener.stage(f"epoch {draft.epoch}: starting servers")
             tools.house.start_all(instances)
         for setup, instance in zip(starting, instances, strict=True):
             self.all[setup.arm.name] = instance
@@ -135,14 +135,14 @@ class EpochServers:
             warmths = [gates.warm(server, database) for database in databases]
             return gates.settle(server, _SETTLE_LIMIT_S, warmths[-1], dirty_limit=gates.STARTED_DIRTY_LIMIT)
 
-        self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: warming buffer pools")
+        self._tools.listener.stage(f"epoch {self._draft.epoch}: warming buffer pools")
         ours = self.ours
         with self._phases.measure("gates"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
             self.gates = dict(zip(ours, pool.map(pass_one, ours.values()), strict=True))
 
     def settle(self) -> None:
         """Let what a writing cell has left behind be purged and written, as far as that goes in a few seconds."""
-        self._tools.listener.stage(f"epoch {self._draft.epoch + 1}: letting writes settle")
+        self._tools.listener.stage(f"epoch {self._draft.epoch}: letting writes settle")
         ours = self.ours
         with self._phases.measure("settle"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
             settled = pool.map(

@@ -192,7 +192,7 @@ class _Trial:
             voided_in_a_row = 0 if data.valid else voided_in_a_row + 1
             if voided_in_a_row >= _VOID_IN_A_ROW:
                 raise TrialInvalid(
-                    f"epochs {len(history) - 1} and {len(history)} both had to be voided: {data.void_reason}.",
+                    f"epochs {len(history) - 2} and {len(history) - 1} both had to be voided: {data.void_reason}.",
                     hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
                 )
             next_one = self._consider(history)
@@ -322,7 +322,7 @@ class _Trial:
         if not reason:
             self.costs.append(EpochCost(unplanned_s, outcome.measured_s, planned_s))
         if outcome.void_reason:
-            self.tools.listener.note(f"epoch {number + 1} is voided for all arms: {outcome.void_reason}")
+            self.tools.listener.note(f"epoch {number} is voided for all arms: {outcome.void_reason}")
         return self.run_directory.load_epoch(number)
 
     def _one_round(self, epoch: Epoch, draft: EpochDraft, share: float) -> None:
