@@ -191,6 +191,17 @@ def test_ctrl_c_before_the_first_epoch_leaves_nothing(shell):
 
 
 @pytest.mark.server
+def test_ctrl_c_while_the_first_of_two_loads_ends_before_the_second(shell):
+    process = shell.start("duel", "mysql:8.0.15", "mysql:5.7.22", *SMALL, "--table-size", "1m")
+    wait_for(lambda: list(shell.folder.glob("cache/bakeoff/work/house-*/*/data/sbtest/sbtest1.ibd")), limit_s=120)
+    process.send_signal(signal.SIGINT)
+    ran = shell.finish(process, limit_s=30)
+    assert ran.code == 130, ran
+    assert "interrupted" in ran.complaint
+    assert shell.runs == []
+
+
+@pytest.mark.server
 def test_kill_minus_nine_leaves_no_server(shell):
     process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "2m")
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/outcome.json")), limit_s=120)

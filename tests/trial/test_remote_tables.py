@@ -7,7 +7,8 @@ from messages import study
 
 from bakeoff.errors import SpecError
 from bakeoff.report.live import QuietLive
-from bakeoff.spec import Workload
+from bakeoff.servers import RemoteServer
+from bakeoff.spec import Workload, parse_server
 from bakeoff.trial.arms import ArmSetup
 from bakeoff.trial.loading import Loader
 from bakeoff.trial.remote_tables import objection
@@ -53,6 +54,23 @@ def test_tables_that_are_not_the_studys_are_named(server, words):
 def test_an_index_that_the_study_leaves_out_is_not_missed():
     server = Holding(TWO, unindexed=("sbtest1", "sbtest2"))
     assert objection(server, "sbtest", tables=2, table_size=1000, indexed=False) is None
+
+
+@pytest.mark.server
+def test_a_real_server_is_asked_rightly(sandbox):
+    server = RemoteServer(parse_server(f"mysql://root@localhost/?socket={sandbox['socket']}"))
+    place = "sbtest_objection"
+    server.query(f"CREATE DATABASE {place}")
+    try:
+        server.query(f"CREATE TABLE {place}.sbtest1 (id INT PRIMARY KEY, k INT, KEY k_1 (k))")
+        sizes = {"tables": 1, "table_size": 10, "indexed": True}
+        assert objection(server, place, **sizes) == "sbtest1 is empty"
+        server.query(f"INSERT INTO {place}.sbtest1 VALUES (10, 1)")
+        assert objection(server, place, **sizes) is None
+        server.query(f"ALTER TABLE {place}.sbtest1 DROP KEY k_1")
+        assert objection(server, place, **sizes) == "sbtest1 has no index k_1, which a load builds last"
+    finally:
+        server.query(f"DROP DATABASE {place}")
 
 
 def load(server, *, measured=False, **workload):
