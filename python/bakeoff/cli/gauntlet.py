@@ -5,12 +5,12 @@ import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from bakeoff.cli.output import console
+from bakeoff.cli.running import ending_signals
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.gauntlet.journal import Journal, Record
 from bakeoff.gauntlet.model import Size
@@ -69,8 +69,8 @@ def gauntlet(
             server=server or _SERVER,
             command=("bakeoff", *sys.argv[1:]),
         )
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+    for number in ending_signals():
+        signal.signal(number, signal.default_int_handler)
     try:
         record = run_checks(journal, checks, tell=lambda text: typer.echo(text, err=True))
     except KeyboardInterrupt:
@@ -98,10 +98,6 @@ def _check_server(text: str, size: Size) -> None:
         )
     if spec.origin is Origin.CATALOG:
         Catalog.load().resolve(spec)
-
-
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _print(record: Record, output: TableFormat) -> None:

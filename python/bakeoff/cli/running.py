@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-
+from bakeoff.cli.output import console
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
@@ -47,7 +46,7 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
     The first Ctrl-C (or SIGTERM) ends the run in order: the epoch in flight is dropped, the anytime interval told.
     """
     stop = threading.Event()
-    console = Console()
+    page = console()
     with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
         run, analysis = run_study(
             study,
@@ -65,7 +64,7 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
     if options.json:
         print(render_json(view))
     else:
-        render_terminal(view, console)
+        render_terminal(view, page)
     if options.open_report:
         webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
     if published:
@@ -79,21 +78,22 @@ def run_and_tell(study: Study, options: RunOptions) -> int:
 
 @contextlib.contextmanager
 def ending_in_order(stop: threading.Event) -> Iterator[None]:
-    """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told.
-
-    What bakeoff was started with to ignore (`nohup` ignores SIGHUP) stays ignored.
-    """
+    """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heeded = [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in heeded}
+    before = {number: signal.signal(number, handle) for number in ending_signals()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Those that end a command; what bakeoff was started with to ignore (`nohup` ignores SIGHUP) stays ignored."""
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 from bakeoff.cli.listing import Kind, list_things
 from bakeoff.cli.output import Format, format_option
+from bakeoff.cli.running import ending_signals
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import Catalog, install, installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server
@@ -45,11 +46,12 @@ def start_server(
     spec = parse_server(name)
     if spec.origin is Origin.URL:
         raise SpecError(f"server {spec}: it runs already; bakeoff starts only servers of its own.")
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    ending = ending_signals()
+    for number in ending:
         signal.signal(number, signal.default_int_handler)  # while it is fetched and made: as Ctrl-C
     ended = threading.Event()
     with _Downloads() as downloads, sandbox(spec, profile=profile, progress=downloads.see) as box:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ending:
             signal.signal(number, lambda *_: ended.set())
         for line in box.lines():
             downloads.say(line)

@@ -9,8 +9,8 @@ from bakeoff.report.view import ReportView
 _FOR_PEOPLE = frozenset(
     {
         "forest", "throughput", "threads_panels", "scaling_panels", "time_panels", "jitter_panels", "warm_up_panels",
-        "epoch_panels", "percentile_panels", "arm_panels", "host_panels", "pilot_panels", "cpu_bars", "latency", "costs", "method", "documents", "other_settings",
-        "records",
+        "epoch_panels", "percentile_panels", "arm_panels", "host_panels", "pilot_panels", "cpu_bars", "latency",
+        "costs", "method", "documents", "other_settings", "records",
     }
 )  # fmt: skip
 

@@ -163,6 +163,7 @@ class Epoch:
 
         Raises:
             TrialInvalid: a condition does not hold: the server lost or invented something.
+            Interrupted: the stop flag was set.
         """
         study = self._tools.study
         with self.phases.measure("check"):
@@ -180,6 +181,8 @@ class Epoch:
                         raise TrialInvalid(
                             f"{setup.arm.label}: {workload.script} finds its data inconsistent after the load: {error}"
                         ) from None
+                    if self._tools.stop.is_set():  # a check that was cut short says the same as one that holds
+                        raise Interrupted
 
     def outcome(self, *, void_reason: str = "") -> Outcome:
         """What happened, for outcome.json; ask after everything was stopped."""
