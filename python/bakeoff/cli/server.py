@@ -77,13 +77,14 @@ def remove_servers(
         raise SpecError("server rm: name servers, or give --all.", hint="See bakeoff server list.")
     here = installed()
     chosen = list(here) if everything else [_installed_name(name, here) for name in names or []]
-    freed = {name: remove(name) for name in chosen}
+    freed: dict[str, int] = {}
+    for name in chosen:
+        freed[name] = remove(name)
+        if output is Format.TEXT:
+            typer.echo(f"{name} removed, {format_bytes(freed[name])} freed")
     if output is Format.JSON:
         typer.echo(json.dumps(freed))
-        return
-    for name, size in freed.items():
-        typer.echo(f"{name} removed, {format_bytes(size)} freed")
-    if not freed:
+    elif not freed:
         typer.echo("nothing was installed")
 
 
