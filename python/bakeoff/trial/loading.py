@@ -180,7 +180,7 @@ class Loader:
                 workload.script,
                 "prepare",
                 options=script_options(self.study, workload, arm.data)
-                | {"mysql_storage_engine": table_engine(arm.server, arm.data)},
+                | {"mysql_storage_engine": table_engine(arm.server, arm.data, setup.installation)},
                 threads=loader_threads(),
                 seed=seed_for(self.study.seed, "build", build),
                 on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
