@@ -72,6 +72,24 @@ def test_an_engine_that_dies_is_an_error_with_its_last_words(scripted):
         engine.measure({"seconds": 1.0})
 
 
+def test_slices_that_are_drained_slowly_take_the_time_that_they_need(scripted, monkeypatch):
+    monkeypatch.setattr("bakeoff.engine._GRACE_S", 0.8)
+    scripted(
+        "import time",
+        "for n in range(4): time.sleep(0.4); say(type='slice', id=id, arm='A', events=n)",
+        "say(type='done', id=id, seconds=1.6, blocks=1, cancelled=False)",
+    )
+    with Engine() as engine:
+        assert len(engine.measure({"blocks": 1, "arms": ["A"], "slice_ns": 1_000_000}).slices) == 4
+
+
+def test_an_engine_that_falls_silent_is_ended(scripted, monkeypatch):
+    monkeypatch.setattr("bakeoff.engine._GRACE_S", 0.3)
+    scripted("say(type='slice', id=id, arm='A', events=1)")
+    with Engine() as engine, pytest.raises(EngineError, match="did not answer in time"):
+        engine.measure({"blocks": 1, "arms": ["A"], "slice_ns": 1_000_000})
+
+
 def test_setting_stop_cancels_a_running_measure(scripted):
     scripted(
         "if kind == 'cancel': say(type='done', id=asked, seconds=0.1, blocks=0, cancelled=True)",

@@ -24,7 +24,7 @@ from bakeoff.errors import EngineError, HostError, SpecError
 
 CONTRACT = 1
 _HELLO_LIMIT_S = 15.0
-# Beyond what a request asks for: connecting, thread start, one drain (60 s at most by contract), histograms.
+# Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0
 
 # What scripts print (`Creating table …`) is of no interest to somebody who compares servers.
@@ -122,12 +122,10 @@ def declares(script: str, kind: str, name: str) -> bool:
     return any(declared["name"] == name for declared in describe_workloads([script])[0][kind])
 
 
-def _expected_s(request: Message) -> float:
-    """Seconds that a `measure` asks for, given as seconds or as blocks."""
-    if request.get("seconds"):
-        return float(request["seconds"])
-    turns = request["blocks"] * 2 * len(request["arms"])
-    return float(turns * (request["slice_ns"] + request["guard_ns"] + request["settle_ns"]) / 1e9)
+def _silence_s(request: Message) -> float:
+    """Longest time between two answers to a `measure`: any slice may be drained slowly, and all of them may."""
+    slice_ns: int = sum(request.get(span, 0) for span in ("settle_ns", "guard_ns", "slice_ns"))
+    return slice_ns / 1e9 + _GRACE_S
 
 
 class Engine:
@@ -204,7 +202,7 @@ class Engine:
         options: dict[str, Any],
         threads: int,
         seed: int,
-        limit_s: float = 24 * 3600.0,
+        silence_s: float = 24 * 3600.0,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> float:
         """Run a script's command (`prepare`, `cleanup`) on one arm; returns its seconds.
@@ -226,7 +224,7 @@ class Engine:
             "threads": threads,
             "seed": seed,
         }
-        return float(self._request(request, limit_s, see)["seconds"])
+        return float(self._request(request, silence_s, see)["seconds"])
 
     def measure(self, request: Message, *, on_slice: Callable[[Message], None] | None = None) -> Measurement:
         """Run one cell; `request` holds the contract's fields but `type` and `id`.
@@ -247,7 +245,7 @@ class Engine:
             elif message["type"] == "histogram":
                 histograms.append(message)
 
-        done = self._request({"type": "measure", **request}, _expected_s(request) + _GRACE_S, see)
+        done = self._request({"type": "measure", **request}, _silence_s(request), see)
         return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")))
 
     def close(self) -> None:
@@ -265,11 +263,12 @@ class Engine:
             except subprocess.TimeoutExpired:
                 continue
 
-    def _request(self, message: Message, limit_s: float, see: Callable[[Message], None] | None = None) -> Message:
+    def _request(self, message: Message, silence_s: float, see: Callable[[Message], None] | None = None) -> Message:
+        """Ask, show every answer but the last to `see`, and return the last; each must come within `silence_s`."""
         identity = self._next_id
         self._next_id += 1
         self._send({**message, "id": identity})
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + silence_s
         cancelling = False
         while True:
             if self._stop.is_set() and not cancelling:
@@ -295,6 +294,7 @@ class Engine:
                 return answer
             elif see:
                 see(answer)
+                deadline = time.monotonic() + silence_s
 
     def _send(self, message: Message) -> None:
         try:
