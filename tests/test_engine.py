@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from bakeoff.engine import ArmAddress, Engine
-from bakeoff.errors import EngineError, HostError
+from bakeoff.engine import ArmAddress, Engine, describe_workloads
+from bakeoff.errors import EngineError, HostError, SpecError
 
 ARM = ArmAddress("A", "/tmp/a.sock", None, None, "root", "hunter2", "sbtest", "utf8mb4", None)
 
@@ -88,6 +88,18 @@ def test_an_engine_that_falls_silent_is_ended(scripted, monkeypatch):
     scripted("say(type='slice', id=id, arm='A', events=1)")
     with Engine() as engine, pytest.raises(EngineError, match="did not answer in time"):
         engine.measure({"blocks": 1, "arms": ["A"], "slice_ns": 1_000_000})
+
+
+def test_last_words_may_hold_any_byte(scripted):
+    scripted("sys.stderr.buffer.write(b'caf\\xe9\\n'); sys.stderr.flush(); sys.exit(3)")
+    with Engine() as engine, pytest.raises(EngineError, match="caf\ufffd"):
+        engine.measure({"seconds": 1.0})
+
+
+def test_reasons_may_hold_any_byte(scripted):
+    scripted(prelude="#!{python}\nimport sys\nsys.stderr.buffer.write(b'caf\\xe9.lua')\nsys.exit(1)\n")
+    with pytest.raises(SpecError, match="caf\ufffd"):
+        describe_workloads()
 
 
 def test_setting_stop_cancels_a_running_measure(scripted):

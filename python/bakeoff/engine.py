@@ -104,7 +104,7 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
         SpecError: no such script, or one that does not load; with file and line.
     """
     command = [str(engine_path()), "workloads", *scripts]
-    asked = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    asked = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False)
     if asked.returncode:
         reason = asked.stderr.strip().removeprefix("bakeoff-engine: ")
         raise SpecError(f"workload: {reason}", hint="See `bakeoff list workloads`.")
@@ -155,8 +155,9 @@ class Engine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             encoding="utf-8",
+            # A script may write any byte to standard error.
+            errors="replace",
             start_new_session=True,
         )
         if cpus:
@@ -330,12 +331,14 @@ class Engine:
 
     def _read_stdout(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            try:
-                self._lines.put(json.loads(line))
-            except json.JSONDecodeError:
-                self._stderr.append(line.strip())
-        self._lines.put(None)
+        try:
+            for line in self._process.stdout:
+                try:
+                    self._lines.put(json.loads(line))
+                except json.JSONDecodeError:
+                    self._stderr.append(line.strip())
+        finally:
+            self._lines.put(None)
 
     def _read_stderr(self) -> None:
         assert self._process.stderr
