@@ -156,9 +156,18 @@ impl<'a> MySqlOptions<'a> {
         Ok(Rotation::new(addresses.collect()))
     }
 
+    /// The file's socket is used unless the command line names a host or a port.
+    fn sockets(&self) -> Vec<String> {
+        if self.line.has("mysql_host") || self.line.has("mysql_port") {
+            self.line.list("mysql_socket")
+        } else {
+            self.list("mysql_socket")
+        }
+    }
+
     /// Sockets if there are any; else every port of the first host, then of the next.
     fn endpoints(&self) -> Result<Vec<Endpoint>, String> {
-        let sockets = self.list("mysql_socket");
+        let sockets = self.sockets();
         if !sockets.is_empty() {
             return Ok(sockets
                 .iter()
@@ -187,7 +196,10 @@ impl<'a> MySqlOptions<'a> {
     fn endpoint(&self, host: &str, port: u16) -> Endpoint {
         let other_port = port != 3306 && self.is_given("mysql_port");
         if host == "localhost" && !other_port {
-            let named = std::env::var("MYSQL_UNIX_PORT").ok().map(PathBuf::from);
+            let in_file = self.in_file("mysql_socket").map(str::to_owned);
+            let named = in_file
+                .or_else(|| std::env::var("MYSQL_UNIX_PORT").ok())
+                .map(PathBuf::from);
             let usual = USUAL_SOCKETS
                 .iter()
                 .map(PathBuf::from)
@@ -279,8 +291,17 @@ mod tests {
     }
 
     fn endpoints(words: &str) -> Vec<String> {
-        let line = line(words);
-        let options = MySqlOptions::read(&line).expect("fine");
+        endpoints_with_file(words, &[])
+    }
+
+    fn endpoints_with_file(words: &str, my_cnf: &[(&'static str, &str)]) -> Vec<String> {
+        let options = MySqlOptions {
+            line: &line(words),
+            my_cnf: my_cnf
+                .iter()
+                .map(|&(name, value)| (name, value.to_owned()))
+                .collect(),
+        };
         let endpoints = options.endpoints().expect("fine");
         endpoints.iter().map(ToString::to_string).collect()
     }
@@ -301,6 +322,24 @@ mod tests {
     fn localhost_is_a_socket_unless_another_port_is_asked_for() {
         assert!(endpoints("run")[0].starts_with("socket /"));
         assert_eq!(endpoints("--mysql-port=3307"), ["localhost:3307"]);
+    }
+
+    #[test]
+    fn a_host_or_port_of_the_command_line_goes_before_the_files_socket() {
+        let file = [("mysql_socket", "/file.sock"), ("mysql_host", "db1")];
+        let endpoints = |words| endpoints_with_file(words, &file);
+        assert_eq!(endpoints("run"), ["socket /file.sock"]);
+        assert_eq!(endpoints("--mysql-host=db2"), ["db2:3306"]);
+        assert_eq!(endpoints("--mysql-port=3307"), ["db1:3307"]);
+        assert_eq!(
+            endpoints("--mysql-host=localhost"),
+            ["socket /file.sock"],
+            "where the file says that this server's socket is"
+        );
+        assert_eq!(
+            endpoints("--mysql-host=db2 --mysql-socket=/line.sock"),
+            ["socket /line.sock"]
+        );
     }
 
     #[test]
