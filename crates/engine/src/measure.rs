@@ -30,6 +30,7 @@ const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// How often a wait looks whether the request was cancelled.
 const POLL: Duration = Duration::from_millis(20);
+
 /// One arm of the cell, and what its workers run.
 pub struct Contender<'a> {
     /// The arm.
@@ -46,6 +47,7 @@ struct Cell<'a> {
     control: &'a Control,
     turns: Vec<TurnTaker>,
     freezer: Freezer,
+    /// When `started` was sent; before that, when the request began [ns of the clock].
     started_ns: u64,
     first_slice_done: bool,
 }
@@ -57,6 +59,14 @@ struct TurnTaker {
     observer: Observer,
     server_pid: Option<i32>,
     live: usize,
+}
+
+/// How a cell's blocks ended, after so many whole ones.
+enum Ending {
+    /// With all workers at rest.
+    AtRest(u64),
+    /// By a cancel that does not wait for workers: they are being set up, or their events take too long.
+    CutShort(u64),
 }
 
 /// Measures a cell and sends `started`, every `slice` and every `histogram`; returns `done`.
@@ -86,14 +96,14 @@ pub fn measure(
         control,
         turns: Vec::with_capacity(contenders.len()),
         freezer: Freezer::new(),
-        started_ns: 0,
+        started_ns: now_ns(),
         first_slice_done: false,
     };
     let outcome = cell.set_up(contenders, reseed).and_then(|()| cell.run());
     cell.freezer.thaw_all();
     match outcome {
-        Ok(_) if cell.started_ns == 0 => cell.give_up(),
-        Ok(blocks) => cell.finish(blocks),
+        Ok(Ending::AtRest(blocks)) => cell.finish(blocks),
+        Ok(Ending::CutShort(blocks)) => cell.give_up(blocks),
         Err(failure) => Err(cell.abandon(failure)),
     }
 }
@@ -154,10 +164,10 @@ impl Cell<'_> {
         }
     }
 
-    /// Runs blocks until the length is reached, the request is cancelled or an arm has no workers left; returns whole blocks.
-    fn run(&mut self) -> Result<u64, Failure> {
+    /// Runs blocks until the length is reached, the request is cancelled or an arm has no workers left.
+    fn run(&mut self) -> Result<Ending, Failure> {
         if self.control.is_cancelled() {
-            return Ok(0);
+            return Ok(Ending::CutShort(0));
         }
         if self.request.freeze {
             for index in 0..self.turns.len() {
@@ -169,17 +179,19 @@ impl Cell<'_> {
         let orders = BlockOrders::new(self.turns.len(), self.request.order_seed);
         for (block, order) in (0_u64..).zip(orders) {
             if self.is_over(block) {
-                return Ok(block);
+                return Ok(Ending::AtRest(block));
             }
             for (position, &index) in order.iter().enumerate() {
                 if self.control.is_cancelled() || self.turns.iter().any(|turn| turn.live == 0) {
-                    return Ok(block);
+                    return Ok(Ending::AtRest(block));
                 }
                 let turn = u64::from(position >= self.turns.len());
-                self.slice(index, block, position, turn)?;
+                if !self.slice(index, block, position, turn)? {
+                    return Ok(Ending::CutShort(block));
+                }
             }
         }
-        Ok(0)
+        Ok(Ending::AtRest(0))
     }
 
     fn is_over(&self, blocks: u64) -> bool {
@@ -191,14 +203,14 @@ impl Cell<'_> {
         }
     }
 
-    /// One arm's turn: thaw, look, load, drain, look, freeze, tell.
+    /// One arm's turn: thaw, look, load, drain, look, freeze, tell. False: a cancel cut the drain short.
     fn slice(
         &mut self,
         index: usize,
         block: u64,
         position: usize,
         turn: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         self.settle();
         let agenda_starts = self.intended_starts(block, turn);
         let request = self.request;
@@ -219,7 +231,10 @@ impl Cell<'_> {
             agenda: agenda_starts.map(|starts| Agenda::new(starts, deadline_ns + QUEUE_LIMIT_NS)),
         });
         taker.team.begin(&slice);
-        taker.live = drained(request, self.control, taker)?;
+        let Some(live) = drained(request, self.control, taker)? else {
+            return Ok(false);
+        };
+        taker.live = live;
         let spent = taker.observer.snapshot().since(&before);
         let sum = taker.team.slice_sum();
         let name = taker.name.clone();
@@ -242,7 +257,7 @@ impl Cell<'_> {
         };
         self.outbox.send(&Answer::Slice(Box::new(record)));
         self.first_slice_done = true;
-        Ok(())
+        Ok(true)
     }
 
     fn intended_starts(&self, block: u64, turn: u64) -> Option<Vec<u64>> {
@@ -297,15 +312,9 @@ impl Cell<'_> {
             .fold(failure, |failure, turn| turn.team.abandon(failure))
     }
 
-    /// Cancelled while it was being set up: whoever is still connecting is cut short, and there is nothing to tell.
-    fn give_up(self) -> Result<Answer, Failure> {
-        let done = Answer::Done {
-            id: self.id,
-            seconds: 0.0,
-            blocks: Some(0),
-            cancelled: true,
-            workers_stopped: Some(0),
-        };
+    /// Cuts all teams short; what their histograms would have told is lost.
+    fn give_up(self, blocks: u64) -> Result<Answer, Failure> {
+        let done = self.done(blocks);
         let failure = self.abandon(Failure::new(Code::Internal, "cancelled"));
         if failure.fatal {
             Err(failure)
@@ -316,12 +325,7 @@ impl Cell<'_> {
 
     /// Ends all teams, sends the histograms and returns `done`.
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {
-        let seconds = seconds(now_ns() - self.started_ns);
-        let workers_stopped: usize = self
-            .turns
-            .iter()
-            .map(|turn| self.request.threads - turn.live)
-            .sum();
+        let done = self.done(blocks);
         let (names, teams): (Vec<_>, Vec<_>) = self
             .turns
             .into_iter()
@@ -332,13 +336,21 @@ impl Cell<'_> {
         for (name, latencies) in names.iter().zip(&latencies) {
             send_histograms(self.id, self.request, name, latencies, self.outbox)?;
         }
-        Ok(Answer::Done {
+        Ok(done)
+    }
+
+    fn done(&self, blocks: u64) -> Answer {
+        let stopped = self
+            .turns
+            .iter()
+            .map(|turn| self.request.threads - turn.live);
+        Answer::Done {
             id: self.id,
-            seconds,
+            seconds: seconds(now_ns() - self.started_ns),
             blocks: Some(blocks),
             cancelled: self.control.is_cancelled(),
-            workers_stopped: Some(workers_stopped as u64),
-        })
+            workers_stopped: Some(stopped.sum::<usize>() as u64),
+        }
     }
 }
 
@@ -347,25 +359,27 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Waits for the end of a running slice; returns how many workers live.
+/// Waits for the end of a running slice; returns how many workers live, or `None` when a cancel ended the wait.
 ///
 /// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
-fn drained(request: &Measure, control: &Control, taker: &TurnTaker) -> Result<usize, Failure> {
+fn drained(
+    request: &Measure,
+    control: &Control,
+    taker: &TurnTaker,
+) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
     let until = Instant::now() + slice + DRAIN_LIMIT;
     let mut limit = slice + CANCELLED_DRAIN_LIMIT;
     loop {
         match taker.team.wait_resting(limit) {
-            Ok(live) => return Ok(live),
+            Ok(live) => return Ok(Some(live)),
             Err(WaitError::Failed(failure)) => return Err(failure),
-            Err(WaitError::TimedOut { busy })
-                if control.is_cancelled() || Instant::now() >= until =>
-            {
-                let passed = DRAIN_LIMIT - until.saturating_duration_since(Instant::now());
+            Err(WaitError::TimedOut { .. }) if control.is_cancelled() => return Ok(None),
+            Err(WaitError::TimedOut { busy }) if Instant::now() >= until => {
                 let message = format!(
                     "{busy} of {} workers had no reply within {} s of the slice's end",
                     request.threads,
-                    passed.as_secs()
+                    DRAIN_LIMIT.as_secs()
                 );
                 return Err(Failure::new(Code::ServerLost, message).on_arm(&taker.name));
             }

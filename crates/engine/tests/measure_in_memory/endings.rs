@@ -9,7 +9,8 @@ use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::outbox::Outbox;
-use bakeoff_script::host::EventEnd;
+use bakeoff_engine::team::Workload;
+use bakeoff_script::host::{EventEnd, Host};
 
 use crate::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
 
@@ -77,14 +78,14 @@ fn workers_that_stop_are_told_of_and_an_arm_without_workers_ends_the_cell() {
     );
 }
 
-#[test]
-fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
+/// Runs a long cell of this load and cancels it soon after its start; what was said, the outcome included.
+fn cancelled(load: Arc<dyn Workload>) -> Said {
     let control = Arc::new(Control::default());
     let said = Said::default();
-    let (arm, begun) = (arm("A"), Instant::now());
+    let arm = arm("A");
     let contenders = vec![Contender {
         arm: &arm,
-        workload: sleeping(1.0),
+        workload: load,
     }];
     let canceller = {
         let control = Arc::clone(&control);
@@ -100,8 +101,37 @@ fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
     let outbox = Outbox::new(said.clone());
     outbox.send(&measure(9, &request, contenders, no_streams, &outbox, &control).unwrap());
     canceller.join().unwrap();
+    said
+}
+
+#[test]
+fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
+    let begun = Instant::now();
+    let said = cancelled(sleeping(1.0));
     assert!(begun.elapsed() < Duration::from_secs(5));
     assert_eq!(said.of_type("done")[0]["cancelled"], true);
     assert!(!said.of_type("slice").is_empty());
     assert_eq!(said.of_type("histogram").len(), 1);
+}
+
+#[test]
+fn a_cancelled_cell_does_not_wait_for_an_event_that_takes_long() {
+    let begun = Instant::now();
+    let said = cancelled(events(|host: &LoadHost| {
+        while !host.aborted() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(Failure::new(Code::ServerLost, "cut"))
+    }));
+    let took = begun.elapsed();
+    assert!(
+        (Duration::from_secs(5)..Duration::from_secs(15)).contains(&took),
+        "{took:?}"
+    );
+    let done = &said.of_type("done")[0];
+    assert_eq!(
+        (&done["cancelled"], &done["blocks"]),
+        (&true.into(), &0.into())
+    );
+    assert!(said.of_type("slice").is_empty() && said.of_type("histogram").is_empty());
 }
