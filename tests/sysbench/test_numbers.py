@@ -92,6 +92,17 @@ def test_unfinished_events_are_counted_not_guessed(ours):
     assert "Number of unfinished transactions on forced shutdown: 1\n" in ran.out
 
 
+def test_what_a_forced_shutdown_breaks_is_told_as_no_failure(ours):
+    script = """
+    ffi.cdef("int usleep(unsigned int);")
+    function event() ffi.C.usleep(2500000) error("broken off") end
+    function sysbench.hooks.report_cumulative() ffi.C.usleep(2000000) end
+    """
+    ran = ours("-", "--time=1", "--forced-shutdown=1", "run", stdin=script)
+    assert ran.code == 2
+    assert "broken off" not in ran.out
+
+
 def test_events_are_shared_out_exactly(ours):
     ran = ours("sleepy.lua", "--events=100", "--threads=8", "--time=0", "run")
     assert ran.number("total number of events:") == 100

@@ -34,7 +34,8 @@ pub(super) struct ScriptTest {
 }
 
 impl Test {
-    /// One worker's whole run: sets itself up, waits for the start, runs events, tidies up. A failure has been told when it returns.
+    /// One worker's whole run: sets itself up, waits for the start, runs events, tidies up. The first failure of all workers has been
+    /// told when it returns.
     ///
     /// # Errors
     /// What the script failed with.
@@ -69,7 +70,10 @@ impl ScriptTest {
         let console = host.console();
         let told = |function: &'static str| {
             move |error: ScriptError| {
-                tell_failure(console, function, &error);
+                // Behind a closed gate it fails because its connection was cut, or after another has told why.
+                if !host.aborted() {
+                    tell_failure(console, function, &error);
+                }
                 failure(error)
             }
         };
