@@ -52,6 +52,17 @@ def test_a_configuration_file_means_what_it_says(ours, tmp_path):
     assert (later["threads"], later["table_size"]) == ("5", "4")
 
 
+def test_the_cpu_test_has_its_option_from_a_configuration_file(ours, tmp_path):
+    file = tmp_path / "sysbench.conf"
+    file.write_text("cpu-max-prime=77\ntable-size=2K\n")
+    run = (f"--config-file={file}", "cpu", "--events=1", "run")
+    assert ours(*run).number("Prime numbers limit:") == 77
+    assert ours(*run, "--cpu-max-prime=10").number("Prime numbers limit:") == 10
+    file.write_text("cpu-max-prime=many\n")
+    ran = ours(*run)
+    assert (ran.code, ran.out.count("Invalid value of cpu-max-prime: many.")) == (1, 1)
+
+
 def test_a_configuration_file_that_is_not_there_ends_the_run(ours):
     ran = ours("--config-file=/nowhere/x", "options.lua", "prepare")
     assert ran.code == 1

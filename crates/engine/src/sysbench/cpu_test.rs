@@ -3,6 +3,18 @@
 /// Default of `--cpu-max-prime`.
 pub(super) const MAX_PRIME: u64 = 10_000;
 
+/// A value of `--cpu-max-prime`.
+///
+/// # Errors
+/// One line.
+pub(super) fn max_prime(number: &str) -> Result<u64, String> {
+    number
+        .parse()
+        .ok()
+        .filter(|limit| *limit > 0)
+        .ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
+}
+
 /// One event: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root, in 64 bits.
 pub(super) fn event(max_prime: u64) -> u64 {
     let max_prime = std::hint::black_box(max_prime);

@@ -119,20 +119,20 @@ impl Invocation<'_> {
     }
 
     fn run_cpu(&self) -> Result<u8, String> {
-        let mut max_prime = cpu_test::MAX_PRIME;
-        for (name, value) in &self.line.others {
-            let number = value.as_deref().unwrap_or_default();
-            match name.replace('_', "-").as_str() {
-                "cpu-max-prime" => {
-                    max_prime = number
-                        .parse()
-                        .ok()
-                        .filter(|limit| *limit > 0)
-                        .ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))?;
-                }
-                _ => return Ok(unknown_option(name, value.as_deref())),
-            }
+        let is_limit = |name: &str| name.replace('_', "-") == "cpu-max-prime";
+        let of_line = self.line.others.iter();
+        if let Some((name, value)) = of_line.clone().find(|(name, _)| !is_limit(name)) {
+            return Ok(unknown_option(name, value.as_deref()));
         }
+        let of_line = of_line.map(|(_, value)| value.as_deref().unwrap_or_default());
+        // A file may hold options of scripts, too.
+        let of_files = self.line.others_of_files.iter();
+        let of_files = of_files
+            .filter(|(name, _)| is_limit(name))
+            .map(|(_, value)| value.as_str());
+        let max_prime = of_files
+            .chain(of_line)
+            .try_fold(cpu_test::MAX_PRIME, |_, number| cpu_test::max_prime(number))?;
         match self.line.command.as_deref() {
             Some("run") => {}
             Some("help") => {
