@@ -40,6 +40,14 @@ def test_json_into_a_file_leaves_the_text_alone_and_knows_no_password(ours, tmp_
     assert "hunter2" not in file.read_text()
 
 
+@pytest.mark.parametrize("option", ["json", "hdr-log"])
+def test_a_file_that_cannot_be_written_is_told_before_the_run(ours, tmp_path, option):
+    ran = ours("sleepy.lua", "--time=60", f"--{option}={tmp_path}/nowhere/x", "run", limit_s=20)
+    assert ran.code == 1
+    assert f"FATAL: --{option} {tmp_path}/nowhere/x: No such file" in ran.out
+    assert "Threads started!" not in ran.out
+
+
 def test_the_hdr_log_holds_every_event(ours, tmp_path):
     file = tmp_path / "run.hlog"
     ran = ours("sleepy.lua", "--time=2", f"--hdr-log={file}", "run")

@@ -13,7 +13,7 @@ use super::command_line::CommandLine;
 use super::console::Console;
 use super::crew::Ending;
 use super::report::hdr_log::HdrLog;
-use super::report::json::{Circumstances, result, write};
+use super::report::json::{Circumstances, JsonOutput, result};
 use super::run::{Outcome, Run};
 use super::run_options::{JsonTarget, RunOptions, deprecations};
 use super::server::MySqlOptions;
@@ -156,8 +156,9 @@ impl Invocation<'_> {
             options: Arc::clone(&self.options),
             session,
         };
+        let json = self.json_output()?;
         let outcome = run.run(None, self.hdr_log()?);
-        self.conclude("cpu", &run, outcome, &mysql)
+        self.conclude("cpu", &run, outcome, json, &mysql)
     }
 
     fn run_script(&self, name: &str) -> Result<u8, String> {
@@ -243,9 +244,10 @@ impl Invocation<'_> {
             options: Arc::clone(&self.options),
             session: Arc::clone(session),
         };
+        let json = self.json_output()?;
         let outcome = run.run(Some(&main), self.hdr_log()?);
         let ran = matches!(outcome.ending, Ending::Complete | Ending::Failed);
-        let mut code = self.conclude(name, &run, outcome, mysql)?;
+        let mut code = self.conclude(name, &run, outcome, json, mysql)?;
         if ran && let Err(error) = main.done() {
             tell_failure(&self.console, "done", &error);
             code = FAILED;
@@ -256,6 +258,11 @@ impl Invocation<'_> {
     fn hdr_log(&self) -> Result<Option<HdrLog>, String> {
         let path = self.options.hdr_log.as_deref();
         path.map(HdrLog::create).transpose()
+    }
+
+    fn json_output(&self) -> Result<Option<JsonOutput>, String> {
+        let target = self.options.json.as_ref();
+        target.map(JsonOutput::create).transpose()
     }
 
     /// What the script is run with.
@@ -310,6 +317,7 @@ impl Invocation<'_> {
         test: &str,
         run: &Run,
         outcome: Outcome,
+        json: Option<JsonOutput>,
         mysql: &MySqlOptions<'_>,
     ) -> Result<u8, String> {
         let Outcome {
@@ -323,7 +331,7 @@ impl Invocation<'_> {
             _ => 0,
         };
         let reported = matches!(ending, Ending::Complete | Ending::Forced { .. });
-        if let Some(target) = self.options.json.as_ref().filter(|_| reported) {
+        if let Some(json) = json.filter(|_| reported) {
             let circumstances = Circumstances {
                 test,
                 options: &self.options,
@@ -334,7 +342,7 @@ impl Invocation<'_> {
                 unfinished,
                 dropped,
             };
-            write(target, &result(circumstances, &whole, intervals))?;
+            json.write(&result(circumstances, &whole, intervals))?;
         }
         Ok(match ending {
             Ending::Complete => DONE,

@@ -1,6 +1,8 @@
 //! `--json`: the whole result for programs, in one object.
 
+use std::fs::File;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -176,18 +178,46 @@ fn f64_of(count: u64) -> f64 {
     count as f64
 }
 
-/// Writes the object where it was asked for.
-///
-/// # Errors
-/// One line.
-pub(in crate::sysbench) fn write(target: &JsonTarget, result: &Value) -> Result<(), String> {
-    match target {
-        JsonTarget::StandardOutput => {
-            // A closed pipe is the reader's choice.
-            let _ = writeln!(std::io::stdout(), "{result:#}");
-            Ok(())
-        }
-        JsonTarget::File(path) => std::fs::write(path, format!("{result:#}\n"))
-            .map_err(|error| format!("--json {}: {error}", path.display())),
+/// Where the object goes.
+#[derive(Debug)]
+pub(in crate::sysbench) enum JsonOutput {
+    StandardOutput,
+    File { file: File, path: PathBuf },
+}
+
+impl JsonOutput {
+    /// Creates the file, if it is one: before the run, which would else be for nothing.
+    ///
+    /// # Errors
+    /// One line.
+    pub(in crate::sysbench) fn create(target: &JsonTarget) -> Result<Self, String> {
+        Ok(match target {
+            JsonTarget::StandardOutput => Self::StandardOutput,
+            JsonTarget::File(path) => Self::File {
+                file: File::create(path).map_err(|error| failed(path, &error))?,
+                path: path.clone(),
+            },
+        })
     }
+
+    /// Writes the object.
+    ///
+    /// # Errors
+    /// One line.
+    pub(in crate::sysbench) fn write(self, result: &Value) -> Result<(), String> {
+        match self {
+            Self::StandardOutput => {
+                // A closed pipe is the reader's choice.
+                let _ = writeln!(std::io::stdout(), "{result:#}");
+                Ok(())
+            }
+            Self::File { mut file, path } => file
+                .write_all(format!("{result:#}\n").as_bytes())
+                .map_err(|error| failed(&path, &error)),
+        }
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> String {
+    format!("--json {}: {error}", path.display())
 }
