@@ -23,25 +23,50 @@ pub(super) struct ServerStatement {
     pub(super) generation: u32,
 }
 
-/// The statements by [`StatementId`]; ids are not given out twice, so that a closed one stays closed.
+/// Lower bits of an id, its place: 4 million statements may be open at a time.
+const PLACE_BITS: u32 = 22;
+const PLACES: u32 = (1 << PLACE_BITS) - 1;
+
+/// The open statements. An id is a place and, in its upper bits, how often the place was taken before: a closed id stays closed, until
+/// its place has been taken a thousand times more.
 #[derive(Default)]
-pub(super) struct Statements(Vec<Option<Statement>>);
+pub(super) struct Statements {
+    places: Vec<Place>,
+    /// Places whose statement was closed.
+    free: Vec<usize>,
+}
+
+struct Place {
+    /// Of the statement that is here, or was here last.
+    id: u32,
+    statement: Option<Statement>,
+}
 
 impl Statements {
     pub(super) fn add(&mut self, statement: Statement) -> StatementId {
-        // 2^32 statements of one connection: memory ends first.
-        let id = StatementId(self.0.len() as u32);
-        self.0.push(Some(statement));
-        id
+        let statement = Some(statement);
+        if let Some(place) = self.free.pop() {
+            let id = self.places[place].id.wrapping_add(1 << PLACE_BITS);
+            self.places[place] = Place { id, statement };
+            StatementId(id)
+        } else {
+            let id = self.places.len() as u32;
+            self.places.push(Place { id, statement });
+            StatementId(id)
+        }
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: StatementId) -> Option<&mut Statement> {
-        self.0.get_mut(id.0 as usize)?.as_mut()
+        let place = self.places.get_mut((id.0 & PLACES) as usize)?;
+        place.statement.as_mut().filter(|_| place.id == id.0)
     }
 
     pub(super) fn remove(&mut self, id: StatementId) -> Option<Statement> {
-        self.0.get_mut(id.0 as usize)?.take()
+        self.get_mut(id)?;
+        let place = (id.0 & PLACES) as usize;
+        self.free.push(place);
+        self.places[place].statement.take()
     }
 }
 
@@ -101,6 +126,21 @@ mod tests {
         assert_ne!(first, second);
         assert!(statements.get_mut(first).is_none());
         assert!(statements.remove(first).is_none());
+        assert!(statements.get_mut(second).is_some());
+    }
+
+    #[test]
+    fn statements_that_come_and_go_take_no_more_room() {
+        let mut statements = Statements::default();
+        let template = || Statement::Text(Template::new(b"x", DIALECT));
+        let lasting = statements.add(template());
+        for _ in 0..10_000 {
+            let [one, other] = [0; 2].map(|_| statements.add(template()));
+            assert!(statements.remove(one).is_some());
+            assert!(statements.remove(other).is_some());
+        }
+        assert_eq!((statements.places.len(), statements.free.len()), (3, 2));
+        assert!(statements.get_mut(lasting).is_some());
     }
 
     const DIALECT: bakeoff_wire::template::Dialect = bakeoff_wire::template::Dialect {
