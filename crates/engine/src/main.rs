@@ -20,11 +20,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Mode {
     /// Reads requests on standard input and answers on standard output, one JSON object a line (docs/engine.md).
-    Drive {
-        /// End when the thread that started this process ends, as if by SIGTERM.
-        #[arg(long)]
-        die_with_parent: bool,
-    },
+    Drive,
     /// Drop-in for sysbench on MySQL and MariaDB (docs/sysbench.md); `sysbench --help` lists its options.
     #[command(disable_help_flag = true)]
     Sysbench {
@@ -58,12 +54,9 @@ fn main() -> ExitCode {
         return sysbench::sysbench(&arguments);
     }
     match Cli::parse().mode {
-        Mode::Drive { die_with_parent } => {
+        Mode::Drive => {
             // Before any thread is made, so that none can be hit by a signal without the handlers.
             freeze::thaw_when_ended();
-            if die_with_parent {
-                end_with_parent();
-            }
             drive::drive(
                 BufReader::new(std::io::stdin()),
                 &Outbox::new(std::io::stdout()),
@@ -96,13 +89,5 @@ fn list_workloads(scripts: &[String]) -> ExitCode {
             let _ = writeln!(std::io::stderr(), "bakeoff-engine: {failure}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Asks the kernel for SIGTERM when the parent ends; a parent that has ended already is noticed at once.
-fn end_with_parent() {
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
-    if rustix::process::getppid().is_none_or(|parent| parent.is_init()) {
-        std::process::exit(0);
     }
 }
