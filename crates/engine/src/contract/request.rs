@@ -109,7 +109,7 @@ impl Request {
 }
 
 fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T, Failure> {
-    // The error tells a field's name and kind, not its value: a password cannot be repeated by it.
+    // The error repeats a value of the wrong kind; a password's own reader sees to it that it does not repeat that.
     T::deserialize(Value::Object(fields))
         .map_err(|error| Failure::bad_request(format!("{kind}: {error}")))
 }
