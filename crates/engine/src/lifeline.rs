@@ -51,11 +51,6 @@ impl Lifeline {
         }
     }
 
-    /// Has [`Lifeline::cut`] been called?
-    pub fn is_cut(&self) -> bool {
-        self.lock().cut
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // A panic elsewhere leaves the list as valid as before.
         self.state

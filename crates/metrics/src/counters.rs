@@ -213,11 +213,6 @@ impl SliceCounters {
                 .saturating_sub(self.window_start_ns.load(Relaxed)),
         }
     }
-
-    /// End of the last event in the window [ns of the clock]; 0 when none began.
-    pub fn window_end_ns(&self) -> u64 {
-        self.window_end_ns.load(Relaxed)
-    }
 }
 
 #[cfg(test)]

@@ -84,12 +84,6 @@ impl Inbox {
         self.data.copy_within(from..self.end, to);
         self.end -= from - to;
     }
-
-    /// Drops everything.
-    pub fn clear(&mut self) {
-        self.start = 0;
-        self.end = 0;
-    }
 }
 
 #[cfg(test)]

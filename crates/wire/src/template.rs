@@ -63,11 +63,6 @@ impl Template {
         self.parameters_at.len()
     }
 
-    /// The statement as it was given.
-    pub fn sql(&self) -> &[u8] {
-        &self.sql
-    }
-
     /// Appends the statement with `values` in the places of its parameters; there must be one for each.
     ///
     /// # Errors

@@ -96,17 +96,6 @@ impl Client {
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
-
-    /// COM_PING: is the server there?
-    ///
-    /// # Errors
-    /// As [`Connection::query`].
-    pub fn ping(&mut self) -> Result<(), SqlError> {
-        command::ping(self.exchange.begin()?);
-        self.exchange
-            .run(1, Encoding::Text, &mut self.cursor)
-            .map(drop)
-    }
 }
 
 /// Connects, logs in, sets the character set and asks the server what it made of it.
