@@ -71,6 +71,17 @@ def test_every_way_of_asking_leaves_the_conditions_intact(filled):
     assert filled.failed_conditions() == set()
 
 
+@pytest.mark.parametrize("level", ["RR", "RC", "SER"])
+def test_deliveries_go_on_when_the_queues_run_low(filled, level):
+    filled.open()
+    while filled.number("SELECT COUNT(*) FROM new_orders") > 100:
+        filled.run(seconds=2.0, threads=1, mix="0,0,0,1,0")
+    measured = filled.run(seconds=3.0, threads=8, mix="1,0,0,3,0", trx_level=level)
+    counts = {each["operation"]: each["count"] for each in measured.histograms}
+    assert counts["delivery.skipped"] > 0  # an order is delivered as soon as it is committed
+    assert filled.failed_conditions() == set()
+
+
 def test_sets_names_and_no_foreign_keys(shop):
     options = {"tables": 2, "new_order_table": "new_order", "use_fk": False, "force_pk": True}
     shop.command("prepare", **options)

@@ -138,6 +138,19 @@ fn an_unknown_item_rolls_back_and_is_no_error() {
 }
 
 #[test]
+fn a_delivery_changes_an_order_before_it_reads_it() {
+    let world = World::new(1);
+    run_shop(&world, &[("mix", "0,0,0,1,0"), ("c_load", "100")]);
+    let of_orders: Vec<String> = world
+        .statements()
+        .iter()
+        .filter(|statement| statement.contains(" orders "))
+        .map(|statement| statement[..6].to_owned())
+        .collect();
+    assert_eq!(of_orders, ["UPDATE", "SELECT"].repeat(10));
+}
+
+#[test]
 fn waiting_lies_between_the_events() {
     let world = shop(2);
     run_shop(

@@ -265,8 +265,9 @@ function delivery.run(con, s, input)
       if oldest then
          local o_id = tonumber(oldest[1])
          s.delete_new_order(w_id, d_id, o_id)
-         local c_id = tonumber(first(s.order_customer(w_id, d_id, o_id))[1])
+         -- Before the order is read: it may be younger than this transaction's snapshot, which shows it once it is changed.
          s.set_carrier(input.carrier, w_id, d_id, o_id)
+         local c_id = tonumber(first(s.order_customer(w_id, d_id, o_id))[1])
          s.deliver_lines(w_id, d_id, o_id)
          s.bill_customer(first(s.order_amount(w_id, d_id, o_id))[1], w_id, d_id, c_id)
       else
