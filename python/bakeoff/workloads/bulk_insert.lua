@@ -5,21 +5,27 @@ local function table_name(thread)
   return "sbtest" .. (thread + 1)
 end
 
-function prepare()
-  local con = sysbench.sql.driver():connect()
-  for thread = 0, sysbench.opt.threads - 1 do
-    print(string.format("Creating table '%s'...", table_name(thread)))
-    con:query(string.format([[
+local function create_table(con, thread)
+  con:query(string.format([[
 CREATE TABLE IF NOT EXISTS %s (
   id INTEGER NOT NULL,
   k INTEGER DEFAULT '0' NOT NULL,
   PRIMARY KEY (id))]], table_name(thread)))
+end
+
+function prepare()
+  local con = sysbench.sql.driver():connect()
+  for thread = 0, sysbench.opt.threads - 1 do
+    print(string.format("Creating table '%s'...", table_name(thread)))
+    create_table(con, thread)
   end
   con:disconnect()
 end
 
 function thread_init()
   con = sysbench.sql.driver():connect()
+  -- A run may have more threads than `prepare` had.
+  create_table(con, sysbench.tid)
   -- Goes on where an earlier run ended.
   last_id = tonumber((con:query_row("SELECT MAX(id) FROM " .. table_name(sysbench.tid)))) or 0
   con:bulk_insert_init("INSERT INTO " .. table_name(sysbench.tid) .. " VALUES")
