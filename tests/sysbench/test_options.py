@@ -74,6 +74,12 @@ def test_a_value_may_follow_its_option(ours):
     assert said(ours("--threads", "4", "options.lua", "prepare"))["threads"] == "4"
 
 
+@pytest.mark.parametrize("name", ["table-size", "words", "text"])
+def test_a_scripts_option_without_its_value_is_refused(ours, name):
+    ran = ours("options.lua", f"--{name}", "prepare")
+    assert (ran.code, ran.err) == (1, f"option --{name} needs a value: --{name}=VALUE\n")
+
+
 def test_the_seed_repeats_a_run(ours):
     script = (
         "function prepare() for i = 1, 5 do print(sysbench.rand.default(1, 1e6), sysbench.rand.string('@#')) end end"

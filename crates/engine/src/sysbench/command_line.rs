@@ -55,7 +55,7 @@ impl CommandLine {
                 None => rest
                     .next_if(|next| !next.starts_with("--"))
                     .cloned()
-                    .ok_or_else(|| format!("option --{name} needs a value: --{name}=VALUE"))?,
+                    .ok_or_else(|| needs_value(name))?,
             };
             line.give(spec, value)?;
         }
@@ -149,6 +149,11 @@ impl CommandLine {
             .map(|name| ((*name).to_owned(), self.value(name)))
             .collect()
     }
+}
+
+/// What is said of an option that was given without the value that it takes.
+pub(super) fn needs_value(name: &str) -> String {
+    format!("option --{name} needs a value: --{name}=VALUE")
 }
 
 /// `--json` and `--my-cnf` mean something without a value, too.

@@ -9,7 +9,7 @@ use bakeoff_script::{
 };
 use serde_json::{Map, Value, json};
 
-use super::command_line::CommandLine;
+use super::command_line::{CommandLine, needs_value};
 use super::console::Console;
 use super::crew::Ending;
 use super::report::hdr_log::HdrLog;
@@ -183,12 +183,17 @@ impl Invocation<'_> {
         let main = match test.load(ThreadRole::Main, PlainHost::new(&session)) {
             Ok(main) => main,
             Err(ScriptError::UnknownOption { name, .. }) => {
-                let given = self.line.others.iter();
-                let mut same = given.filter(|(given, _)| given.replace('-', "_") == name);
-                let (name, value) = same.next().map_or((name.as_str(), None), |(name, value)| {
-                    (name.as_str(), value.as_deref())
-                });
+                let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
                 return Ok(unknown_option(name, value));
+            }
+            Err(ScriptError::BadOption { name, .. })
+                if self
+                    .as_typed(&name)
+                    .is_some_and(|(_, value)| value.is_none()) =>
+            {
+                let name = name.replace('_', "-");
+                complain(&needs_value(&name));
+                return Ok(FAILED);
             }
             Err(error) => {
                 tell_failure(&self.console, "", &error);
@@ -207,6 +212,13 @@ impl Invocation<'_> {
             }
             Some(command) => Ok(no_command(name, command)),
         }
+    }
+
+    /// A script's option as it was typed, and its value if it had one.
+    fn as_typed(&self, name: &str) -> Option<(&str, Option<&str>)> {
+        let mut given = self.line.others.iter();
+        let (name, value) = given.find(|(given, _)| given.replace('-', "_") == name)?;
+        Some((name, value.as_deref()))
     }
 
     fn help(&self, main: &Script, name: &str) -> Result<u8, String> {
