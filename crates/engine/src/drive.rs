@@ -8,6 +8,8 @@ use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use bakeoff_script::Settings;
+
 use crate::arm::{OpenArm, open};
 use crate::build_info::build;
 use crate::command::command;
@@ -17,7 +19,7 @@ use crate::freeze::thaw_for_good;
 use crate::measure::{Contender, measure};
 use crate::outbox::Outbox;
 use crate::process::allow_many_files;
-use crate::scripting::{ScriptWorkload, failure, settings};
+use crate::scripting::{ScriptWorkload, UniqueReach, failure, settings};
 
 /// Requests taken in and not yet answered, in order.
 #[derive(Default)]
@@ -66,9 +68,13 @@ pub fn drive(input: impl BufRead + Send + 'static, outbox: &Outbox) -> ExitCode 
         return ExitCode::FAILURE;
     }
     let mut arms = Vec::new();
+    let unique = Arc::default();
     while let Some(Job { request, control }) = queue.next() {
         let (id, outcome) = match request {
-            Ok(Request { id, body }) => (Some(id), serve(id, body, &mut arms, outbox, &control)),
+            Ok(Request { id, body }) => (
+                Some(id),
+                serve(id, body, &mut arms, &unique, outbox, &control),
+            ),
             Err((id, failure)) => (id, Err(failure)),
         };
         // Before the answer: whoever has read it may send the next request and a cancel, which must not be taken for this one's.
@@ -87,6 +93,7 @@ fn serve(
     id: u64,
     body: Body,
     arms: &mut Vec<OpenArm>,
+    unique: &Arc<UniqueReach>,
     outbox: &Outbox,
     control: &Control,
 ) -> Result<Answer, Failure> {
@@ -100,7 +107,7 @@ fn serve(
         Body::Command(request) => {
             command(id, &request, find_arm(arms, &request.arm)?, outbox, control)
         }
-        Body::Measure(request) => measure_scripts(id, &request, arms, outbox, control),
+        Body::Measure(request) => measure_scripts(id, &request, arms, unique, outbox, control),
         // A cancel was obeyed by the reader when it came in; none is queued.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
     })
@@ -123,9 +130,11 @@ fn measure_scripts(
     id: u64,
     request: &Measure,
     arms: &[OpenArm],
+    unique: &Arc<UniqueReach>,
     outbox: &Outbox,
     control: &Control,
 ) -> Result<Answer, Failure> {
+    let unique_from = unique.furthest();
     let source = Arc::new(bakeoff_script::find(&request.script).map_err(failure)?);
     let contenders: Vec<Contender<'_>> = request
         .arms
@@ -142,7 +151,11 @@ fn measure_scripts(
             )?;
             let workload = Arc::new(ScriptWorkload {
                 source: Arc::clone(&source),
-                settings,
+                settings: Settings {
+                    unique_from,
+                    ..settings
+                },
+                unique: Arc::clone(unique),
             });
             Ok(Contender { arm, workload })
         })

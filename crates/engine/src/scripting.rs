@@ -1,9 +1,10 @@
 //! A Lua script as what a team runs, and a request's options as the script's settings.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bakeoff_script::host::SqlError;
+use bakeoff_script::random::UniquePlace;
 use bakeoff_script::{
     IgnoreErrors, OptionValue, RandKind, RandSettings, Script, ScriptError, ScriptSource, Settings,
     ThreadRole,
@@ -21,6 +22,29 @@ pub struct ScriptWorkload {
     pub source: Arc<ScriptSource>,
     /// What it is run with.
     pub settings: Settings,
+    /// Where its workers leave off.
+    pub unique: Arc<UniqueReach>,
+}
+
+/// How far all cells have come in the numbers of `sysbench.rand.unique`, on tables that stay: none comes twice.
+#[derive(Debug, Default)]
+pub struct UniqueReach(Mutex<Option<UniquePlace>>);
+
+impl UniqueReach {
+    /// Where the next cell begins; `None` before the first.
+    #[must_use]
+    pub fn furthest(&self) -> Option<UniquePlace> {
+        *self.lock()
+    }
+
+    fn extend(&self, place: UniquePlace) {
+        let mut furthest = self.lock();
+        *furthest = (*furthest).max(Some(place));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<UniquePlace>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Workload for ScriptWorkload {
@@ -37,7 +61,9 @@ impl Workload for ScriptWorkload {
         let script = Script::load(&self.source, &self.settings, role, host).map_err(failure)?;
         script.thread_init().map_err(failure)?;
         script.run().map_err(failure)?;
-        script.thread_done().map_err(failure)
+        script.thread_done().map_err(failure)?;
+        self.unique.extend(script.unique_place());
+        Ok(())
     }
 }
 

@@ -13,4 +13,4 @@ pub use content::{Content, Encoding, Texts};
 pub use distributions::{Distributions, Zipfian};
 pub use generator::{Generator, StreamKind};
 pub use text::{SbtestRow, fill_template, fill_varied, push_decimal};
-pub use unique::Unique;
+pub use unique::{Unique, UniquePlace};

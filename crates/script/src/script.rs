@@ -8,6 +8,7 @@ use crate::chunk::{DebugInfo, load_chunk};
 use crate::error::{Place, ScriptError};
 use crate::host::{HostRef, NullHost};
 use crate::options::OptionDecl;
+use crate::random::UniquePlace;
 use crate::runtime;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -268,6 +269,12 @@ impl Script {
     /// As [`crate::reseed`], from outside of the script's calls.
     pub fn reseed(&self, key_seed: u64, block: u64, thread: u32) {
         self.session.reseed(key_seed, block, thread);
+    }
+
+    /// How far this thread has come in the numbers of `sysbench.rand.unique`.
+    #[must_use]
+    pub fn unique_place(&self) -> UniquePlace {
+        self.session.random.borrow().unique.place()
     }
 
     /// Frees what loading and setting up have left: a third of a state's memory, which thousands of idle workers need not keep.

@@ -9,7 +9,7 @@ use std::ptr;
 
 use crate::host::{HostRef, SqlError};
 use crate::options::OptionDecl;
-use crate::random::{Distributions, Generator, StreamKind, Unique};
+use crate::random::{Distributions, Generator, StreamKind, Unique, UniquePlace};
 use crate::settings::{IgnoreErrors, Settings};
 use crate::symbols::{ConnectionPool, LastError, SqlDriver};
 
@@ -47,6 +47,9 @@ pub(crate) struct Session {
 impl Session {
     /// Boxed: the current session is known by its address.
     pub(crate) fn new(settings: &Settings, thread: u32, host: HostRef) -> Box<Self> {
+        let unique_from = settings
+            .unique_from
+            .unwrap_or_else(|| UniquePlace::first(settings.seed));
         Box::new(Self {
             host,
             seed: settings.seed,
@@ -58,7 +61,7 @@ impl Session {
                     0,
                 ),
                 distributions: Distributions::new(&settings.rand),
-                unique: Unique::new(settings.seed, thread, settings.threads),
+                unique: Unique::new(unique_from, thread, settings.threads),
             }),
             ignore_errors: settings.ignore_errors.clone(),
             driver: SqlDriver::mysql(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::options::OptionValue;
+use crate::random::UniquePlace;
 
 /// Server errors after which an event is run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub struct Settings {
     pub threads: u32,
     /// Everything random follows from it.
     pub seed: u64,
+    /// Where `sysbench.rand.unique` goes on, for a run after others on the same tables; `None`: the first number of `seed`.
+    pub unique_from: Option<UniquePlace>,
     /// Random distributions.
     pub rand: RandSettings,
     /// Server errors after which an event is run again.
@@ -130,6 +133,7 @@ impl Default for Settings {
             general: BTreeMap::new(),
             threads: 1,
             seed: 0,
+            unique_from: None,
             rand: RandSettings::default(),
             ignore_errors: IgnoreErrors::default(),
             argv: Vec::new(),

@@ -316,6 +316,7 @@ impl Invocation<'_> {
             general,
             threads: self.options.threads,
             seed: self.options.seed,
+            unique_from: None,
             rand: self.options.rand,
             ignore_errors: mysql.ignored_errors()?,
             argv: argv.chain(self.arguments.iter().cloned()).collect(),

@@ -156,6 +156,35 @@ fn an_open_loop_offers_the_same_events_to_both_and_times_from_the_intended_start
 }
 
 #[test]
+fn unique_numbers_come_once_in_all_cells() {
+    let server = FakeServer::start(&[]);
+    let folder = Folder::new();
+    let script = folder.script(
+        r#"
+        function thread_init() print(sysbench.rand.unique()) end
+        function event() sysbench.rand.unique() end
+        function thread_done() print(sysbench.rand.unique()) end
+        "#,
+    );
+    let mut engine = duel(&server, &server);
+    for threads in [2, 3] {
+        engine.ask(measure(
+            &["A"],
+            json!({"script": script, "options": {}, "threads": threads}),
+        ));
+    }
+    let mut drawn: Vec<_> = engine
+        .logs
+        .iter()
+        .map(|log| log["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(drawn.len(), 2 * (2 + 3));
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 2 * (2 + 3));
+}
+
+#[test]
 fn a_script_of_ones_own_names_operations_and_prints() {
     let server = FakeServer::start(&[]);
     let folder = Folder::new();

@@ -2,34 +2,58 @@
 
 use super::generator::{Generator, StreamKind};
 
+/// How far a run has come in the numbers of a seed: one that goes on from there draws none of them again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UniquePlace {
+    seed: u64,
+    next: u32,
+}
+
+impl UniquePlace {
+    /// Before the first number.
+    #[must_use]
+    pub fn first(seed: u64) -> Self {
+        Self { seed, next: 0 }
+    }
+}
+
 /// The numbers of one thread: thread `t` of `n` takes places t, t+n, t+2n … of one permutation of all 32-bit numbers,
 /// so threads never collide and need not talk to each other.
 #[derive(Debug, Clone)]
 pub struct Unique {
     keys: [u32; Self::ROUNDS],
-    next: u32,
+    place: UniquePlace,
     step: u32,
 }
 
 impl Unique {
     const ROUNDS: usize = 6;
 
-    /// For thread `thread` of `threads`; the permutation follows from `seed`.
+    /// For thread `thread` of `threads`, which all begin at the same place; the permutation follows from its seed.
     #[must_use]
-    pub fn new(seed: u64, thread: u32, threads: u32) -> Self {
-        let mut generator = Generator::for_stream(seed, StreamKind::Unique, 0, 0);
+    pub fn new(from: UniquePlace, thread: u32, threads: u32) -> Self {
+        let mut generator = Generator::for_stream(from.seed, StreamKind::Unique, 0, 0);
         let keys = std::array::from_fn(|_| (generator.next_u64() >> 32) as u32);
         Self {
             keys,
-            next: thread,
+            place: UniquePlace {
+                next: from.next.wrapping_add(thread),
+                ..from
+            },
             step: threads.max(1),
         }
     }
 
+    /// This thread's place; the furthest of all threads is where another run may begin.
+    #[must_use]
+    pub fn place(&self) -> UniquePlace {
+        self.place
+    }
+
     /// The next number; the sequence comes round after 2^32 / `threads` of them.
     pub fn draw(&mut self) -> u32 {
-        let place = self.next;
-        self.next = self.next.wrapping_add(self.step);
+        let place = self.place.next;
+        self.place.next = place.wrapping_add(self.step);
         self.permute(place)
     }
 
@@ -56,7 +80,7 @@ mod tests {
     fn threads_never_collide() {
         let mut seen = HashSet::new();
         for thread in 0..8 {
-            let mut unique = Unique::new(42, thread, 8);
+            let mut unique = Unique::new(UniquePlace::first(42), thread, 8);
             for _ in 0..20_000 {
                 assert!(seen.insert(unique.draw()));
             }
@@ -64,9 +88,25 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_goes_on_draws_nothing_again() {
+        let mut seen = HashSet::new();
+        let mut place = UniquePlace::first(42);
+        for threads in [3, 1, 8] {
+            let reached = (0..threads).map(|thread| {
+                let mut unique = Unique::new(place, thread, threads);
+                for _ in 0..1000 + 10 * thread {
+                    assert!(seen.insert(unique.draw()));
+                }
+                unique.place()
+            });
+            place = reached.max().expect("a thread");
+        }
+    }
+
+    #[test]
     fn the_seed_decides() {
         let draw = |seed| {
-            let mut unique = Unique::new(seed, 0, 1);
+            let mut unique = Unique::new(UniquePlace::first(seed), 0, 1);
             (0..8).map(|_| unique.draw()).collect::<Vec<_>>()
         };
         assert_eq!(draw(1), draw(1));
@@ -75,7 +115,7 @@ mod tests {
 
     #[test]
     fn numbers_are_spread_over_the_whole_range() {
-        let mut unique = Unique::new(3, 0, 1);
+        let mut unique = Unique::new(UniquePlace::first(3), 0, 1);
         let mut counts = [0_u32; 16];
         for _ in 0..16_000 {
             counts[(unique.draw() >> 28) as usize] += 1;
