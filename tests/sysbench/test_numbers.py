@@ -48,6 +48,14 @@ def test_a_file_that_cannot_be_written_is_told_before_the_run(ours, tmp_path, op
     assert "Threads started!" not in ran.out
 
 
+def test_a_ramp_up_is_counted_nowhere(ours):
+    def queries(*options):
+        return ours("ramp.lua", "--mysql-dry-run", "--events=10", *options, "run").number("queries:")
+
+    assert queries() == 5 + 10  # a script's setting up counts, as in sysbench
+    assert queries("--ramp-up=100") == 10
+
+
 def test_the_hdr_log_holds_every_event(ours, tmp_path):
     file = tmp_path / "run.hlog"
     ran = ours("sleepy.lua", "--time=2", f"--hdr-log={file}", "run")

@@ -158,7 +158,7 @@ impl Run {
             events_left: self.options.events.map(AtomicU64::new),
             pace: OnceLock::new(),
             loading: Turnstile::for_cpus(),
-            warms_up: !self.options.warmup.is_zero(),
+            warms_up: !self.options.warmup.is_zero() || self.test.ramps_up(),
         }
     }
 

@@ -34,6 +34,17 @@ pub(super) struct ScriptTest {
 }
 
 impl Test {
+    /// Does the script load the server in its `thread_init()` before the run, as its option `ramp_up` says?
+    pub(super) fn ramps_up(&self) -> bool {
+        match self {
+            Self::Script(test) => {
+                let ramp_up = test.settings.options.get("ramp_up");
+                ramp_up.is_some_and(|seconds| seconds.to_text() != "0")
+            }
+            Self::Cpu { .. } => false,
+        }
+    }
+
     /// One worker's whole run: sets itself up, waits for the start, runs events, tidies up. The first failure of all workers has been
     /// told when it returns.
     ///
