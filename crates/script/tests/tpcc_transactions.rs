@@ -82,6 +82,21 @@ fn a_new_order_runs_the_statements_of_its_profile() {
 }
 
 #[test]
+fn a_connection_prepares_as_many_statements_as_the_page_says() {
+    let world = World::new(0);
+    let script = load_bundled("tpcc", &settings(&[]), ThreadRole::Worker(0), &world);
+    script.thread_init().unwrap();
+    let words = format!(
+        "prepares {} statements a table set,",
+        world.journal.open_statements.get()
+    );
+    assert!(
+        include_str!("../../../docs/tpcc.md").contains(&words),
+        "{words}"
+    );
+}
+
+#[test]
 fn a_deadlock_repeats_the_same_transaction() {
     let world = shop(1);
     world.answer("UPDATE stock", Answer::Fails(1213, false));
