@@ -61,6 +61,9 @@ pub struct Description {
 }
 
 /// A script in a Lua state of its own. It belongs to the thread that loaded it.
+///
+/// Whatever touches the state enters the session first: any allocation may be the one at which Lua's collector runs finalisers,
+/// which call C symbols.
 pub struct Script {
     name: String,
     thread: u32,
@@ -157,6 +160,7 @@ impl Script {
     /// Does it define `event()` (or a `thread_run()` of its own)?
     #[must_use]
     pub fn has_event(&self) -> bool {
+        let _entered = self.session.enter();
         let globals = self.lua().globals();
         globals
             .get::<Option<Function>>("event")
@@ -219,6 +223,7 @@ impl Script {
     /// # Errors
     /// [`ScriptError::NoCommand`]; what the command raised.
     pub fn command(&self, name: &str) -> Result<(), ScriptError> {
+        let _entered = self.session.enter();
         let run: Option<Function> = self
             .runtime()?
             .get::<Function>("command")
@@ -301,6 +306,7 @@ impl Script {
     }
 
     fn hook(&self, name: &str) -> Option<Function> {
+        let _entered = self.session.enter();
         let sysbench: Table = self.lua().globals().get("sysbench").ok()?;
         sysbench
             .get::<Table>("hooks")
@@ -310,6 +316,7 @@ impl Script {
     }
 
     fn report(&self, hook: &str, statistics: &Statistics) -> Result<(), ScriptError> {
+        let _entered = self.session.enter();
         match self.hook(hook) {
             Some(hook) => {
                 let table = statistics
@@ -322,6 +329,7 @@ impl Script {
     }
 
     fn call_global(&self, name: &str, args: impl IntoLuaMulti) -> Result<(), ScriptError> {
+        let _entered = self.session.enter();
         match self.lua().globals().get::<Value>(name) {
             Ok(Value::Function(function)) => self.call(&function, args),
             _ => Ok(()),

@@ -119,6 +119,20 @@ fn report_hooks_get_their_numbers() {
 }
 
 #[test]
+fn connections_that_are_garbage_are_freed_whenever_the_collector_runs() {
+    let world = World::new(0);
+    let text = "function sysbench.hooks.report_intermediate() sysbench.sql.driver():connect() end";
+    let script = load(text, &settings(&[]), &world).expect("loads");
+    let calls = 20_000;
+    for _ in 0..calls {
+        script
+            .report_intermediate(&Statistics::default())
+            .expect("connects");
+    }
+    assert!(world.journal.open_connections.get() < calls / 2);
+}
+
+#[test]
 fn the_json_hook_writes_one_array() {
     let world = World::new(0);
     let script = load(
