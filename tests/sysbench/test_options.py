@@ -23,6 +23,7 @@ def test_dashes_and_underscores_are_one(ours):
         "text": "none",
         "threads": "1",
         "histogram": "false",
+        "percentile": "95",
         "mysql_port": "",
     }
 
@@ -33,6 +34,11 @@ def test_dashes_and_underscores_are_one(ours):
 )
 def test_the_forms_of_a_flag(ours, form, value):
     assert said(ours("options.lua", f"--flag{form}", "prepare"))["flag"] == value
+
+
+@pytest.mark.parametrize(("given", "value"), [("0", "0"), ("99.9", "99.9"), ("50,95", "50")])
+def test_a_script_sees_the_first_percentile(ours, given, value):
+    assert said(ours("options.lua", f"--percentile={given}", "prepare"))["percentile"] == value
 
 
 def test_a_configuration_file_means_what_it_says(ours, tmp_path):

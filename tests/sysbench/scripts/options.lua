@@ -17,6 +17,7 @@ function prepare()
   print("text", opt.text)
   print("threads", opt.threads)
   print("histogram", opt.histogram)
+  print("percentile", opt.percentile)
   print("mysql_port", opt.mysql_port[1])
 end
 

@@ -304,12 +304,11 @@ impl Invocation<'_> {
             options.insert(name.replace('-', "_"), value);
         }
         let mut general = self.line.values();
-        if let Some(percentile) = self.options.first_percentile() {
-            general.insert(
-                "percentile".to_owned(),
-                OptionValue::Double(percentile.per_cent),
-            );
-        }
+        let percentile = self.options.first_percentile();
+        general.insert(
+            "percentile".to_owned(),
+            OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)),
+        );
         let argv = std::iter::once("sysbench".to_owned());
         Ok(Settings {
             options,
