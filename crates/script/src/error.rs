@@ -27,7 +27,7 @@ pub enum ScriptError {
         /// The bundled name that looks most like it.
         suggestion: Option<String>,
     },
-    /// Lua refused the script, or the script raised an error.
+    /// Its file cannot be read, Lua refused the script, or the script raised an error.
     Lua {
         /// Where, when Lua knows it.
         place: Option<Place>,

@@ -1,6 +1,6 @@
 //! Where a script's text comes from: bundled into the program, a file, standard input, or given inline.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{ScriptError, nearest};
@@ -91,10 +91,10 @@ impl ScriptSource {
         })
     }
 
-    fn file(path: &Path) -> Option<Self> {
-        let text = path.is_file().then(|| std::fs::read(path).ok())??;
+    fn file(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
-        Some(Self {
+        let text = std::fs::read(path).map_err(|error| unreadable(&name, &error))?;
+        Ok(Self {
             chunk_name: format!("@{name}"),
             name,
             text,
@@ -103,14 +103,10 @@ impl ScriptSource {
 
     fn stdin() -> Result<Self, ScriptError> {
         let mut text = Vec::new();
-        std::io::stdin()
+        io::stdin()
             .lock()
             .read_to_end(&mut text)
-            .map_err(|error| ScriptError::Lua {
-                place: None,
-                message: format!("standard input: {error}"),
-                traceback: String::new(),
-            })?;
+            .map_err(|error| unreadable("standard input", &error))?;
         Ok(Self {
             name: "stdin".to_owned(),
             chunk_name: "=stdin".to_owned(),
@@ -121,32 +117,48 @@ impl ScriptSource {
 
 /// A bundled workload by its name, or a file by its path; `-` is standard input.
 ///
-/// A bundled name wins over a file of that name: what a study calls `oltp_read_only` never depends on the working directory.
+/// A bundled name wins over a file of that name: what a study calls `oltp_read_only` never depends on the working directory. A
+/// pipe is no such file: whoever asks by this name asks again.
 ///
 /// # Errors
-/// [`ScriptError::NotFound`] with the nearest bundled name.
+/// [`ScriptError::NotFound`] with the nearest bundled name; [`ScriptError::Lua`] for a file that cannot be read.
 pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
     if name == "-" {
         return ScriptSource::stdin();
     }
-    ScriptSource::bundled(name)
-        .or_else(|| ScriptSource::file(Path::new(name)))
-        .ok_or_else(|| not_found(name))
+    let path = Path::new(name);
+    match ScriptSource::bundled(name) {
+        Some(bundled) => Ok(bundled),
+        None if path.is_file() => ScriptSource::file(path),
+        None => Err(not_found(name)),
+    }
 }
 
-/// As `sysbench NAME` looks: a file of that path, then `NAME.lua` along Lua's `package.path`, then the bundled workloads;
+/// As `sysbench NAME` looks: a file or pipe of that path, then `NAME.lua` along Lua's `package.path`, then the bundled workloads;
 /// `-` is standard input.
 ///
 /// # Errors
-/// [`ScriptError::NotFound`] with the nearest bundled name.
+/// [`ScriptError::NotFound`] with the nearest bundled name; [`ScriptError::Lua`] for a file that cannot be read.
 pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
     if name == "-" {
         return ScriptSource::stdin();
     }
-    ScriptSource::file(Path::new(name))
-        .or_else(|| search_path(name).and_then(|path| ScriptSource::file(&path)))
-        .or_else(|| ScriptSource::bundled(name))
-        .ok_or_else(|| not_found(name))
+    let path = PathBuf::from(name);
+    let path = (path.exists() && !path.is_dir())
+        .then_some(path)
+        .or_else(|| search_path(name));
+    match path {
+        Some(path) => ScriptSource::file(&path),
+        None => ScriptSource::bundled(name).ok_or_else(|| not_found(name)),
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> ScriptError {
+    ScriptError::Lua {
+        place: None,
+        message: format!("{name} cannot be read: {error}"),
+        traceback: String::new(),
+    }
 }
 
 fn not_found(name: &str) -> ScriptError {
@@ -202,6 +214,9 @@ fn with_default(given: Option<String>, default: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
@@ -222,6 +237,22 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "script oltp_readonly: there is no bundled script and no file of this name. Did you mean oltp_read_only?"
+        );
+    }
+
+    #[test]
+    fn a_pipe_is_a_script_and_what_cannot_be_read_says_why() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(b"x = 1").expect("room in the pipe");
+        drop(writer);
+        let found = find_on_path(&format!("/dev/fd/{}", reader.as_raw_fd()));
+        assert_eq!(found.map(|source| source.text), Ok(b"x = 1".to_vec()));
+
+        let error = find_on_path("/proc/self/mem").expect_err("nothing at address 0");
+        let words = error.to_string();
+        assert!(
+            words.starts_with("/proc/self/mem cannot be read: Input/output error"),
+            "{words}"
         );
     }
 
