@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
+use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
 
 use crate::chunk::{DebugInfo, load_chunk};
 use crate::error::ScriptError;
@@ -119,7 +119,7 @@ pub(crate) fn declared_options(runtime: Table) -> Result<Vec<OptionDecl>, Script
 }
 
 fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
-    let name: String = table.get("name")?;
+    let name = text(table, "name")?.unwrap_or_default();
     let kind: i64 = table.get("kind")?;
     let kind = OptionType::from_number(kind).ok_or_else(|| {
         mlua::Error::runtime(format!(
@@ -133,19 +133,25 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
         Value::Number(number) => Some(OptionValue::Double(number)),
         Value::Table(items) => Some(OptionValue::List(
             items
-                .sequence_values::<String>()
+                .sequence_values::<LuaString>()
+                .map(|item| Ok(item?.to_string_lossy()))
                 .collect::<mlua::Result<_>>()?,
         )),
+        Value::String(text) => Some(OptionValue::Text(text.to_string_lossy())),
         other => Some(OptionValue::Text(other.to_string()?)),
     };
     Ok(OptionDecl {
         name,
-        description: table
-            .get::<Option<String>>("description")?
-            .unwrap_or_default(),
+        description: text(table, "description")?.unwrap_or_default(),
         default,
         kind,
     })
+}
+
+/// A text of a script, which may be of any character set.
+fn text(table: &Table, field: &str) -> mlua::Result<Option<String>> {
+    let text: Option<LuaString> = table.get(field)?;
+    Ok(text.map(|text| text.to_string_lossy()))
 }
 
 /// The script's commands: declared ones, then functions with a built-in command's name.
@@ -154,7 +160,7 @@ pub(crate) fn commands(runtime: Table) -> Result<Vec<CommandDecl>, ScriptError> 
         let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
         let decl = |table: &Table| {
             Ok(CommandDecl {
-                name: table.get("name")?,
+                name: text(table, "name")?.unwrap_or_default(),
                 parallel: table.get("parallel")?,
             })
         };

@@ -2,7 +2,7 @@
 
 mod settling;
 
-use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::chunk::{DebugInfo, load_chunk};
 use crate::error::{Place, ScriptError};
@@ -358,8 +358,8 @@ impl Script {
             return R::from_lua_multi(out, self.lua()).map_err(convert);
         }
         let (message, traceback) =
-            <(String, String)>::from_lua_multi(out, self.lua()).map_err(convert)?;
-        Err(self.raised(&message, traceback))
+            <(LuaString, LuaString)>::from_lua_multi(out, self.lua()).map_err(convert)?;
+        Err(self.raised(&message.to_string_lossy(), traceback.to_string_lossy()))
     }
 
     /// An error that left the script: a statement's, if it is the last one that failed and its words are those.

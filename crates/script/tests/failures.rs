@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bakeoff_script::error::Place;
-use bakeoff_script::{IgnoreErrors, ScriptError, Settings};
+use bakeoff_script::{IgnoreErrors, Script, ScriptError, ScriptSource, Settings, ThreadRole};
 use world::{Answer, World, load, run, settings};
 
 const QUERY_EVENT: &str = "
@@ -212,6 +212,24 @@ fn lua_errors_have_file_line_and_stack() {
     );
     let thrown = run("function event() error({ 1 }) end", &World::new(1)).expect_err("an error");
     assert!(thrown.to_string().starts_with("table: "), "{thrown}");
+}
+
+#[test]
+fn scripts_of_any_character_set_load_and_fail_with_their_words() {
+    let source = ScriptSource {
+        text: b"sysbench.cmdline.options = { gr\xf6sse = { 'Gr\xf6\xdfe', '\xfc' }, liste = { 'Liste', { '\xe4' } } }
+            function event() error('kein Schl\xfcssel') end"
+            .to_vec(),
+        ..ScriptSource::inline("test.lua", "")
+    };
+    let script =
+        Script::load(&source, &settings(&[]), ThreadRole::Main, World::new(1)).expect("loads");
+    assert_eq!(
+        script.declared_options()[0].description,
+        "Gr\u{fffd}\u{fffd}e"
+    );
+    let error = script.run().expect_err("raises").to_string();
+    assert!(error.ends_with("kein Schl\u{fffd}ssel"), "{error}");
 }
 
 #[test]
