@@ -6,7 +6,7 @@ mod world;
 
 use std::rc::Rc;
 
-use bakeoff_script::ThreadRole;
+use bakeoff_script::{IgnoreErrors, Settings, ThreadRole};
 use world::{Answer, Rows, World, load_bundled, settings};
 
 /// A world whose tables answer as a loaded server would, for `events` New-Orders.
@@ -119,6 +119,26 @@ fn a_deadlock_repeats_the_same_transaction() {
             "Done"
         ]
     );
+}
+
+#[test]
+fn a_connection_that_is_made_again_gets_its_isolation_level_again() {
+    let set_isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+    for (errno, fatal, times) in [(1213, false, 0), (2013, true, 1)] {
+        let world = shop(1);
+        world.answer("UPDATE stock", Answer::Fails(errno, fatal));
+        let settings = Settings {
+            ignore_errors: IgnoreErrors::All,
+            ..settings(&[NEW_ORDERS, &[("trx_level", "RC")]].concat())
+        };
+        let script = load_bundled("tpcc", &settings, ThreadRole::Worker(0), &world);
+        script.thread_init().unwrap();
+        world.take_statements();
+        script.run().unwrap();
+        let statements = world.statements();
+        let set = statements.iter().filter(|sent| *sent == set_isolation);
+        assert_eq!(set.count(), times, "{errno}");
+    }
 }
 
 #[test]

@@ -125,8 +125,8 @@ function event()
    mine:run()
 end
 
-function sysbench.hooks.before_restart_event()
-   mine:abandon()
+function sysbench.hooks.before_restart_event(err)
+   mine:abandon(err)
 end
 
 function thread_done()

@@ -9,6 +9,9 @@ local transactions = require("tpcc_transactions")
 local terminal = {}
 terminal.__index = terminal
 
+-- Deadlock, lock wait that took too long, record that changed: errors that leave the connection as it is.
+local HARMLESS = {[1213] = true, [1205] = true, [1020] = true}
+
 -- {set, warehouse} numbered from 0, sets side by side.
 local function place(settings, index)
    return math.floor(index / settings.warehouses) + 1, index % settings.warehouses + 1
@@ -53,12 +56,16 @@ function terminal.new(con, settings, thread)
       statements = {},
       pending = nil -- the transaction that is dealt and not done: {type, input, home, attempts}
    }, terminal)
-   con:query("SET SESSION TRANSACTION ISOLATION LEVEL " .. settings.isolation)
+   self:set_isolation()
    local cache = statements.new(con, statements.are_prepared(settings))
    for set = 1, settings.sets do
       self.statements[set] = transactions.prepare(cache, schema.names(settings, set))
    end
    return self
+end
+
+function terminal:set_isolation()
+   self.con:query("SET SESSION TRANSACTION ISOLATION LEVEL " .. self.settings.isolation)
 end
 
 --- Deals the next transaction, unless one is still to be done.
@@ -89,9 +96,13 @@ function terminal:run()
    return pending.kind
 end
 
---- After an error the server may have undone the statement or the transaction: undo the rest.
-function terminal:abandon()
+--- After an error the server may have undone the statement or the transaction: undo the rest. Where the connection was lost it has
+--- been made again, and its session is a new one.
+function terminal:abandon(err)
    self.con:query("ROLLBACK")
+   if not HARMLESS[err.sql_errno] then
+      self:set_isolation()
+   end
 end
 
 -- Tries the pending transaction once. False after an error that calls for another try.
@@ -102,7 +113,7 @@ function terminal:try()
    elseif not host.is_restart(result) then
       error(result, 0)
    end
-   self:abandon()
+   self:abandon(result)
    return false
 end
 
