@@ -22,6 +22,7 @@ mod sql;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::ExitCode;
@@ -139,24 +140,28 @@ fn describe(error: io::Error, what: String, hint: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}. {hint}"))
 }
 
-/// Listens at the path; a file left behind by a dead server is taken away, a living server's is not.
+/// Listens at the path; a socket left behind by a dead server is taken away, a living server's and any other file is not.
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
-    let shown = path.display();
-    if UnixStream::connect(path).is_ok() {
-        let what = format!("cannot listen at {shown}");
-        return Err(describe(
+    let what = format!("cannot listen at {}", path.display());
+    let in_use = |hint| {
+        Err(describe(
             io::ErrorKind::AddrInUse.into(),
-            what,
-            "A server is there already; give another --socket.",
-        ));
+            what.clone(),
+            hint,
+        ))
+    };
+    if UnixStream::connect(path).is_ok() {
+        return in_use("A server is there already; give another --socket.");
     }
-    if path.exists() {
-        std::fs::remove_file(path)?;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path)?,
+        Ok(_) => return in_use("A file that is no socket is there; give another --socket."),
+        Err(_) => {}
     }
     UnixListener::bind(path).map_err(|error| {
         describe(
             error,
-            format!("cannot listen at {shown}"),
+            what,
             "Is the folder there, and the path below 108 bytes?",
         )
     })

@@ -89,15 +89,29 @@ fn planted_errors_come_every_nth_statement() {
 fn the_socket_is_gone_after_the_end_and_a_living_server_is_not_replaced() {
     let server = FakeServer::start(&[]);
     let path = server.socket.clone();
-    let second = std::process::Command::new(env!("CARGO_BIN_EXE_bakeoff-fakeserver"))
-        .arg("--socket")
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert_eq!(second.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&second.stderr).contains("A server is there already"));
+    assert_refused(&path, "A server is there already");
     server.terminate();
     assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_left_alone() {
+    let path = std::env::temp_dir().join(format!("bakeoff-fake-file-{}", std::process::id()));
+    std::fs::write(&path, "letters").unwrap();
+    assert_refused(&path, "A file that is no socket is there");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "letters");
+    std::fs::remove_file(&path).unwrap();
+}
+
+fn assert_refused(socket: &std::path::Path, words: &str) {
+    let started = std::process::Command::new(env!("CARGO_BIN_EXE_bakeoff-fakeserver"))
+        .arg("--socket")
+        .arg(socket)
+        .output()
+        .unwrap();
+    assert_eq!(started.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(said.contains(words), "{said}");
 }
 
 #[test]
