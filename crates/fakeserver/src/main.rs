@@ -140,7 +140,7 @@ fn describe(error: io::Error, what: String, hint: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}. {hint}"))
 }
 
-/// Listens at the path; a socket left behind by a dead server is taken away, a living server's and any other file is not.
+/// Listens at the path; a socket left behind by a dead server is taken away, a living server's or another file is not.
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
     let what = format!("cannot listen at {}", path.display());
     let in_use = |hint| {

@@ -62,8 +62,8 @@ pub struct Description {
 
 /// A script in a Lua state of its own. It belongs to the thread that loaded it.
 ///
-/// Whatever touches the state enters the session first: any allocation may be the one at which Lua's collector runs finalisers,
-/// which call C symbols.
+/// Whatever touches the state enters the session first: any allocation may be the one at which Lua's collector runs
+/// finalisers, which call C symbols.
 pub struct Script {
     name: String,
     thread: u32,

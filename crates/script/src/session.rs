@@ -138,7 +138,7 @@ impl Drop for Entered {
     }
 }
 
-/// The current session. C symbols run only while Lua runs or collects, and it does so only while its session is entered.
+/// The current session. C symbols run only while Lua runs or collects, which it does only while its session is entered.
 #[inline]
 pub(crate) fn current<'a>() -> &'a Session {
     let session = CURRENT.get();

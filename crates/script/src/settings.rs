@@ -114,7 +114,7 @@ pub struct Settings {
     pub threads: u32,
     /// Everything random follows from it.
     pub seed: u64,
-    /// Where `sysbench.rand.unique` goes on, for a run after others on the same tables; `None`: the first number of `seed`.
+    /// Where `sysbench.rand.unique` goes on, for a run after others on the same tables; `None`: at the first of `seed`.
     pub unique_from: Option<UniquePlace>,
     /// Random distributions.
     pub rand: RandSettings,

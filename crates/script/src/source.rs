@@ -117,8 +117,8 @@ impl ScriptSource {
 
 /// A bundled workload by its name, or a file by its path; `-` is standard input.
 ///
-/// A bundled name wins over a file of that name: what a study calls `oltp_read_only` never depends on the working directory. A
-/// pipe is no such file: whoever asks by this name asks again.
+/// A bundled name wins over a file of that name: what a study calls `oltp_read_only` never depends on the working
+/// directory. A pipe is no such file: whoever asks by this name asks again.
 ///
 /// # Errors
 /// [`ScriptError::NotFound`] with the nearest bundled name; [`ScriptError::Lua`] for a file that cannot be read.
@@ -134,8 +134,8 @@ pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
     }
 }
 
-/// As `sysbench NAME` looks: a file or pipe of that path, then `NAME.lua` along Lua's `package.path`, then the bundled workloads;
-/// `-` is standard input.
+/// As `sysbench NAME` looks: a file or pipe of that path, then `NAME.lua` along Lua's `package.path`, then the bundled
+/// workloads; `-` is standard input.
 ///
 /// # Errors
 /// [`ScriptError::NotFound`] with the nearest bundled name; [`ScriptError::Lua`] for a file that cannot be read.

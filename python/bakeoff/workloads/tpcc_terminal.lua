@@ -96,8 +96,8 @@ function terminal:run()
    return pending.kind
 end
 
---- After an error the server may have undone the statement or the transaction: undo the rest. Where the connection was lost it has
---- been made again, and its session is a new one.
+--- After an error the server may have undone the statement or the transaction: undo the rest. A connection that was
+--- lost has been made again, and its session is a new one.
 function terminal:abandon(err)
    self.con:query("ROLLBACK")
    if not HARMLESS[err.sql_errno] then

@@ -265,7 +265,7 @@ function delivery.run(con, s, input)
       if oldest then
          local o_id = tonumber(oldest[1])
          s.delete_new_order(w_id, d_id, o_id)
-         -- Before the order is read: it may be younger than this transaction's snapshot, which shows it once it is changed.
+         -- Before the order is read: it may be younger than the transaction's snapshot, which shows it once changed.
          s.set_carrier(input.carrier, w_id, d_id, o_id)
          local c_id = tonumber(first(s.order_customer(w_id, d_id, o_id))[1])
          s.deliver_lines(w_id, d_id, o_id)

@@ -32,8 +32,8 @@ pub(super) struct Load {
     pub(super) pace: std::sync::OnceLock<Pace>,
     /// Where workers load their scripts.
     pub(super) loading: Turnstile,
-    /// Statements of `thread_init()` count, as in sysbench; unless there is a warm-up, whose end begins the counting, or the script
-    /// loads the server in there.
+    /// Statements of `thread_init()` count, as in sysbench; unless there is a warm-up, whose end begins the counting,
+    /// or the script loads the server in there.
     pub(super) warms_up: bool,
 }
 
