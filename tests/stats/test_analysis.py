@@ -146,6 +146,22 @@ def test_a_control_that_differs_makes_the_report_untrusted():
     assert all(comparison.flags[0].startswith("UNTRUSTED") for comparison in analysis.comparisons)
 
 
+def test_a_control_claims_nothing_so_no_family_forbids_it():
+    # 3.8 standard errors: beyond the live interval of ten epochs at 5 %, not at 5 % over two cells.
+    study = simulated_study(arms=("A", "B", "A'"), cells=(1, 4), precision=0.001)
+    epochs = []
+    for e in range(10):
+        rows = []
+        for cell in ("oltp_point_select/1", CELL):
+            ratios = [math.exp(0.0134 + 0.01 * (-1) ** e)] * 4
+            rows += quads(ratios, level=1_000_000, cell=cell)
+            rows += [row | {"arm": "A'"} for row in quads(ratios, level=1_000_000, cell=cell) if row["arm"] == "B"]
+        epochs.append(epoch_of(rows, epoch=e))
+    flags = {each.contender: each.flags for each in analyse(epochs, study, ended=Stop.ABORTED).comparisons}
+    assert any(flag.startswith("FAMILY") for flag in flags["B"])
+    assert not any(flag.startswith("FAMILY") for flag in flags["A'"])
+
+
 def test_control_rarely_cries_wolf():
     trusted = [
         run({"A": 0.0, "B": 0.0, "A'": 0.0}, seed=seed, noise=CLOUD, epochs=6, seconds=2).trusted for seed in range(60)
@@ -258,5 +274,5 @@ def test_a_server_that_is_not_restarted_gets_numbers_and_no_verdict():
     (comparison,) = analyse(simulated({"A": 0.0, "B": -0.2}), study, ended=Stop.BUDGET).comparisons
     assert comparison.verdict.words == (Word.INCONCLUSIVE,)
     assert comparison.verdict.sentence.startswith("No verdict")
-    assert any(flag.startswith("NO RESTARTS") for flag in comparison.flags)
+    assert [flag.partition(":")[0] for flag in comparison.flags] == ["NO RESTARTS"]
     assert comparison.estimate.interval.high < 0

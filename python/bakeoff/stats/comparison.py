@@ -221,7 +221,7 @@ def _comparison(
         None if restarted else "NO RESTARTS: a server that runs already was measured as it is; there is no verdict.",
         _disagree_flag(mean, trimmed) if apart else None,
         "FAMILY: the interval alone excludes 1; corrected for the number of comparisons it does not."
-        if iv.excludes_zero(estimate.interval) and not claim and n >= iv.N_MIN and not sample.nothing_done
+        if _only_family_forbids(sample, estimate, claim=claim, restarted=restarted)
         else None,
         f"CHECK: the sign-flip test says p = {p_signflip:.2g}, the t test p = {iv.p_value(mean, sd, n):.2g}."
         if check
@@ -260,6 +260,12 @@ def _comparison(
         more_epochs=more,
         more_s=more_s,
     )
+
+
+def _only_family_forbids(sample: _Sample, estimate: Estimate, *, claim: bool, restarted: bool) -> bool:
+    """Whether the correction alone stands between the interval and a claim."""
+    may_be_claimed = restarted and not sample.is_control and not sample.nothing_done and sample.n >= iv.N_MIN
+    return may_be_claimed and not claim and iv.excludes_zero(estimate.interval)
 
 
 def _restarted(study: Study, contender: str) -> bool:
