@@ -78,7 +78,7 @@ def test_five_epochs_are_enough_for_a_decisive_difference():
     assert comparison.estimate.interval.half_width == pytest.approx(half)
 
 
-@pytest.mark.parametrize("ended", [Stop.ABORTED, Stop.RUNNING])
+@pytest.mark.parametrize("ended", [Stop.ABORTED, Stop.REOPENED, Stop.RUNNING])
 def test_a_run_cut_short_tells_only_the_anytime_interval(ended):
     # Clear enough for the live interval, not for a DECISIVE stop, and far from precise.
     epochs = [epoch_of(quads([math.exp(-0.03 + 0.014 * (-1) ** e)] * 4, level=10_000), epoch=e) for e in range(7)]
@@ -88,6 +88,17 @@ def test_a_run_cut_short_tells_only_the_anytime_interval(ended):
     assert comparison.estimate.interval == comparison.live
     assert comparison.p_value is None
     assert comparison.verdict.words == (Word.SLOWER,)
+
+
+def test_a_reopened_run_claims_nothing_that_only_the_interval_of_a_fixed_end_would():
+    # 2.9 standard errors over eight epochs: beyond h_n (2.72), within the anytime-valid interval (4.20).
+    epochs = [epoch_of(quads([math.exp(0.0103 + 0.0094 * (-1) ** e)] * 4, level=10**6), epoch=e) for e in range(8)]
+    told = {
+        ended: analyse(epochs, simulated_study(precision=0.001), ended=ended).comparisons[0].verdict
+        for ended in (Stop.BUDGET, Stop.REOPENED)
+    }
+    assert told[Stop.BUDGET].words == (Word.FASTER,)
+    assert told[Stop.REOPENED].words == (Word.INCONCLUSIVE,)
 
 
 def test_what_had_finished_before_an_abort_keeps_its_interval():

@@ -16,6 +16,7 @@ STOPS = {
     Stop.DECISIVE: "difference decisive before the target precision",
     Stop.BUDGET: "time ran out before the target precision",
     Stop.ABORTED: "ended by hand: anytime-valid interval",
+    Stop.REOPENED: "time ran out again after an answer had been seen: anytime-valid interval",
     Stop.RUNNING: "still running: anytime-valid interval",
 }
 

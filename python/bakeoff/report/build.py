@@ -201,7 +201,15 @@ def _statuses(context: Context) -> tuple[Status, ...]:
         found.append(
             Status(word="NOT FINISHED", text="Measuring goes on or was broken off; intervals are anytime-valid ones.")
         )
-    if analysis.stopped is Stop.BUDGET:
+    if analysis.stopped is Stop.REOPENED:
+        found.append(
+            Status(
+                word="REOPENED",
+                text="The run went on with an answer in sight, or with another budget than it began with. Only intervals "
+                "that are valid at any moment of stopping are shown.",
+            )
+        )
+    if analysis.stopped in (Stop.BUDGET, Stop.REOPENED):
         precision = percent_text(context.study.precision)
         found.append(
             Status(

@@ -35,8 +35,8 @@ def analyse(
         epochs: all of them, in any order; voided ones are counted and not used.
         study: the question.
         plan: its cells; None: planned anew from the study.
-        ended: how measuring ended: ABORTED (also for a run that was killed) and RUNNING allow only the anytime-valid
-            interval; anything else means that the stopping rule was left to do its work.
+        ended: how measuring ended: ABORTED (also for a run that was killed), REOPENED and RUNNING allow only the
+            anytime-valid interval; anything else means that the stopping rule was left to do its work.
         epoch_s: wall seconds of an epoch, for the minutes that are still missing; None: the plan's.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
@@ -168,8 +168,8 @@ def _geometric_means(
 def _stopped(comparisons: Sequence[Comparison], context: Context) -> Stop:
     stops = [comparison.stop for comparison in comparisons if not comparison.is_control]
     if not stops or len(stops) < context.family:
-        return context.ended if context.ended in (Stop.ABORTED, Stop.RUNNING) else Stop.BUDGET
-    for stop in (Stop.RUNNING, Stop.ABORTED, Stop.BUDGET, Stop.DECISIVE):
+        return context.ended if context.ended.anytime_only else Stop.BUDGET
+    for stop in (Stop.RUNNING, Stop.ABORTED, Stop.REOPENED, Stop.BUDGET, Stop.DECISIVE):
         if stop in stops:
             return stop
     return Stop.PRECISE

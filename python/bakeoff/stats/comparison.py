@@ -35,23 +35,18 @@ class Context:
     ended: Stop
     epoch_s: float
 
-    @property
-    def anytime_only(self) -> bool:
-        """Only the anytime-valid interval may be told of what is not finished."""
-        return self.ended in (Stop.ABORTED, Stop.RUNNING)
-
     def interval(self, mean: float, sd: float, n: int, stop: Stop) -> Interval:
         """The interval that belongs to a way of stopping."""
         live = iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE))
         if stop is Stop.DECISIVE:
             return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
-        if stop in (Stop.ABORTED, Stop.RUNNING) or n < iv.N_MIN:
+        if stop.anytime_only or n < iv.N_MIN:
             return live
         return iv.around(mean, iv.precision_half_width(sd, n))
 
     def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
         """The interval for what has no stopping rule of its own: quantiles, the mean over cells."""
-        return self.interval(mean, sd, n, self.ended if self.anytime_only else Stop.BUDGET)
+        return self.interval(mean, sd, n, self.ended if self.ended.anytime_only else Stop.BUDGET)
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ def _final(state: Stop, *, context: Context) -> Stop:
     """What the rule has settled keeps its result when the user ends the run later; the rest is then cut short."""
     if state is not Stop.RUNNING:
         return state
-    return context.ended if context.anytime_only else Stop.BUDGET
+    return context.ended if context.ended.anytime_only else Stop.BUDGET
 
 
 def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Context) -> str:
@@ -148,10 +143,9 @@ def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Contex
 
 
 def _p_value(sample: _Sample) -> float | None:
-    anytime = sample.stop in (Stop.ABORTED, Stop.RUNNING)
-    return (
-        None if anytime or sample.n < iv.N_MIN or sample.nothing_done else iv.p_value(sample.mean, sample.sd, sample.n)
-    )
+    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done:
+        return None
+    return iv.p_value(sample.mean, sample.sd, sample.n)
 
 
 def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:

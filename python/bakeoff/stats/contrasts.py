@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from bakeoff.stats import interval as iv
-from bakeoff.stats.model import Analysis, Estimate, Stop
+from bakeoff.stats.model import Analysis, Estimate
 
 EpochValues = dict[tuple[str, str], dict[int, float]]
 """(cell, arm) -> epoch -> log throughput over the baseline's; the baseline's own are 0."""
@@ -25,12 +25,12 @@ def epoch_values(analysis: Analysis) -> EpochValues:
 
 
 def estimate_of(values: Sequence[float], analysis: Analysis) -> Estimate | None:
-    """Mean and interval over epochs: h_n of the method, or the anytime-valid one when measuring was broken off."""
+    """Mean and interval over epochs: h_n of the method, or the anytime-valid one where only that may be told."""
     n = len(values)
     if n == 0:
         return None
     mean, sd = math.fsum(values) / n, iv.standard_deviation(values)
-    if analysis.stopped in (Stop.ABORTED, Stop.RUNNING):
+    if analysis.stopped.anytime_only:
         half_width = iv.anytime_half_width(sd, n, alpha=0.05)
     else:
         half_width = iv.precision_half_width(sd, n)

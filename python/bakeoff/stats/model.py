@@ -20,8 +20,14 @@ class Stop(StrEnum):
     PRECISE = "precise"  # half-width reached the target
     DECISIVE = "decisive"  # the anytime-valid interval excludes 1
     BUDGET = "budget"  # time ran out first
-    ABORTED = "aborted"  # the user ended it: only the anytime-valid interval may be told
+    ABORTED = "aborted"  # the user ended it
+    REOPENED = "reopened"  # time ran out, but how much of it there was has been chosen with results in sight
     RUNNING = "running"
+
+    @property
+    def anytime_only(self) -> bool:
+        """Only the anytime-valid interval may be told."""
+        return self in (Stop.ABORTED, Stop.REOPENED, Stop.RUNNING)
 
 
 class Word(StrEnum):

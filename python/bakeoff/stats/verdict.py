@@ -45,8 +45,8 @@ def enough(n: int, stop: Stop) -> bool:
 def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bool) -> bool:
     """Whether a difference may be claimed.
 
-    PRECISE and BUDGET claim by Holm's p-value at 4 %; DECISIVE by its own interval, corrected already; an aborted or
-    running comparison by the anytime-valid interval at 5 % over the family (`anytime_claim`).
+    PRECISE and BUDGET claim by Holm's p-value at 4 %; DECISIVE by its own interval, corrected already; what may
+    tell only the anytime-valid interval (`Stop.anytime_only`) by that at 5 % over the family (`anytime_claim`).
     """
     if not enough(n, stop):
         return False
@@ -134,6 +134,6 @@ def _more(case: Case) -> str:
 
 def _short_of_target(case: Case) -> str:
     half = case.estimate.interval.half_width
-    if case.stop is not Stop.BUDGET or half is None or half <= case.precision:
+    if case.stop not in (Stop.BUDGET, Stop.REOPENED) or half is None or half <= case.precision:
         return ""
     return f" The budget ended at ±{percent_text(half)}, short of the target ±{percent_text(case.precision)}."

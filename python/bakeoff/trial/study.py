@@ -47,6 +47,7 @@ from bakeoff.trial.listener import Listener
 from bakeoff.trial.loading import Loader
 from bakeoff.trial.memory import servers_by_aio, share_memory
 from bakeoff.trial.recount import CountsDisagree
+from bakeoff.trial.reopening import ended_as, keep_reopening
 from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memory, kept_memory, read_before
 from bakeoff.trial.voiding import TooManyErrors, is_voiding
 
@@ -105,6 +106,7 @@ def run_study(
             try:
                 before = read_before(run) if resume else Before()
                 check_servers(before, setups)
+                keep_reopening(run, study)
                 keep_memory(run, share)
                 for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
                     listener.note(sentence)
@@ -201,7 +203,7 @@ class _Trial:
             if self.tools.stop.is_set():
                 raise KeyboardInterrupt
             raise TrialInvalid("no epoch could be used.", hint=f"See {self.run_directory.path}/epochs.")
-        analysis = analyse(history, self.study, plan=self.plan, ended=stop)
+        analysis = analyse(history, self.study, plan=self.plan, ended=ended_as(stop, self.run_directory))
         self.run_directory.write_analysis(analysis)
         directory = self.run_directory
         outcomes = [directory.outcome(epoch) for epoch in directory.finished_epochs()]
