@@ -20,6 +20,7 @@ from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop, Word
 from bakeoff.stats.side_tests import leaking_cells
 from bakeoff.stats.simulate import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
+from bakeoff.stats.wording import percent_text
 
 CELL = "oltp_point_select/4"
 
@@ -287,3 +288,18 @@ def test_a_server_that_is_not_restarted_gets_numbers_and_no_verdict():
     assert comparison.verdict.sentence.startswith("No verdict")
     assert [flag.partition(":")[0] for flag in comparison.flags] == ["NO RESTARTS"]
     assert comparison.estimate.interval.high < 0
+
+
+@pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
+def test_what_would_have_been_found_is_reckoned_as_claims_are(ended):
+    values = [0.02 * (-1) ** e for e in range(8)]
+    cells = (1, 2, 4)
+    epochs = []
+    for e, value in enumerate(values):
+        rows = [quads([math.exp(value)] * 4, level=10**6, cell=f"oltp_point_select/{threads}") for threads in cells]
+        epochs.append(epoch_of([row for cell in rows for row in cell], epoch=e))
+    (told, *_) = analyse(epochs, simulated_study(cells=cells, precision=0.001), ended=ended).comparisons
+    detectable = iv.minimal_detectable_effect(
+        iv.standard_deviation(values), 8, family=3, anytime=ended is Stop.ABORTED
+    )  # fmt: skip
+    assert f"A difference of {percent_text(detectable)} would probably" in told.verdict.sentence

@@ -105,12 +105,24 @@ def test_epochs_needed_is_the_fewest(sd, precision):
     assert n == iv.N_MIN or iv.precision_half_width(sd, n - 1) > precision
 
 
-def test_minimal_detectable_effect_has_its_power():
+@pytest.mark.parametrize("family", [1, 8, 24])
+@pytest.mark.parametrize("anytime", [False, True])
+def test_minimal_detectable_effect_has_its_power(family, anytime):
     rng = np.random.default_rng(5)
-    n, effect = 10, iv.minimal_detectable_effect(1.0, 10)
-    x = rng.normal(effect, 1.0, (4000, n))
-    found = [iv.p_value(row.mean(), row.std(ddof=1), n) <= iv.ALPHA_PRECISE for row in x]
-    assert 0.74 < np.mean(found) < 0.90  # the sd is known here only on average
+    n, effect = 10, iv.minimal_detectable_effect(1.0, 10, family=family, anytime=anytime)
+    found = []
+    for row in rng.normal(effect, 1.0, (4000, n)):
+        mean, sd = row.mean(), row.std(ddof=1)
+        if anytime:
+            found.append(mean > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / family))
+        else:
+            found.append(family * iv.p_value(mean, sd, n) <= iv.ALPHA_PRECISE)
+    assert 0.77 < np.mean(found) < 0.83  # five standard errors around 0.8
+
+
+def test_no_effect_is_detectable_while_nothing_could_be_claimed():
+    assert iv.minimal_detectable_effect(0.0, 1, family=1, anytime=False) == math.inf
+    assert iv.minimal_detectable_effect(0.0, 4, family=24, anytime=True) == math.inf
 
 
 @given(values)

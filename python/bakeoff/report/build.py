@@ -205,8 +205,8 @@ def _statuses(context: Context) -> tuple[Status, ...]:
         found.append(
             Status(
                 word="REOPENED",
-                text="The run went on with an answer in sight, or with another budget than it began with. Only intervals "
-                "that are valid at any moment of stopping are shown.",
+                text="The run went on with an answer in sight, or with another budget than it began with. "
+                "Only intervals that are valid at any moment of stopping are shown.",
             )
         )
     if analysis.stopped in (Stop.BUDGET, Stop.REOPENED):

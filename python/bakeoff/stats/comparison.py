@@ -199,7 +199,7 @@ def _comparison(
             claim=claim,
             precision=study.precision,
             equivalence=study.equivalence,
-            detectable=iv.minimal_detectable_effect(sd, n),
+            detectable=iv.minimal_detectable_effect(sd, n, family=context.family, anytime=stop.anytime_only),
             more_epochs=more,
             more_s=more_s,
             nothing_done=sample.nothing_done,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bakeoff.stats.model import Interval
 
@@ -152,11 +152,23 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def minimal_detectable_effect(sd: float, n: int, *, power: float = 0.8) -> float:
-    """Log ratio that n such epochs would have claimed with that probability: h_n + t_{power, n-1} s / sqrt(n)."""
+def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool, power: float = 0.8) -> float:
+    """Log ratio that n such epochs would have claimed with that probability, if `sd` were the true one (noncentral t).
+
+    Args:
+        sd: of the epochs' values.
+        n: how many.
+        family: M: what it takes is that of the first claim among M.
+        anytime: a claim takes the anytime-valid interval.
+        power: the probability.
+    """
     if n < 2:
         return math.inf
-    return precision_half_width(sd, n) + t_quantile(power, n - 1) * sd / math.sqrt(n)
+    if anytime:
+        multiplier = anytime_multiplier(n, ALPHA_LIVE / family)
+    else:
+        multiplier = INFLATION * t_quantile(1 - ALPHA_PRECISE / family / 2, n - 1)
+    return math.inf if math.isinf(multiplier) else float(nctdtrinc(n - 1, 1 - power, multiplier)) * sd / math.sqrt(n)
 
 
 def epochs_needed(sd: float, precision: float, *, at_least: int = N_MIN) -> int:

@@ -16,7 +16,7 @@ class Case:
     Attributes:
         contender, baseline: as a reader calls them.
         claim: the interval excludes 'equal' also after correction over the family (`may_claim`).
-        detectable: minimal detectable effect; infinite when unknown.
+        detectable: minimal detectable effect; infinite when unknown or when no claim was possible yet.
         nothing_done: why no ratio exists at all (an arm completed nothing), or empty.
         restarted: both servers were started anew for every epoch; without that the luck of one start is not averaged
             out, and there is no verdict.
