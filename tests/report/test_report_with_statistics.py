@@ -1,12 +1,16 @@
 """A synthetic run through the real statistics into every format: the rooms fit together."""
 
 import json
+import re
 
 from synthetic import Truth, duel_study, make_run
 
+from bakeoff.cli.report import ReportFormat, report
+from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
+from bakeoff.units import format_duration
 
 
 def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
@@ -21,3 +25,13 @@ def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
     for text in (render_html(view), render_markdown(view)):
         assert "mysql:8.0" in text and "too many errors" in text
     assert "SLOWER" in render_csv(view) and json.loads(render_json(view))["comparisons"]
+
+
+def test_a_killed_run_reckons_what_is_missing_by_its_own_plan(tmp_path):
+    run = make_run(tmp_path, duel_study(), Truth(sd_slice=0.2), epochs=6)
+    plan = Plan.model_validate(run.plan()).model_copy(update={"overhead_s": 3000.0})
+    run.write_json("plan.json", plan)
+    report(str(run.path), output=ReportFormat.JSON, to=tmp_path / "told.json")
+    sentence = json.loads((tmp_path / "told.json").read_text())["answers"][0]["sentence"]
+    missing = int(re.search(r"about (\d+) more restarts", sentence)[1])
+    assert f"(about {format_duration(missing * plan.epoch_s)})" in sentence

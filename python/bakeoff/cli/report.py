@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from bakeoff.errors import ResultsError
+from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.results import open_run
 from bakeoff.stats.analysis import analyse
@@ -42,7 +43,10 @@ def report(
         epochs = directory.load_epochs()
         if not epochs:
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
-        analysis = analyse(epochs, directory.study(), ended=Stop.ABORTED)
+        plan = directory.plan()
+        analysis = analyse(
+            epochs, directory.study(), plan=Plan.model_validate(plan) if plan else None, ended=Stop.ABORTED
+        )
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT:
         render_terminal(view, Console())
