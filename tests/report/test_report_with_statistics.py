@@ -1,8 +1,12 @@
 """A synthetic run through the real statistics into every format: the rooms fit together."""
 
+import csv
+import io
 import json
 import re
+from dataclasses import replace
 
+import polars as pl
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.cli.report import ReportFormat, report
@@ -35,3 +39,20 @@ def test_a_killed_run_reckons_what_is_missing_by_its_own_plan(tmp_path):
     sentence = json.loads((tmp_path / "told.json").read_text())["answers"][0]["sentence"]
     missing = int(re.search(r"about (\d+) more restarts", sentence)[1])
     assert f"(about {format_duration(missing * plan.epoch_s)})" in sentence
+
+
+def test_an_arm_that_completed_nothing_has_no_ratio_anywhere(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
+    run = make_run(tmp_path, study, epochs=6)
+    events = pl.when(pl.col("arm") == "B").then(0).otherwise(pl.col("events"))
+    idle = [replace(epoch, slices=epoch.slices.with_columns(events=events)) for epoch in run.load_epochs()]
+    view = build_view(run, analyse(idle, study, ended=Stop.BUDGET))
+    assert (view.answers[0].ratio, view.answers[0].change, view.forest.rows[0].ratio) == ("", "", "n/a")
+    assert "completed nothing in 6 epochs" in view.answers[0].sentence
+    (row,) = view.throughput.rows
+    assert [value.text for value in row.values][3:5] == ["n/a", "n/a"]
+    page = render_html(view)
+    assert not view.forest.rows[0].measured and 'class="point"' not in page
+    assert "ratio n/a" in page and not any("1.00×" in sentence for sentence in view.lead)
+    (record,) = csv.DictReader(io.StringIO(render_csv(view)))
+    assert record["ratio"] == record["ratio_trimmed"] == ""

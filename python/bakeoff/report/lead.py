@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from bakeoff.report import numbers
 from bakeoff.report.answers import cell_text, tone_of
@@ -14,10 +15,12 @@ from bakeoff.stats.wording import percent_text
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """Three sentences; none while nothing was compared."""
+    """Three sentences, two when no epoch gave a ratio; none while nothing was compared."""
     if not context.primary:
         return ()
-    return (_direction(context), _largest(context), _basis(context))
+    measured = [comparison for comparison in context.primary if comparison.estimate.n]
+    largest = (_largest(context, measured),) if measured else ()
+    return (_direction(context), *largest, _basis(context))
 
 
 def _direction(context: Context) -> str:
@@ -38,13 +41,13 @@ def _direction(context: Context) -> str:
     return f"Of {len(context.primary)} comparisons with {baseline}: {', '.join(parts)}."
 
 
-def _largest(context: Context) -> str:
+def _largest(context: Context, measured: Sequence[Comparison]) -> str:
     """The interaction that the epochs tell best, where a study has one; else the largest difference."""
     found = _interaction(context)
     if found:
         return found
-    claimed = [c for c in context.primary if tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
-    chosen = max(claimed or context.primary, key=lambda comparison: abs(comparison.estimate.mean))
+    claimed = [c for c in measured if tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
+    chosen = max(claimed or measured, key=lambda comparison: abs(comparison.estimate.mean))
     estimate = chosen.estimate
     ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
     interval = numbers.interval(estimate.interval) or "no interval yet"

@@ -17,6 +17,11 @@ def ratio(log_ratio: float, half_width: float | None = None) -> str:
     return f"{math.exp(log_ratio):.{ratio_decimals(log_ratio, half_width)}f}×"
 
 
+def ratio_of(estimate: Estimate) -> str:
+    """The ratio of an estimate; `n/a` when no epoch gave one."""
+    return ratio(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
+
+
 def interval(of: Interval) -> str:
     """`0.880 to 0.896`, or nothing while there is no interval."""
     if of.low is None or of.high is None:

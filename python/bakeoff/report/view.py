@@ -57,7 +57,7 @@ class Answer(Frozen):
         headline: what follows the contender's name (`is at least 10.3% slower`).
         sentence: the whole answer in words.
         remark: what the sentence adds to headline and figures; mostly empty.
-        ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; interval empty while there is none.
+        ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; each empty while there is none.
         basis: what it stands on (`8 restarts · target precision reached`).
         notes: numbers of footnotes.
     """
@@ -85,6 +85,7 @@ class ForestRow(Frozen):
     Attributes:
         kind: `cell`, `control` or `mean`.
         short: the label where room is scarce (`oltp_read_only/4`).
+        point: of the ratio; means nothing, and is not to be drawn, when the row is not `measured`.
         epochs: one position for every epoch.
         cut_left, cut_right: the interval goes on beyond the axis.
     """
@@ -105,6 +106,11 @@ class ForestRow(Frozen):
     interval: str
     verdict: str
     notes: tuple[int, ...]
+
+    @property
+    def measured(self) -> bool:
+        """There is a ratio; an arm that completed nothing has none."""
+        return bool(self.epochs) or self.kind == "mean"
 
 
 class Forest(Frozen):
