@@ -68,7 +68,8 @@ def test_what_only_versions_explain():
 def test_what_was_asked_for():
     changed = {"innodb_flush_method": "fsync"}
     assert found(changed, "mysql:8.0,innodb_flush_method=fsync") == {}
-    assert found({"log_bin": "OFF"}, "mysql:8.0,skip-log-bin") == {}
+    for spelling in ("skip-log-bin", "disable_log_bin", "loose-skip-log-bin", "loose_log_bin=0"):
+        assert found({"log_bin": "OFF"}, f"mysql:8.0,{spelling}") == {}
     latin = {"character_set_server": "latin1", "collation_server": "latin1_swedish_ci"}
     assert found(latin, data=Data(charset="latin1")) == {}
     assert set(found(latin)) == set(latin)
@@ -123,6 +124,24 @@ def test_a_variable_that_one_lacks():
     study, arm = question()
     less = {name: value for name, value in BASE.items() if name != "log_bin"}
     assert undeclared(differences(BASE, less, study, arm)) == {"log_bin": ("ON", "(absent)")}
+
+
+OLDER = BASE | {"version": "10.11.19-MariaDB", "tx_isolation": "REPEATABLE-READ"}
+NEWER = BASE | {"version": "8.4.6", "transaction_isolation": "READ-COMMITTED"}
+
+
+def test_one_setting_under_two_names():
+    assert (
+        found({"tx_isolation": "READ-COMMITTED"}, "mariadb:10.11,transaction_isolation=READ-COMMITTED", base=OLDER)
+        == {}
+    )
+    study, arm = question("mysql:8.4")
+    isolation = {"transaction_isolation": ("REPEATABLE-READ", "READ-COMMITTED")}
+    assert undeclared(differences(OLDER, NEWER, study, arm)) == isolation
+    both = NEWER | {"tx_isolation": "READ-COMMITTED"}
+    assert undeclared(differences(OLDER, both, study, arm)) == isolation
+    same = NEWER | {"transaction_isolation": "REPEATABLE-READ"}
+    assert "isolation" not in str(differences(OLDER, same, study, arm))
 
 
 def test_undeclared_come_first_and_the_flag_names_them():

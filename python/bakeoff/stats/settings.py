@@ -39,9 +39,15 @@ _FACTORS = frozenset({
     "innodb_log_files_in_group", "innodb_page_size", "innodb_redo_log_capacity", "innodb_use_native_aio",
     "key_buffer_size", "log_bin", "long_query_time", "performance_schema", "query_cache_size",
     "query_cache_type", "require_secure_transport", "slow_query_log", "sync_binlog", "thread_handling",
-    "transaction_isolation", "tx_isolation",
+    "transaction_isolation",
 })
 # fmt: on
+
+# Older names of variables, and those of MariaDB until 11.1: one setting, whatever a server calls it.
+_ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
+
+# What an option may have before its variable's name.
+_PREFIXES = re.compile(r"^(loose_)?(skip_|disable_|enable_)?")
 
 # Settings that a server works out from another one unless they are set: they follow from it.
 _FOLLOW = {
@@ -67,7 +73,7 @@ _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
-    """Compare SHOW GLOBAL VARIABLES of two arms; sorted, undeclared ones first.
+    """Compare SHOW GLOBAL VARIABLES of two arms; sorted, undeclared ones first, old names under the new ones.
 
     Args:
         baseline: name -> value, as the server prints them.
@@ -75,6 +81,7 @@ def differences(
         study: its profile and baseline arm tell what was asked for.
         arm: the contender.
     """
+    baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
     declared = _declared(study, arm)
     other_binaries = _binaries(baseline) != _binaries(contender)
     without_effect = _without_effect(baseline, contender)
@@ -114,9 +121,15 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> str | None:
     return f"SETTINGS: {len(found)} undeclared {'difference' if len(found) == 1 else 'differences'} ({names})."
 
 
+def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables without aliases; a server that has both names says the same under each."""
+    return {_ALIASES.get(name, name): value for name, value in variables.items()}
+
+
 def _declared(study: Study, arm: Arm) -> frozenset[str]:
     names = {name.lower() for each in (study.baseline, arm) for name, _ in each.server.options}
-    names |= {name.removeprefix("skip_") for name in names} | {name.removeprefix("loose_") for name in names}
+    names |= {_PREFIXES.sub("", name) for name in names}
+    names |= {_ALIASES[name] for name in names & _ALIASES.keys()}
     mine, theirs = study.baseline.data, arm.data
     # A character set that the data names on both sides overrules the servers' own.
     if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
