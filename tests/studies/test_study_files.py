@@ -174,6 +174,11 @@ changed = partial(study_files.changed, GOOD)
             "MYSQL_PWD",
         ),
         (changed("budget: 1h30m", "budget: soon"), 15, "soon", "4m"),
+        (changed("budget: 1h30m", "budget: -5.5"), 15, "duration '-5.5'", "4m"),
+        (changed("budget: 1h30m", "budget: 0.0"), 15, "above zero", "4m"),
+        (changed("budget: 1h30m", "budget: .inf"), 15, "duration 'inf'", "4m"),
+        (changed("budget: 1h30m", "warm_up: -1.5"), 15, "duration '-1.5'", "4m"),
+        (changed("options: {range_size: 10}", "rate_per_s: .inf"), 10, "finite", "studies.md"),
         (changed("precision: 2%", "precision: 90%"), 14, "90%", "1%"),
         (changed("table_size: 20k", "table_size: many"), 13, "many", "100k"),
         (changed("threads: [1, 16]", "threads: [1, four]"), 11, "threads.1", "studies.md"),
@@ -220,6 +225,33 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
     assert {(figure.cell, figure.value) for figure in figures} == {("oltp_read_only/16", 100.5)}
     with pytest.raises(SpecError, match=r"my.yaml:22: published.columns.threads: p.csv has no column tt. It has w, s"):
         made(tmp_path, text.replace("threads: t}", "threads: tt}"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"w,s,tps\n\noltp_read_only,mysql:5.7\n", r"^p.csv:3: the row has fewer values than there are columns"),
+        (b"w,s,tps\noltp_read_only,mysql:5.7,inf\n", r"^p.csv:2: tps is 'inf', not a number above zero"),
+        (
+            b"w,s,tps\ncaf\xe9,mysql:5.7,3\n",
+            r"^my.yaml:19: published.file: .*p.csv cannot be read: it is no CSV in UTF-8",
+        ),
+    ],
+)
+def test_published_figures_that_cannot_be_read_are_told_with_their_line(tmp_path, content, told):
+    (tmp_path / "p.csv").write_bytes(content)
+    published = "published:\n  file: p.csv\n  source: x\n  value: tps\n  columns: {workload: w, server: s}\n"
+    with pytest.raises(SpecError, match=told):
+        made(tmp_path, GOOD + published)
+
+
+def test_a_merge_key_is_read_and_what_it_merges_has_a_line(tmp_path):
+    text = changed(
+        "{script: oltp_point_select, options: {range_size: 10}}]",
+        "&w {script: oltp_point_select, options: {range_size: 10}}, {<<: *w, name: again}]",
+    )
+    assert [each.name for each in made(tmp_path, text).workloads] == ["", "", "again"]
+    assert_refused(tmp_path, text.replace("options:", "option:"), line=10, named="option", remedy="typo")
 
 
 def test_the_schema_in_the_documents_is_the_one_in_force():

@@ -1,6 +1,7 @@
 """Published figures, found for the arms and cells of a study; read from the CSV that a study file names."""
 
 import csv
+import math
 import re
 
 from bakeoff.errors import SpecError
@@ -14,7 +15,7 @@ def read_published(loaded: LoadedStudy, study: Study) -> Published | None:
     """Figures for those arms and cells of the study that were published; None when the file names none.
 
     Raises:
-        SpecError: the CSV is not there, lacks a column, or holds no number where one is wanted.
+        SpecError: the CSV cannot be read, lacks a column or a value, or holds no number where one is wanted.
     """
     form = loaded.form.published
     if form is None or study.design is None:
@@ -43,27 +44,35 @@ def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str,
     path = loaded.path.parent / form.file
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except OSError as error:
+            reader = csv.DictReader(file)
+            rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no CSV in UTF-8"
         raise loaded.error(
-            "published", "file", reason=f"{path} cannot be read: {error.strerror}.", hint="It lies beside the study."
+            "published", "file", reason=f"{path} cannot be read: {reason}.", hint="It lies beside the study."
         ) from None
-    have = list(rows[0]) if rows else []
+    have = list(reader.fieldnames or ()) if rows else []
     for key, column in (("value", form.value), *form.columns.items()):
         if column not in have:
             place = ("published", "value") if key == "value" else ("published", "columns", key)
             raise loaded.error(
                 *place, reason=f"{form.file} has no column {column}.", hint=f"It has {', '.join(have) or 'no rows'}."
             )
-    return list(enumerate(rows, start=2))
+    for line, row in rows:
+        if None in row.values():
+            raise SpecError(
+                f"{form.file}:{line}: the row has fewer values than there are columns.",
+                hint=f"{loaded.path.name} names it as published figures.",
+            )
+    return rows
 
 
 def _value(loaded: LoadedStudy, form: PublishedForm, number: int, row: dict[str, str]) -> float:
     try:
         value = float(row[form.value])
-        if value > 0:
+        if 0 < value < math.inf:
             return value
-    except (TypeError, ValueError):
+    except ValueError:
         pass
     raise SpecError(
         f"{form.file}:{number}: {form.value} is {row[form.value]!r}, not a number above zero.",

@@ -26,7 +26,7 @@ def _level(value: object) -> object:
 
 
 def _seconds(value: object) -> object:
-    return parse_duration_s(str(value)) if isinstance(value, str | int) else value
+    return parse_duration_s(str(value)) if isinstance(value, str | float | int) else value
 
 
 def _precision(value: object) -> object:
@@ -38,7 +38,7 @@ def _rows(value: object) -> object:
 
 
 Level = Annotated[str, BeforeValidator(_level, json_schema_input_type=str | int | float | bool)]
-Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | int)]
+Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | float)]
 Precision = Annotated[float, BeforeValidator(_precision, json_schema_input_type=str | float)]
 Rows = Annotated[int, BeforeValidator(_rows, json_schema_input_type=str | int), Field(ge=1)]
 Threads = Annotated[int, Field(ge=1, strict=True)]
@@ -58,7 +58,9 @@ class WorkloadForm(Form):
 
     script: str = Field(description="Bundled name (`bakeoff list workloads`) or path of a Lua file beside the study.")
     options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
-    rate_per_s: float | None = Field(default=None, gt=0, description="Open loop at this many events per second.")
+    rate_per_s: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Open loop at this many events per second."
+    )
     name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
     writes: bool | None = Field(
         default=None, description="It changes data; default: true, unless it is a bundled script that only reads."

@@ -62,7 +62,8 @@ def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
 def _plain(node: Any, path: Path, known: dict[Path, int]) -> Any:  # noqa: ANN401 — whatever YAML holds
     if isinstance(node, CommentedMap):
         for key in node:
-            known[(*path, str(key))] = node.lc.key(key)[0] + 1
+            if key in (node.lc.data or {}):  # what `<<` merges stands elsewhere
+                known[(*path, str(key))] = node.lc.key(key)[0] + 1
         return {str(key): _plain(value, (*path, str(key)), known) for key, value in node.items()}
     if isinstance(node, CommentedSeq):
         for index in range(len(node)):
