@@ -37,17 +37,15 @@ def ask(
         SpecError: whatever is wrong with the file, or with the command line.
     """
     loaded = read_study(find_study(name), scale=scale, installed=_installed())
-    if control:
-        loaded = replace(loaded, form=loaded.form.model_copy(update={"control": True}))
-    study = make_study(loaded, seed=secrets.randbelow(2**31))
-    changed: dict[str, float | int] = {}
+    changed: dict[str, float | int] = {"control": True} if control else {}
     if budget is not None:
-        changed["budget_s"] = parse_duration_s(budget)
+        changed["budget"] = parse_duration_s(budget)
     if precision is not None:
         changed["precision"] = parse_precision(precision)
     if seed is not None:
         changed["seed"] = seed
-    return Asked(loaded, study.model_copy(update=changed))
+    loaded = replace(loaded, form=loaded.form.model_copy(update=changed))
+    return Asked(loaded, make_study(loaded, seed=secrets.randbelow(2**31)))
 
 
 def _installed() -> list[str]:
