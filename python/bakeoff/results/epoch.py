@@ -16,7 +16,7 @@ class Outcome(BaseModel):
         valid: False: the epoch counts for no arm, for `void_reason`.
         started_at: UTC.
         wall_s, measured_s: seconds in all, and inside `measure`.
-        phases_s: seconds of `restore`, `start`, `gates`, `warm`, `measure`, `stop`.
+        phases_s: seconds of `restore`, `start`, `gates`, `warm`, `pilot`, `measure`, `settle`, `check`, `stop`.
         seeds: `order`, `keys`, `padding`.
         gates: for each arm what was waited for before measuring.
     """
