@@ -14,6 +14,7 @@ from bakeoff.cli.asking import ask
 from bakeoff.errors import SpecError
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import arm_names, make_study
+from bakeoff.spec import Connection
 from bakeoff.spec.design import Part
 from bakeoff.spec.schema import study_schema
 from bakeoff.spec.settings import rows_of
@@ -108,6 +109,16 @@ workloads: [oltp_point_select]
     assert (arm.connection.transport, arm.connection.charset, arm.data.charset) == ("tcp", "latin1", "utf8mb4")
 
 
+def test_words_of_a_connection_are_read_in_any_case_and_no_other_comes_in(tmp_path):
+    study = made(
+        tmp_path, changed("[server, client]", "[Server, CLIENT]") + "settings: {transport: Socket, tls: Required}\n"
+    )
+    assert {(arm.connection.transport, arm.connection.tls) for arm in study.arms} == {("socket", "required")}
+    assert {arm.connection.prepare_mode for arm in study.arms} == {"server", "client"}
+    with pytest.raises(SpecError, match=r"'pipe' is no transport\. Write one of socket, tcp"):
+        Connection(transport="pipe")
+
+
 def test_a_script_of_ones_own_has_a_name_and_may_only_read(tmp_path):
     (tmp_path / "mine.lua").write_text("function event() end\n")
     text = GOOD.replace(
@@ -164,6 +175,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("  prepare_mode: [server", "  prepare_mod: [server"), 6, "prepare_mod", "prepare_mode"),
         (changed("  prepare_mode: [server, client]", "  innodb_io_size: [1, 2]"), 6, "innodb_io_size", "option."),
         (changed("[server, client]", "[server, klient]"), 6, "'klient' is no prepare_mode", "server, client"),
+        (GOOD + "settings: {tls: verify_ca}\n", 18, "'verify_ca' is no tls", "disabled, preferred, required"),
         (changed("[server, client]", "[server, server]"), 6, "comes twice", "Leave one out"),
         (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
         (changed("prepare_mode: [server, client]", "option.x: [8.10, 1]"), 6, "valid string", "quotes"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from bakeoff.errors import SpecError
 from bakeoff.spec.design import Part
 from bakeoff.spec.server import ServerSpec, parse_server, url_password
-from bakeoff.spec.study import Connection, Data, OptionValue
+from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue
 from bakeoff.spec.texts import CONTENTS, charset_of, check_charset, check_texts
 from bakeoff.units import parse_bytes
 
@@ -53,9 +53,7 @@ _PARTS: dict[str, Part] = {
 }
 _OPEN = {"option.": Part.SERVER, "env.": Part.SERVER, "script.": Part.DATA}
 _WORDS: dict[str, tuple[str, ...]] = {
-    "prepare_mode": ("server", "client"),
-    "transport": ("socket", "tcp"),
-    "tls": ("disabled", "preferred", "required", "verify_ca", "verify_identity"),
+    **CONNECTION_WORDS,
     "row_format": ("dynamic", "compact", "redundant", "compressed", "fixed", "page"),
     "key_block_size": ("1", "2", "4", "8", "16"),
     "page_compression": ("none", "zlib", "lz4"),
@@ -200,15 +198,15 @@ class ArmParts:
         elif name in ("charset", "table_charset", "column_charset", "engine"):
             self._data(**{name: value})
         elif name != "page_compression":
-            field_name = name.removeprefix("connection_")
-            self.connection = self.connection.model_copy(update={field_name: value})
+            changed = {name.removeprefix("connection_"): value}
+            self.connection = Connection.model_validate(self.connection.model_dump() | changed)
 
     def _data(self, **changed: str | None) -> None:
         self.data = self.data.model_copy(update=changed)
 
     def _page_compression(self, value: str) -> None:
         """MySQL names the algorithm at the table, MariaDB at the server."""
-        if value in (DEFAULT, "none"):
+        if value.lower() in (DEFAULT, "none"):
             return
         if self.server and self.server.flavour == "mariadb":
             self._option("innodb_compression_algorithm", value)

@@ -3,7 +3,7 @@
 import math
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from bakeoff.errors import SpecError
 from bakeoff.spec.design import Design
@@ -68,14 +68,25 @@ class Data(BaseModel):
         return " ".join([*words, self.table_options]).strip()
 
 
+CONNECTION_WORDS = {
+    "transport": ("socket", "tcp"),
+    "tls": ("disabled", "preferred", "required"),
+    "prepare_mode": ("server", "client"),
+}
+"""Fields of a connection that take one of a few words."""
+
+
 class Connection(BaseModel):
-    """How the client talks to the server.
+    """How the client talks to the server; words in lower case.
 
     Attributes:
         charset, collation: of the connection; None: that of the data, so that no conversion is measured.
         transport: `socket` or `tcp`.
         tls: `disabled` by default: it is a factor, not an accident.
-        prepare_mode: `server` or `client` (`text` is another name of `client`).
+        prepare_mode: `server` or `client`.
+
+    Raises:
+        SpecError: a word that is none of `CONNECTION_WORDS`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,6 +96,15 @@ class Connection(BaseModel):
     transport: str = "socket"
     tls: str = "disabled"
     prepare_mode: str = "server"
+
+    @field_validator(*CONNECTION_WORDS)
+    @classmethod
+    def _known(cls, word: str, info: ValidationInfo) -> str:
+        assert info.field_name
+        known = CONNECTION_WORDS[info.field_name]
+        if word.lower() not in known:
+            raise SpecError(f"{word!r} is no {info.field_name}.", hint=f"Write one of {', '.join(known)}.")
+        return word.lower()
 
 
 class Arm(BaseModel):
