@@ -56,3 +56,19 @@ def test_an_arm_that_completed_nothing_has_no_ratio_anywhere(tmp_path):
     assert "ratio n/a" in page and not any("1.00×" in sentence for sentence in view.lead)
     (record,) = csv.DictReader(io.StringIO(render_csv(view)))
     assert record["ratio"] == record["ratio_trimmed"] == ""
+
+
+def test_a_fixed_rate_is_told_as_one_and_no_arm_as_fast_or_slow(tmp_path):
+    study = duel_study(workloads=("oltp_read_only", "oltp_point_select"), threads=(1, 4))
+    paced = study.workloads[0].model_copy(update={"rate_per_s": 1000.0})
+    study = study.model_copy(update={"workloads": (paced, *study.workloads[1:])})
+    run = make_run(tmp_path, study, Truth(sd_slice=0.02), epochs=8)
+    run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
+    view = build_view(run, run.analysis())
+    fixed = [answer for answer in view.answers if answer.workload == "oltp_read_only"]
+    assert {answer.words for answer in fixed} == {("RATE FIXED",)}
+    assert {answer.headline for answer in fixed} == {"was given a fixed rate: compare response times"}
+    assert {answer.basis for answer in fixed} == {"8 restarts"}
+    assert view.lead[0] == "Of 4 comparisons with mysql:5.7: 2 slower, 2 at a fixed rate."
+    assert "oltp_point_select" in view.lead[1]
+    assert not view.summary and not [row for row in view.forest.rows if row.kind == "mean"]

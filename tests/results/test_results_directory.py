@@ -11,7 +11,9 @@ import pytest
 from messages import outcome, slice_message, study
 
 from bakeoff.errors import ResultsError
+from bakeoff.plan import plan_study
 from bakeoff.results import RunDirectory, list_runs, open_run, runs_root
+from bakeoff.spec import Workload
 
 
 def new_run(root: Path, **options: object) -> RunDirectory:
@@ -25,6 +27,19 @@ def write_epoch(run: RunDirectory, number: int, **fields: object) -> None:
     writer.add_host_samples([{"time_ns": 1_000_000_000, "user": 0.5, "rss_bytes:A'": 7}])
     writer.write_server_json("A'", "variables.json", {"version": "5.7.22"})
     writer.finish(outcome(number, number % 2, **fields))
+
+
+def test_in_an_open_loop_the_time_of_a_slice_is_its_length(tmp_path):
+    run = new_run(tmp_path)
+    asked = study().model_copy(update={"workloads": (Workload(script="oltp_read_only", rate_per_s=100.0),)})
+    writer = run.epoch(0, 0)
+    times = {"busy_ns": 7_000, "length_ns": 5_000, "connections": 4}
+    writer.add_slices([slice_message(**times), slice_message(cell="other/4", **times)])
+    writer.finish(outcome(0, 0))
+    assert run.load_epoch(0).slices["busy_ns"].to_list() == [7_000, 7_000]
+    run.write_json("plan.json", plan_study(asked, overhead_s=1.0, load_s=1.0))
+    for slices in (run.load_epoch(0).slices, run.scan_slices().collect()):
+        assert slices["busy_ns"].to_list() == [20_000, 7_000]
 
 
 def test_a_new_run_has_a_name_a_manifest_and_its_study(tmp_path):

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
@@ -48,6 +48,16 @@ def tone_of(comparison: Comparison) -> Tone:
     if Word.SLOWER in words:
         return Tone.SLOWER
     return Tone.EQUAL if Word.EQUIVALENT in words else Tone.OPEN
+
+
+def counted(comparisons: Iterable[Comparison]) -> Counter[str]:
+    """How many answers are of each kind: by tone, and those of an open loop as RATE_FIXED."""
+    return Counter(Word.RATE_FIXED if rate_fixed(each) else tone_of(each) for each in comparisons)
+
+
+def rate_fixed(comparison: Comparison) -> bool:
+    """An open loop decided the throughput of both arms."""
+    return Word.RATE_FIXED in comparison.verdict.words
 
 
 def answers(context: Context, notes: Notes) -> tuple[Answer, ...]:
@@ -137,15 +147,16 @@ def _all_cells(context: Context) -> str:
 
 def _tally(context: Context, contender: str) -> str:
     """`mysql:8.0 is slower than mysql:5.7 in 5 of 6 cells, undecided in 1.`."""
-    tones = Counter(tone_of(comparison) for comparison in context.primary if comparison.contender == contender)
+    counts = counted(comparison for comparison in context.primary if comparison.contender == contender)
     baseline = context.labels[context.analysis.baseline]
-    words = {
+    words: dict[str, str] = {
         Tone.FASTER: f"faster than {baseline}",
         Tone.SLOWER: f"slower than {baseline}",
         Tone.EQUAL: f"as fast as {baseline}",
         Tone.OPEN: "undecided",
+        Word.RATE_FIXED: "at a fixed rate",
     }
-    parts = [f"{text} in {tones[tone]}" for tone, text in words.items() if tones[tone]]
+    parts = [f"{text} in {counts[kind]}" for kind, text in words.items() if counts[kind]]
     parts[0] += f" of {len(context.cells)} cells"
     return f"{context.labels[contender]} is {', '.join(parts)}."
 
@@ -217,6 +228,8 @@ def _headline(context: Context, comparison: Comparison) -> str:
     """What the contender is or may be, as the end of a sentence that starts with its name."""
     interval, bound = comparison.estimate.interval, comparison.verdict.at_least
     negligible = f"within ±{percent_text(context.study.equivalence)}"
+    if rate_fixed(comparison):
+        return "was given a fixed rate: compare response times"
     if bound is not None:
         word = "faster" if bound > 0 else "slower"
         text = f"is at least {at_least_text(bound, interval.half_width or 0.0)} {word}"
@@ -247,8 +260,10 @@ def _control_word(comparison: Comparison) -> str:
 def _answer(context: Context, comparison: Comparison, notes: Notes) -> Answer:
     estimate = comparison.estimate
     half = estimate.interval.half_width
-    basis = [numbers.epochs(estimate.n), STOPS[comparison.stop]]
-    if comparison.more_s and "would take" not in comparison.verdict.sentence:
+    basis = [numbers.epochs(estimate.n)]
+    if not rate_fixed(comparison):
+        basis.append(STOPS[comparison.stop])
+    if comparison.more_s and not rate_fixed(comparison) and "would take" not in comparison.verdict.sentence:
         basis.append(f"about {format_duration(comparison.more_s)} more to the target")
     return Answer(
         cell=comparison.cell,

@@ -1,24 +1,23 @@
 """The answer in three sentences: which way it went, the largest difference, and what it stands on."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 from bakeoff.report import numbers
-from bakeoff.report.answers import cell_text, tone_of
+from bakeoff.report.answers import cell_text, counted, rate_fixed, tone_of
 from bakeoff.report.context import Context
 from bakeoff.report.view import Tone
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.interval import excludes_zero
-from bakeoff.stats.model import Comparison, Estimate
+from bakeoff.stats.model import Comparison, Estimate, Word
 from bakeoff.stats.wording import percent_text
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """Three sentences, two when no epoch gave a ratio; none while nothing was compared."""
+    """Three sentences, two when there is no ratio to tell; none while nothing was compared."""
     if not context.primary:
         return ()
-    measured = [comparison for comparison in context.primary if comparison.estimate.n]
+    measured = [comparison for comparison in context.primary if comparison.estimate.n and not rate_fixed(comparison)]
     largest = (_largest(context, measured),) if measured else ()
     return (_direction(context), *largest, _basis(context))
 
@@ -29,15 +28,16 @@ def _direction(context: Context) -> str:
     if len(context.primary) == 1:
         (only,) = context.primary
         return f"{only.verdict.sentence.partition('. ')[0].rstrip('.')}."
-    tones = Counter(tone_of(comparison) for comparison in context.primary)
+    counts = counted(context.primary)
     margin = percent_text(context.study.equivalence)
-    words = {
+    words: dict[str, str] = {
         Tone.FASTER: "faster",
         Tone.SLOWER: "slower",
         Tone.EQUAL: f"as fast within ±{margin}",
         Tone.OPEN: "undecided",
+        Word.RATE_FIXED: "at a fixed rate",
     }
-    parts = [f"{tones[tone]} {text}" for tone, text in words.items() if tones[tone]]
+    parts = [f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind]]
     return f"Of {len(context.primary)} comparisons with {baseline}: {', '.join(parts)}."
 
 

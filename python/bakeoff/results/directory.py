@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from bakeoff.errors import ResultsError
 from bakeoff.results.atomic import sync_directory, write_atomically
 from bakeoff.results.epoch import EpochData, Outcome
-from bakeoff.results.frames import HOST_SCHEMA, SLICE_SCHEMA
+from bakeoff.results.frames import HOST_SCHEMA, SLICE_SCHEMA, with_open_loop_time
 from bakeoff.results.host import gather_host
 from bakeoff.results.manifest import FORMAT, Manifest, bakeoff_version, checkout_commit, now, python_version
 from bakeoff.results.redaction import Redactor
@@ -237,7 +237,9 @@ class RunDirectory:
             build=outcome.build,
             valid=outcome.valid,
             void_reason=outcome.void_reason,
-            slices=self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA),
+            slices=with_open_loop_time(
+                self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA), self._open_loop_cells()
+            ),
             histograms=self.histograms(epoch),
             variables=self.server_json(epoch, "variables.json"),
             recounts=self.server_json(epoch, "recount.json"),
@@ -252,13 +254,12 @@ class RunDirectory:
         files = [
             self._epoch_path(epoch) / "slices.parquet" for epoch in self.finished_epochs() if self.outcome(epoch).valid
         ]
-        return pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
+        return self._scanned(files)
 
     def scan_warm_up(self) -> pl.LazyFrame:
         """Slices from before measuring, of all valid epochs that kept them, as one lazy table."""
         paths = [self._epoch_path(epoch) / "warm-up.parquet" for epoch in self.finished_epochs()]
-        files = [path for path in paths if path.exists() and self.outcome(int(path.parent.name)).valid]
-        return pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
+        return self._scanned([path for path in paths if path.exists() and self.outcome(int(path.parent.name)).valid])
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         """The engine's `histogram` messages of an epoch, one a cell, arm and operation."""
@@ -281,6 +282,14 @@ class RunDirectory:
         return None
 
     # ---- inside ------------------------------------------------------------------------------------------------
+
+    def _scanned(self, files: list[Path]) -> pl.LazyFrame:
+        slices = pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
+        return with_open_loop_time(slices, self._open_loop_cells())
+
+    def _open_loop_cells(self) -> frozenset[str]:
+        plan = self.plan() or {"cells": []}
+        return frozenset(cell["name"] for cell in plan["cells"] if cell["open_loop"])
 
     @property
     def _epochs_path(self) -> Path:

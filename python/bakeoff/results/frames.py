@@ -4,8 +4,8 @@ Times are integers of nanoseconds unless the name says otherwise.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -71,6 +71,9 @@ RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
 
 _NOT_KEPT = {"type", "id"}
 
+Slices = TypeVar("Slices", pl.DataFrame, pl.LazyFrame)
+"""A table of `SLICE_SCHEMA`."""
+
 
 def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: int) -> pl.DataFrame:
     """The engine's `slice` messages as a table of `SLICE_SCHEMA`, in order.
@@ -92,6 +95,17 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
         row["errors"] = json.dumps(row["errors"], sort_keys=True)
         rows.append(row)
     return pl.DataFrame(rows, schema=SLICE_SCHEMA)
+
+
+def with_open_loop_time(slices: Slices, cells: Collection[str]) -> Slices:
+    """The slices with `busy_ns` of these open-loop cells as long as the slice, for every connection.
+
+    There the schedule says when events begin, so that a connection's own window, from its first event to its last,
+    is the shorter the fewer events it had, and tells nothing of the server.
+    """
+    whole_ns = pl.col("length_ns") * pl.col("connections")
+    busy_ns = pl.when(pl.col("cell").is_in(sorted(cells))).then(whole_ns).otherwise(pl.col("busy_ns"))
+    return slices.with_columns(busy_ns=busy_ns) if cells else slices
 
 
 def host_frame(samples: Iterable[Mapping[str, Any]]) -> pl.DataFrame:

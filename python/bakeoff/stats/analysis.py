@@ -7,7 +7,7 @@ from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch import EpochData
 from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
-from bakeoff.stats.client import client_flag
+from bakeoff.stats.client import client_flag, dropped_flag
 from bakeoff.stats.comparison import Context, compare
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
 from bakeoff.stats.latency import latency_ratios
@@ -61,7 +61,8 @@ def analyse(
     comparisons = tuple(
         _flagged(
             comparison,
-            _client_flag(comparison, summaries, study),
+            dropped_flag(_arms_of(comparison, summaries)),
+            client_flag(_arms_of(comparison, summaries), pinned=study.pin),
             flags.get(comparison.contender),
             _UNTRUSTED if trusted is False else None,
         )
@@ -94,10 +95,9 @@ def _flagged(comparison: Comparison, *flags: str | None) -> Comparison:
     return comparison.model_copy(update={"flags": more[::-1] + comparison.flags}) if more else comparison
 
 
-def _client_flag(comparison: Comparison, summaries: Sequence[ArmSummary], study: Study) -> str | None:
+def _arms_of(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[ArmSummary]:
     compared = (comparison.baseline, comparison.contender)
-    arms = [arm for arm in summaries if arm.cell == comparison.cell and arm.arm in compared]
-    return client_flag(arms, pinned=study.pin)
+    return [arm for arm in summaries if arm.cell == comparison.cell and arm.arm in compared]
 
 
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
@@ -149,8 +149,13 @@ def _undeclared(epochs: Sequence[EpochData], study: Study) -> dict[str, dict[str
 def _geometric_means(
     history: Sequence[EpochEstimates], plan: Plan, study: Study, context: Context
 ) -> dict[str, Estimate]:
-    """By contender: mean over cells of D_e in each epoch that measured them all; the interval is over epochs."""
+    """By contender: mean over cells of D_e in each epoch that measured them all; the interval is over epochs.
+
+    None with an open loop among the cells: its throughput is that of the schedule.
+    """
     means: dict[str, Estimate] = {}
+    if any(cell.open_loop for cell in plan.cells):
+        return means
     for contender in contenders(study):
         values = []
         for epoch in history:

@@ -9,13 +9,16 @@ from bakeoff.spec import Origin, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats import side_tests
 from bakeoff.stats.estimate import PairEstimate
-from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Interval, Stop
+from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
 from bakeoff.stats.noise import components
 from bakeoff.stats.stopping import stop_state
 from bakeoff.stats.verdict import Case, may_claim, verdict
 
 CHECK_FACTOR = 3.0
 """t and sign-flip p-values that differ by more than this raise CHECK."""
+
+SHORTFALL = 0.1
+"""In an open loop: share of the rate that an arm must miss to have fallen short, and not just to have drained late."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ def _comparison(
         and not sample.nothing_done
         and may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
     )
+    rate_per_s = study.workloads[sample.cell.workload_index].rate_per_s
     said = verdict(
         Case(
             contender=_label(context, sample.contender),
@@ -205,6 +209,8 @@ def _comparison(
             nothing_done=sample.nothing_done,
             restarted=restarted,
             is_control=sample.is_control,
+            rate_per_s=rate_per_s,
+            kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s),
         )
     )
     sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
@@ -215,7 +221,7 @@ def _comparison(
         None if restarted else "NO RESTARTS: a server that runs already was measured as it is; there is no verdict.",
         _disagree_flag(mean, trimmed) if apart else None,
         "FAMILY: the interval alone excludes 1; corrected for the number of comparisons it does not."
-        if _only_family_forbids(sample, estimate, claim=claim, restarted=restarted)
+        if _only_family_forbids(sample, estimate, said, restarted=restarted)
         else None,
         f"CHECK: the sign-flip test says p = {p_signflip:.2g}, the t test p = {iv.p_value(mean, sd, n):.2g}."
         if check
@@ -256,10 +262,16 @@ def _comparison(
     )
 
 
-def _only_family_forbids(sample: _Sample, estimate: Estimate, *, claim: bool, restarted: bool) -> bool:
+def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float) -> bool:
+    """Whether neither arm fell short of an open loop's rate, on the mean over epochs."""
+    return not pairs or math.fsum(pair.least_per_s for pair in pairs) / len(pairs) >= (1 - SHORTFALL) * rate_per_s
+
+
+def _only_family_forbids(sample: _Sample, estimate: Estimate, said: Verdict, *, restarted: bool) -> bool:
     """Whether the correction alone stands between the interval and a claim."""
-    may_be_claimed = restarted and not sample.is_control and not sample.nothing_done and sample.n >= iv.N_MIN
-    return may_be_claimed and not claim and iv.excludes_zero(estimate.interval)
+    if sample.is_control or sample.nothing_done or not restarted or Word.RATE_FIXED in said.words:
+        return False
+    return sample.n >= iv.N_MIN and said.at_least is None and iv.excludes_zero(estimate.interval)
 
 
 def _restarted(study: Study, contender: str) -> bool:

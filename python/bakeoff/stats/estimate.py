@@ -1,7 +1,8 @@
 """One epoch's slices reduced to one number a comparison, D_e, and to what explains it.
 
 D_e = ln(N_B / T_B) - ln(N_A / T_A) with sums over the epoch's counted slices: events N, and time T in seconds, the mean
-over connections of the time they were busy. Slices are never used as n; the D_e of epochs are (docs/method.md).
+over connections of the time they were busy (in an open loop of the whole slice: `results.frames`). Slices are never
+used as n; the D_e of epochs are (docs/method.md).
 """
 
 import math
@@ -34,6 +35,7 @@ class PairEstimate:
         slice_s: median length of a slice, its drain included: one that stalls does not change it.
         carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
         trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
+        least_per_s: throughput of the slower arm.
     """
 
     cell: str
@@ -49,6 +51,7 @@ class PairEstimate:
     slice_s: float
     carry_over: dict[str, float]
     trend: float | None
+    least_per_s: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 slice_s=lengths[cell],
                 carry_over={name: carried[cell, name] for name in (baseline, arm) if (cell, name) in carried},
                 trend=_trend(halves, cell, arm, baseline),
+                least_per_s=min(rates[cell, arm], rates[cell, baseline]),
             )
         )
     return pairs

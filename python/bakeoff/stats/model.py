@@ -37,6 +37,7 @@ class Word(StrEnum):
     SLOWER = "SLOWER"
     EQUIVALENT = "EQUIVALENT"
     INCONCLUSIVE = "INCONCLUSIVE"
+    RATE_FIXED = "RATE FIXED"  # an open loop: throughput is that of the schedule, response times are to be compared
 
 
 class Interval(Frozen):
@@ -71,7 +72,7 @@ class Verdict(Frozen):
     """The answer of one comparison in one cell.
 
     Attributes:
-        words: FASTER, SLOWER or INCONCLUSIVE, with EQUIVALENT beside or alone.
+        words: FASTER, SLOWER or INCONCLUSIVE, with EQUIVALENT beside or alone; or RATE_FIXED.
         at_least: for a claim, the end of the interval that is nearer to 0, as a log ratio.
         sentence: the whole answer in words, without the cell's name.
     """
@@ -142,7 +143,8 @@ class LatencyRatio(Frozen):
 class ArmSummary(Frozen):
     """One arm in one cell, over valid epochs. Means are of per-epoch values; per-operation costs are sums over sums.
 
-    Units are in the names; `quantiles_ns` maps "0.95" to the geometric mean over epochs.
+    Units are in the names; `quantiles_ns` maps "0.95" to the geometric mean over epochs. Of an open loop: late starts
+    are of events for which a connection was free, dropped ones were due and never begun.
     """
 
     cell: str
@@ -164,6 +166,8 @@ class ArmSummary(Frozen):
     retries_per_million: float
     client_cpu_share: float
     steal_share: float
+    late_starts_per_million: float = 0.0
+    dropped_per_million: float = 0.0
 
 
 class Analysis(Frozen):

@@ -13,7 +13,10 @@ from bakeoff.stats.interval import standard_deviation, t_interval
 from bakeoff.stats.model import ArmSummary
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
-_CLIENT = ("reads", "writes", "other", "retries", "received_bytes", "client_user_ns", "client_system_ns")
+_CLIENT = (
+    "reads", "writes", "other", "retries", "late_starts", "dropped", "received_bytes", "client_user_ns",
+    "client_system_ns",
+)  # fmt: skip
 _HOST = ("host_user_ns", "host_system_ns", "host_iowait_ns", "host_steal_ns", "host_idle_ns")
 _COUNTED = (*_CLIENT, *_HOST, "context_switches")
 _ALPHA = 0.05
@@ -106,6 +109,8 @@ def _summary(
         received_bytes_per_event=_over(total["received_bytes"], events),
         errors_per_million=_over(errors * 1e6, events),
         retries_per_million=_over(total["retries"] * 1e6, events),
+        late_starts_per_million=_over(total["late_starts"] * 1e6, events),
+        dropped_per_million=_over(total["dropped"] * 1e6, events + total["dropped"]),
         client_cpu_share=_over(client_ns, host_ns),
         steal_share=_over(total["host_steal_ns"], host_ns),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from bakeoff.stats.interval import ALPHA_PRECISE, N_MIN, N_MIN_DECISIVE
 from bakeoff.stats.model import Estimate, Interval, Stop, Verdict, Word
 from bakeoff.stats.wording import at_least_text, percent_text, ratio_text
-from bakeoff.units import format_duration
+from bakeoff.units import format_duration, format_rate
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Case:
         nothing_done: why no ratio exists at all (an arm completed nothing), or empty.
         restarted: both servers were started anew for every epoch; without that the luck of one start is not averaged
             out, and there is no verdict.
+        rate_per_s: of an open loop; None: a closed one.
+        kept_up: in an open loop, neither arm fell short of the rate.
     """
 
     contender: str
@@ -35,6 +37,8 @@ class Case:
     nothing_done: str = ""
     restarted: bool = True
     is_control: bool = False
+    rate_per_s: float | None = None
+    kept_up: bool = True
 
 
 def enough(n: int, stop: Stop) -> bool:
@@ -65,7 +69,12 @@ def verdict(case: Case) -> Verdict:
 
 def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
     low, high = case.estimate.interval.low, case.estimate.interval.high
-    if low is None or high is None or case.nothing_done or not case.restarted or not enough(case.estimate.n, case.stop):
+    if case.nothing_done or not case.restarted:
+        return (Word.INCONCLUSIVE,), None
+    negligible = low is not None and high is not None and -case.equivalence < low and high < case.equivalence
+    if case.rate_per_s is not None and (case.kept_up or negligible):
+        return (Word.RATE_FIXED,), None
+    if low is None or high is None or not enough(case.estimate.n, case.stop):
         return (Word.INCONCLUSIVE,), None
     words: list[Word] = []
     at_least = None
@@ -73,7 +82,7 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
         words, at_least = [Word.FASTER], low
     elif case.claim and high < 0:
         words, at_least = [Word.SLOWER], high
-    if -case.equivalence < low and high < case.equivalence:
+    if negligible:
         words.append(Word.EQUIVALENT)
     return tuple(words) or (Word.INCONCLUSIVE,), at_least
 
@@ -87,6 +96,12 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
         return (
             f"No verdict: {counted.replace('restart', 'repetition')}, and a server that runs already is not restarted, "
             "so the luck of its one start is part of the ratio."
+        )
+    if Word.RATE_FIXED in words:
+        assert case.rate_per_s is not None
+        return (
+            f"The rate is fixed at {format_rate(case.rate_per_s)}/s, so throughput does not tell {case.contender} from "
+            f"{case.baseline}; compare response times."
         )
     margin = f"±{percent_text(case.equivalence)}"
     if at_least is not None:

@@ -1,0 +1,82 @@
+"""Open loops: the schedule decides throughput, so no word may be about it unless an arm falls short of the rate."""
+
+import numpy as np
+import pytest
+from slices import epoch_of, slice_row
+
+from bakeoff.spec import Workload
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop, Word
+from bakeoff.stats.simulate import simulated_study
+
+SLICE_S = 1.0
+CONNECTIONS = 4
+
+
+def question(rate_per_s):
+    workload = Workload(script="oltp_point_select", rate_per_s=rate_per_s)
+    return simulated_study(precision=0.01).model_copy(update={"workloads": (workload,)})
+
+
+def ended_s(starts_s, service_s):
+    """When the last of these events ends, if each takes so long and waits for one of the connections."""
+    free_s = np.zeros(CONNECTIONS)
+    for start_s in starts_s:
+        first = int(np.argmin(free_s))
+        free_s[first] = max(start_s, free_s[first]) + service_s
+    return float(free_s.max())
+
+
+def epoch(number, *, rate_per_s, service_s, blocks=5, **fields):
+    """Slices as the engine tells them: the arms of a block have its arrivals, a slice ends with the last event."""
+    rng = np.random.default_rng(number)
+    rows, now_s = [], 0.0
+    for block in range(blocks):
+        arrivals = [np.sort(rng.uniform(0, SLICE_S, rng.poisson(rate_per_s * SLICE_S))) for _ in range(2)]
+        turns = {"A": iter(arrivals), "B": iter(arrivals)}
+        for position, arm in enumerate("ABBA"):
+            starts_s = next(turns[arm])
+            seconds = ended_s(starts_s, service_s[arm])
+            rows.append(slice_row(arm, block, position, events=len(starts_s), seconds=seconds, start_s=now_s, **fields))
+            now_s += seconds
+    return epoch_of(rows, epoch=number)
+
+
+def told(rate_per_s, service_s, *, epochs=8, **fields):
+    made = [epoch(e, rate_per_s=rate_per_s, service_s=service_s, **fields) for e in range(epochs)]
+    return analyse(made, question(rate_per_s), ended=Stop.BUDGET)
+
+
+@pytest.mark.parametrize(("rate_per_s", "slow_s"), [(100, 0.01), (20, 0.01), (20, 0.1), (200, 0.002)])
+@pytest.mark.parametrize("epochs", [3, 8])
+def test_arms_that_keep_up_with_the_rate_are_not_told_apart_by_throughput(rate_per_s, slow_s, epochs):
+    analysis = told(rate_per_s, {"A": 0.001, "B": slow_s}, epochs=epochs)
+    (comparison,) = analysis.comparisons
+    assert comparison.verdict.words == (Word.RATE_FIXED,)
+    assert f"The rate is fixed at {rate_per_s}" in comparison.verdict.sentence
+    assert comparison.verdict.sentence.endswith("compare response times.")
+    assert not [flag for flag in comparison.flags if flag.startswith("FAMILY")]
+    assert all(arm.tps == pytest.approx(rate_per_s, rel=0.1) for arm in analysis.arms)
+    assert analysis.geometric_mean == {}
+
+
+def test_an_arm_that_falls_short_of_the_rate_is_slower():
+    analysis = told(500, {"A": 0.001, "B": 0.012})  # B can do 333 events a second
+    (comparison,) = analysis.comparisons
+    assert comparison.verdict.words == (Word.SLOWER,)
+    assert np.exp(comparison.estimate.mean) == pytest.approx(333 / 500, rel=0.03)
+
+
+def test_never_as_fast_even_when_both_fall_short():
+    (comparison,) = told(500, {"A": 0.012, "B": 0.012}).comparisons
+    assert comparison.verdict.words == (Word.RATE_FIXED,)
+
+
+def test_events_that_began_late_or_never_are_flagged():
+    service_s = {"A": 0.001, "B": 0.001}
+    (comparison,) = told(100, service_s, late_starts=3, dropped=1).comparisons
+    assert [flag.partition(":")[0] for flag in comparison.flags[:2]] == ["CLIENT", "DROPPED"]
+    assert "client overloaded, 3.0% of the events of arm A" in comparison.flags[0]
+    assert "of a million events that were due" in comparison.flags[1]
+    (comparison,) = told(1000, service_s, late_starts=3).comparisons
+    assert not [flag for flag in comparison.flags if flag.startswith(("CLIENT", "DROPPED"))]
