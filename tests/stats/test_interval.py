@@ -11,6 +11,8 @@ from scipy import stats
 
 from bakeoff.stats import interval as iv
 
+RUNS, EPOCHS = 4000, 40
+
 # docs/method.md, "Vectors": multiplier of s/sqrt(n) by n.
 LIVE = {4: 7.21, 5: 5.36, 6: 4.73, 8: 4.20, 10: 3.97, 15: 3.73, 20: 3.63, 40: 3.54}
 DECISIVE = {5: 9.73, 6: 7.13, 8: 5.66, 10: 5.11, 15: 4.57, 20: 4.36, 40: 4.11}
@@ -103,6 +105,19 @@ def test_epochs_needed_is_the_fewest(sd, precision):
     n = iv.epochs_needed(sd, precision)
     assert n >= iv.N_MIN and iv.precision_half_width(sd, n) <= precision
     assert n == iv.N_MIN or iv.precision_half_width(sd, n - 1) > precision
+
+
+def test_a_reopened_run_keeps_its_promise_with_the_live_interval_and_not_with_the_precise_one():
+    x = np.random.default_rng(3).normal(size=(RUNS, EPOCHS))
+    n = np.arange(1, EPOCHS + 1)
+    mean = np.cumsum(x, axis=1) / n
+    sd = np.array([x[:, : max(k, 2)].std(axis=1, ddof=1) for k in n]).T
+    precise = np.abs(mean) > sd * [iv.precision_half_width(1.0, int(k)) for k in n]
+    live = np.abs(mean) > sd * [iv.anytime_half_width(1.0, int(k), alpha=iv.ALPHA_LIVE) for k in n]
+    told = precise[:, 7]  # BUDGET after eight epochs; then reopened, and ended at the luckiest moment
+    later = slice(iv.N_MIN - 1, EPOCHS)
+    assert np.mean(told | live[:, later].any(axis=1)) < 0.05
+    assert np.mean(told | precise[:, later].any(axis=1)) > 0.1
 
 
 @pytest.mark.parametrize("family", [1, 8, 24])
