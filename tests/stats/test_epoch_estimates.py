@@ -40,12 +40,44 @@ def test_trimming_takes_a_fifth_from_each_side():
     assert pair.value != pytest.approx(math.log(0.9), abs=0.5)
 
 
-def test_zero_operation_slices_are_charged_and_floored():
+def test_a_slice_without_a_window_gives_no_time_and_a_floor_to_the_trimmed_ratio():
     rows = quads([1.0] * 5)
     rows[1] |= {"events": 0, "busy_ns": 0}
     pair = only(epoch_of(rows))
-    assert pair.value == pytest.approx(math.log(9 / 10))
+    assert pair.value == pytest.approx(0.0)
     assert math.isfinite(pair.trimmed)
+
+
+def test_a_stall_within_a_window_is_charged_in_full():
+    rows = quads([1.0] * 5)
+    rows[1] |= {"events": 1}
+    assert only(epoch_of(rows)).value == pytest.approx(math.log(9.001 / 10))
+
+
+def slow_slice(rng, arm, block, position, mean_s, slice_s=1.25, guard_s=0.01):
+    """One connection as the engine counts it: what begins in the guard is not counted, what is in flight is drained."""
+    at_s, events, first_s = 0.0, 0, None
+    while at_s < slice_s:
+        if first_s is None and at_s >= guard_s:
+            first_s = at_s
+        at_s += rng.exponential(mean_s)
+        events += first_s is not None
+    busy_s = at_s - first_s if first_s is not None else 0.0
+    times = {"length_ns": int(at_s * 1e9), "busy_ns": int(busy_s * 1e9)}
+    return (
+        slice_row(arm, block, position, events=events, start_s=block * 100 + position * 20) | times | {"connections": 1}
+    )
+
+
+@pytest.mark.parametrize(("a_s", "b_s"), [(0.5, 1.0), (0.5, 0.55), (0.01, 0.02)])
+def test_events_nearly_as_long_as_slices_do_not_exaggerate_the_ratio(a_s, b_s):
+    rng = np.random.default_rng(3)
+    rows = [
+        slow_slice(rng, arm, block, position, {"A": a_s, "B": b_s}[arm])
+        for block in range(1500)
+        for position, arm in enumerate("ABBA")
+    ]
+    assert only(epoch_of(rows)).value == pytest.approx(math.log(a_s / b_s), abs=0.05)
 
 
 @pytest.mark.parametrize(("dead", "expected"), [("B", -math.inf), ("A", math.inf)])
@@ -73,7 +105,7 @@ def test_a_block_cut_short_counts_for_neither_arm():
 def test_null_counts_are_nothing():
     rows = quads([1.0] * 4)
     rows[1] |= {"events": None, "busy_ns": None}
-    assert only(epoch_of(rows)).value == pytest.approx(math.log(7 / 8))
+    assert only(epoch_of(rows)).value == pytest.approx(0.0)
 
 
 def test_cells_and_contenders_in_measured_order():

@@ -98,7 +98,8 @@ class JsonLinesLive(LiveView):
         """`{"type": "epoch", …}`; ratios with their anytime-valid intervals."""
         ratios = [
             {
-                "cell": c.cell, "contender": c.contender, "epochs": c.estimate.n, "ratio": _ratio(c.estimate.mean),
+                "cell": c.cell, "contender": c.contender, "epochs": c.estimate.n,
+                "ratio": _ratio(c.estimate.mean) if c.estimate.n else None,
                 "low": _ratio(c.live.low), "high": _ratio(c.live.high), "stop": c.stop.value,
             }
             for c in comparisons
@@ -244,7 +245,7 @@ class RichLive(LiveView):
             table.add_row(
                 Text(comparison.cell),
                 Text(self._labels[comparison.contender]),
-                Text(numbers.ratio(comparison.estimate.mean, comparison.live.half_width), style="bold"),
+                Text(_live_ratio(comparison), style="bold"),
                 Text(numbers.interval(comparison.live) or "not yet"),
                 Text(interval_strip(comparison.estimate.mean, comparison.live, reach), style=_style(comparison)),
                 Text(" / ".join(format_rate(rate) for rate in rates if rate is not None)),
@@ -319,10 +320,14 @@ def _progress_text(done: int, total: int | None) -> str:
     return f"{done:,}" if total is None else f"{done:,} of {total:,}"
 
 
+def _live_ratio(comparison: Comparison) -> str:
+    estimate = comparison.estimate
+    return numbers.ratio(estimate.mean, comparison.live.half_width) if estimate.n else "n/a"
+
+
 def _comparison_text(comparison: Comparison, labels: dict[str, str]) -> str:
     interval = numbers.interval(comparison.live)
-    ratio = numbers.ratio(comparison.estimate.mean, comparison.live.half_width)
-    text = f"{comparison.cell}: {labels[comparison.contender]} {ratio}"
+    text = f"{comparison.cell}: {labels[comparison.contender]} {_live_ratio(comparison)}"
     text += f", live interval {interval}" if interval else ", no interval yet"
     return text if comparison.stop is Stop.RUNNING else f"{text} ({comparison.stop.value})"
 

@@ -120,5 +120,6 @@ def _strip(row: ForestRow, one: float) -> str:
         for index in range(low, high + 1):
             line[index] = "┼" if index == column(one) else "─"
         line[low], line[high] = ("◂" if row.cut_left else "├"), ("▸" if row.cut_right else "┤")
-    line[column(row.point)] = "●"
+    if row.measured:
+        line[column(row.point)] = "●"
     return "".join(line)

@@ -120,15 +120,22 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
 def with_rates(slices: pl.DataFrame) -> pl.DataFrame:
     """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with the floor of half an event).
 
-    A slice in which nothing was counted has no window of its own and is charged its length.
+    A slice in which nothing was counted has no window: its time went to an event that had begun in the guard, and such
+    events count in no slice. Charging it would exaggerate differences of events nearly as long as slices, since the
+    slower arm has more such slices. An arm without any window did nothing all the time.
     """
+    part = [name for name in ("cell", "arm", "epoch") if name in slices.columns]
     events = pl.col("events").fill_null(0).cast(pl.Float64)
     busy = pl.col("busy_ns").fill_null(0).cast(pl.Float64)
     connections = pl.col("connections").fill_null(1).clip(lower_bound=1).cast(pl.Float64)
     length = pl.col("length_ns").fill_null(0).cast(pl.Float64)
-    seconds = pl.when(busy > 0).then(busy / connections).otherwise(length) / 1e9
-    return slices.with_columns(events=events, seconds=seconds).with_columns(
-        log_rate=(events.clip(lower_bound=_EVENTS_FLOOR) / pl.col("seconds")).log()
+    window = busy / connections / 1e9
+    worked = (busy.sum().over(part) if part else busy.sum()) > 0
+    span = pl.when(busy > 0).then(window).otherwise(length / 1e9)  # a rate of its own needs a time above zero
+    return slices.with_columns(
+        events=events,
+        seconds=pl.when(worked).then(window).otherwise(length / 1e9),
+        log_rate=(events.clip(lower_bound=_EVENTS_FLOOR) / span).log(),
     )
 
 
