@@ -13,21 +13,21 @@ SLICE_S = 1.0
 CONNECTIONS = 4
 
 
-def question(rate_per_s):
+def question(rate_per_s, connections):
     workload = Workload(script="oltp_point_select", rate_per_s=rate_per_s)
-    return simulated_study(precision=0.01).model_copy(update={"workloads": (workload,)})
+    return simulated_study(precision=0.01, cells=(connections,)).model_copy(update={"workloads": (workload,)})
 
 
-def ended_s(starts_s, service_s):
+def ended_s(starts_s, service_s, connections):
     """When the last of these events ends, if each takes so long and waits for one of the connections."""
-    free_s = np.zeros(CONNECTIONS)
+    free_s = np.zeros(connections)
     for start_s in starts_s:
         first = int(np.argmin(free_s))
         free_s[first] = max(start_s, free_s[first]) + service_s
     return float(free_s.max())
 
 
-def epoch(number, *, rate_per_s, service_s, blocks=5, **fields):
+def epoch(number, *, rate_per_s, service_s, connections, blocks=5, **fields):
     """Slices as the engine tells them: the arms of a block have its arrivals, a slice ends with the last event."""
     rng = np.random.default_rng(number)
     rows, now_s = [], 0.0
@@ -36,15 +36,21 @@ def epoch(number, *, rate_per_s, service_s, blocks=5, **fields):
         turns = {"A": iter(arrivals), "B": iter(arrivals)}
         for position, arm in enumerate("ABBA"):
             starts_s = next(turns[arm])
-            seconds = ended_s(starts_s, service_s[arm])
-            rows.append(slice_row(arm, block, position, events=len(starts_s), seconds=seconds, start_s=now_s, **fields))
+            seconds = ended_s(starts_s, service_s[arm], connections)
+            whole = {"connections": connections, "busy_ns": int(seconds * 1e9) * connections}
+            row = slice_row(
+                arm, block, position, events=len(starts_s), seconds=seconds, start_s=now_s,
+                cell=f"oltp_point_select/{connections}", **fields,
+            )  # fmt: skip
+            rows.append(row | whole)
             now_s += seconds
     return epoch_of(rows, epoch=number)
 
 
-def told(rate_per_s, service_s, *, epochs=8, **fields):
-    made = [epoch(e, rate_per_s=rate_per_s, service_s=service_s, **fields) for e in range(epochs)]
-    return analyse(made, question(rate_per_s), ended=Stop.BUDGET)
+def told(rate_per_s, service_s, *, epochs=8, connections=CONNECTIONS, **fields):
+    asked = {"rate_per_s": rate_per_s, "service_s": service_s, "connections": connections}
+    made = [epoch(number, **asked, **fields) for number in range(epochs)]
+    return analyse(made, question(rate_per_s, connections), ended=Stop.BUDGET)
 
 
 @pytest.mark.parametrize(("rate_per_s", "slow_s"), [(100, 0.01), (20, 0.01), (20, 0.1), (200, 0.002)])
@@ -58,6 +64,11 @@ def test_arms_that_keep_up_with_the_rate_are_not_told_apart_by_throughput(rate_p
     assert not [flag for flag in comparison.flags if flag.startswith("FAMILY")]
     assert all(arm.tps == pytest.approx(rate_per_s, rel=0.1) for arm in analysis.arms)
     assert analysis.geometric_mean == {}
+
+
+def test_a_long_drain_of_an_arm_that_keeps_up_is_no_shortfall():
+    (comparison,) = told(100, {"A": 0.005, "B": 0.15}, connections=32).comparisons
+    assert comparison.verdict.words == (Word.RATE_FIXED,)
 
 
 def test_an_arm_that_falls_short_of_the_rate_is_slower():

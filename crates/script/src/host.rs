@@ -39,7 +39,7 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A statement prepared on one connection: an index into that connection's own table, not the server's number.
+/// A statement prepared on one connection: a number of that connection's own, not the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementId(pub u32);
 

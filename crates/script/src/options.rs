@@ -42,8 +42,6 @@ impl OptionType {
 }
 
 /// An option's value, as a caller gives it (any form) or as it is after [`OptionDecl::fit`] (the form of its type).
-///
-/// A name without a value is `Bool(true)`.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum OptionValue {
@@ -143,17 +141,13 @@ fn fit(kind: OptionType, given: &OptionValue) -> Option<OptionValue> {
         OptionType::Bool => OptionValue::Bool(as_bool(given)?),
         OptionType::Int | OptionType::Size => OptionValue::Int(as_whole(given)?),
         OptionType::Double => OptionValue::Double(as_number(given)?),
-        OptionType::Null => OptionValue::Text(given.to_text()),
-        OptionType::List | OptionType::String | OptionType::File
-            if *given == OptionValue::Bool(true) =>
-        {
-            return None;
-        }
         OptionType::List => match given {
             OptionValue::List(items) => OptionValue::List(items.clone()),
             other => OptionValue::List(split_list(&other.to_text())),
         },
-        OptionType::String | OptionType::File => OptionValue::Text(given.to_text()),
+        OptionType::Null | OptionType::String | OptionType::File => {
+            OptionValue::Text(given.to_text())
+        }
     })
 }
 
@@ -175,8 +169,9 @@ fn as_number(given: &OptionValue) -> Option<f64> {
     let number = match given {
         OptionValue::Int(number) => *number as f64,
         OptionValue::Double(number) => *number,
+        OptionValue::Bool(value) => f64::from(u8::from(*value)),
         OptionValue::Text(text) => parse_scaled(text)?,
-        OptionValue::Bool(_) | OptionValue::List(_) => return None,
+        OptionValue::List(_) => return None,
     };
     number.is_finite().then_some(number)
 }
@@ -265,16 +260,6 @@ mod tests {
             Ok(OptionValue::Bool(true)),
             "--flag alone"
         );
-    }
-
-    #[test]
-    fn a_name_without_a_value_is_for_flags_alone() {
-        use OptionType::{Bool, Double, File, Int, List, Size, String};
-        let alone = OptionValue::Bool(true);
-        assert_eq!(decl(Bool, None).fit(&alone), Ok(alone.clone()));
-        for kind in [Int, Size, Double, String, List, File] {
-            assert!(decl(kind, None).fit(&alone).is_err(), "{kind:?}");
-        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ app = typer.Typer(
     name="bakeoff",
     help="Which of these MySQL setups is faster for this workload, by how much, and how sure are we?",
     pretty_exceptions_enable=False,
+    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

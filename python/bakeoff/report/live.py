@@ -176,7 +176,6 @@ class RichLive(LiveView):
         self._progress: dict[str, tuple[int, int | None]] = {}
         self._rates: dict[tuple[str, str], float] = {}
         self._comparisons: Sequence[Comparison] = ()
-        self._epoch = 0  # the one that is measured
         self._due: float | None = None
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
 
@@ -210,7 +209,6 @@ class RichLive(LiveView):
     ) -> None:
         """The table's new content."""
         with self._lock:
-            self._epoch = epoch + 1
             self._comparisons = tuple(comparisons)
             self._due = None if remaining_s is None else time.monotonic() + remaining_s
 
@@ -231,7 +229,7 @@ class RichLive(LiveView):
                 parts.append(_bar(label, done, total))
             at = time.monotonic()
             left = None if self._due is None else max(0.0, self._due - at)
-            foot = f"{_clock(at - self._begin)}  epoch {self._epoch}  {_left_text(left)}"
+            foot = f"{_clock(at - self._begin)}  {_left_text(left)}"
             parts.append(Text.assemble(("● ", "cyan"), self._stage, ("   " + foot, "dim")))
             return Group(*parts)
 

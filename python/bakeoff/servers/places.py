@@ -113,14 +113,18 @@ def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[Non
 def locked_if_free(name: str) -> Iterator[bool]:
     """Hold the lock `name` if no other bakeoff has a part in it, and tell the block whether it is so.
 
-    What this process itself has of it by `share` is given up.
+    What this process itself has of it by `share` is given up, unless another has a part in it, too.
     """
     file = _lock_file(name)
-    if file in _shared:
+    shared = file in _shared
+    if shared:
         os.close(_shared.pop(file))
     descriptor = _open(file)
     try:
-        yield _try_lock(descriptor)
+        free = _try_lock(descriptor)
+        if shared and not free:
+            share(name)
+        yield free
     finally:
         os.close(descriptor)
 

@@ -18,7 +18,7 @@ CHECK_FACTOR = 3.0
 """t and sign-flip p-values that differ by more than this raise CHECK."""
 
 SHORTFALL = 0.1
-"""In an open loop: share of the rate that an arm must miss to have fallen short, and not just to have drained late."""
+"""In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _comparison(
             restarted=restarted,
             is_control=sample.is_control,
             rate_per_s=rate_per_s,
-            kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s),
+            kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
         )
     )
     sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
@@ -262,9 +262,15 @@ def _comparison(
     )
 
 
-def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float) -> bool:
-    """Whether neither arm fell short of an open loop's rate, on the mean over epochs."""
-    return not pairs or math.fsum(pair.least_per_s for pair in pairs) / len(pairs) >= (1 - SHORTFALL) * rate_per_s
+def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
+    """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
+
+    A slice ends with its last event, so that even an arm that keeps up is told slower by its drain: by Little's law
+    its response time, and hence the drain, is threads over rate at most.
+    """
+    drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
+    least_per_s = (1 - SHORTFALL) * rate_per_s / drained
+    return not pairs or math.fsum(pair.least_per_s for pair in pairs) / len(pairs) >= least_per_s
 
 
 def _only_family_forbids(sample: _Sample, estimate: Estimate, said: Verdict, *, restarted: bool) -> bool:

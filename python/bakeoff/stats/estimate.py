@@ -84,7 +84,8 @@ def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
 
 def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
     """The pairs of arms that ran together."""
-    slices, cut = _whole_blocks(with_rates(epoch.slices))
+    whole, cut = _whole_blocks(epoch.slices)
+    slices = with_rates(whole)
     rates = _rates(slices, ["cell", "arm"])
     halves = _rates(_with_half(slices), ["cell", "arm", "half"])
     contrasts = _contrasts(slices, baseline)

@@ -23,6 +23,7 @@ from bakeoff.trial.arms import ArmSetup, address_of
 from bakeoff.trial.listener import Listener
 from bakeoff.trial.remote_tables import objection
 from bakeoff.trial.same_rows import ask_tables, judge_rows, write_answers
+from bakeoff.units import parse_bytes
 
 # The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
 _SBTEST, _SBTEST_PREFIXES = "sbtest", ("oltp_", "select_random_")
@@ -110,7 +111,8 @@ class Loader:
         if database != _SBTEST or "table_size" not in options:
             return
         indexed = "create_secondary" not in options and declares(workload.script, "options", "create_secondary")
-        sizes = {"tables": int(options["tables"]), "table_size": int(options["table_size"])}
+        # As the engine reads them: 10K is 10 × 1024.
+        sizes = {name: parse_bytes(str(options[name])) for name in ("tables", "table_size")}
         found = objection(server, database, **sizes, indexed=indexed)
         if found:
             raise _mistake(

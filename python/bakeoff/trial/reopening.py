@@ -12,17 +12,20 @@ from bakeoff.units import format_duration
 _FILE = "reopened.json"
 
 
-def keep_reopening(run: RunDirectory, study: Study) -> None:
+def keep_reopening(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
     """Write down why the run's end is not the one fixed beforehand; nothing of a run of which it still is.
 
-    Call it while the answer that was told last is still in the directory.
+    Call it before a further epoch is measured, while the answer that was told last is still in the directory.
 
     Args:
         run: what is begun or gone on with.
         study: its study, with the budget of this time.
+        goes_on: further epochs will be measured. What a budget has ended stays as it was told without them.
     """
     begun_s, told = run.study().budget_s, run.analysis()
     if told is not None:
+        if not goes_on and told["stopped"] == Stop.BUDGET:
+            return
         because = f"it had ended ({told['stopped']}) and its answer was told"
     elif study.budget_s != begun_s:
         because = f"its budget was changed from {format_duration(begun_s)} to {format_duration(study.budget_s)}"

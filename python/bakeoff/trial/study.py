@@ -106,7 +106,6 @@ def run_study(
             try:
                 before = read_before(run) if resume else Before()
                 check_servers(before, setups)
-                keep_reopening(run, study)
                 keep_memory(run, share)
                 for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
                     listener.note(sentence)
@@ -118,7 +117,7 @@ def run_study(
                 builds = max((build + 1 for _, build in snapshots), default=study.builds)
                 for setup in setups:
                     if setup.remote:
-                        loader.load_remote(setup, measured=bool(before.history))
+                        loader.load_remote(setup, measured=before.plan is not None or bool(before.history))
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
                 client_cpus, server_cpus = cpu_sets(study)
@@ -156,7 +155,8 @@ def _fetching(listener: Listener, stop: threading.Event) -> Callable[[str, int, 
         if stop.is_set() and not interrupted.is_set():
             # Told by a thread that watches a download; the main thread waits for its end, and only a signal wakes it.
             interrupted.set()
-            os.kill(os.getpid(), signal.SIGINT)
+            ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as of a shell's background job
+            os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)
         if total:
             listener.progress(what, done, total)
         else:
@@ -185,6 +185,7 @@ class _Trial:
         voided_in_a_row = 0
         next_one = self._where_it_stood()
         stop = next_one.stop if next_one else Stop.RUNNING
+        keep_reopening(self.run_directory, self.study, goes_on=stop is Stop.RUNNING)
         while stop is Stop.RUNNING:
             data = self._one_epoch(len(history), next_one)
             if data is None:

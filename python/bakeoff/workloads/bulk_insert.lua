@@ -24,8 +24,12 @@ end
 
 function thread_init()
   con = sysbench.sql.driver():connect()
-  -- A run may have more threads than `prepare` had.
-  create_table(con, sysbench.tid)
+  -- A run may have more threads than `prepare` had. Asked first: who may only insert is not refused.
+  local there = con:query_row(string.format([[
+SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '%s']], table_name(sysbench.tid)))
+  if not there then
+    create_table(con, sysbench.tid)
+  end
   -- Goes on where an earlier run ended.
   last_id = tonumber((con:query_row("SELECT MAX(id) FROM " .. table_name(sysbench.tid)))) or 0
   con:bulk_insert_init("INSERT INTO " .. table_name(sysbench.tid) .. " VALUES")

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bakeoff_script::{
-    OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe, find_on_path,
+    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe,
+    find_on_path,
 };
 use serde_json::{Map, Value, json};
 
@@ -186,20 +187,15 @@ impl Invocation<'_> {
                 let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
                 return Ok(unknown_option(name, value));
             }
-            Err(ScriptError::BadOption { name, .. })
-                if self
-                    .as_typed(&name)
-                    .is_some_and(|(_, value)| value.is_none()) =>
-            {
-                let name = name.replace('_', "-");
-                complain(&needs_value(&name));
-                return Ok(FAILED);
-            }
             Err(error) => {
                 tell_failure(&self.console, "", &error);
                 return Ok(FAILED);
             }
         };
+        if let Some(name) = self.without_its_value(&main) {
+            complain(&needs_value(name));
+            return Ok(FAILED);
+        }
         match self.line.command.as_deref() {
             None => Ok(DONE),
             Some("run") if !has_command(&main, "run") => {
@@ -212,6 +208,20 @@ impl Invocation<'_> {
             }
             Some(command) => Ok(no_command(name, command)),
         }
+    }
+
+    /// A script's option that takes a value and was typed without one, which would mean 1 or `on`.
+    fn without_its_value(&self, main: &Script) -> Option<&str> {
+        let takes_value = |name: &str| {
+            let mut declared = main.declared_options().iter();
+            declared
+                .find(|option| option.name == name.replace('-', "_"))
+                .is_some_and(|option| !matches!(option.kind, OptionType::Bool | OptionType::Null))
+        };
+        let mut alone = self.line.others.iter().filter(|(_, value)| value.is_none());
+        alone
+            .find(|(name, _)| takes_value(name))
+            .map(|(name, _)| name.as_str())
     }
 
     /// A script's option as it was typed, and its value if it had one.

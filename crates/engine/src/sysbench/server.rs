@@ -45,10 +45,6 @@ impl<'a> MySqlOptions<'a> {
         Ok(Self { line, my_cnf })
     }
 
-    fn is_given(&self, name: &str) -> bool {
-        self.line.has(name) || self.in_file(name).is_some()
-    }
-
     fn in_file(&self, name: &str) -> Option<&str> {
         let mut values = self.my_cnf.iter().rev();
         values
@@ -192,12 +188,14 @@ impl<'a> MySqlOptions<'a> {
     }
 
     /// As MySQL's client library has it, `localhost` is the usual unix socket; unless another port is asked for, which the
-    /// library would silently forget.
+    /// library would silently forget. The file's socket and port are of one server, which a port of the command line is not.
     fn endpoint(&self, host: &str, port: u16) -> Endpoint {
-        let other_port = port != 3306 && self.is_given("mysql_port");
+        let of_line = self.line.has("mysql_port");
+        let in_file = self.in_file("mysql_socket").filter(|_| !of_line);
+        let other_port = port != 3306 && in_file.is_none();
         if host == "localhost" && !other_port {
-            let in_file = self.in_file("mysql_socket").map(str::to_owned);
             let named = in_file
+                .map(str::to_owned)
                 .or_else(|| std::env::var("MYSQL_UNIX_PORT").ok())
                 .map(PathBuf::from);
             let usual = USUAL_SOCKETS
@@ -335,6 +333,21 @@ mod tests {
             endpoints("--mysql-host=localhost"),
             ["socket /file.sock"],
             "where the file says that this server's socket is"
+        );
+        let with_port = [("mysql_socket", "/file.sock"), ("mysql_port", "3307")];
+        let endpoints_of_both = |words| endpoints_with_file(words, &with_port);
+        assert_eq!(
+            endpoints_of_both("--mysql-host=localhost"),
+            ["socket /file.sock"]
+        );
+        assert_eq!(
+            endpoints_of_both("--mysql-host=localhost --mysql-port=3308"),
+            ["localhost:3308"]
+        );
+        assert_ne!(
+            endpoints_of_both("--mysql-host=localhost --mysql-port=3306"),
+            ["socket /file.sock"],
+            "the file's server listens on another port"
         );
         assert_eq!(
             endpoints("--mysql-host=db2 --mysql-socket=/line.sock"),

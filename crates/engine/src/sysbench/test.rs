@@ -39,7 +39,8 @@ impl Test {
         match self {
             Self::Script(test) => {
                 let ramp_up = test.settings.options.get("ramp_up");
-                ramp_up.is_some_and(|seconds| seconds.to_text() != "0")
+                let seconds = ramp_up.map(|given| given.to_text().parse::<f64>());
+                seconds.is_some_and(|parsed| parsed != Ok(0.0))
             }
             Self::Cpu { .. } => false,
         }
