@@ -282,7 +282,7 @@ def main() -> int:
         outcome
         for path in journals
         for outcome in first_by_key(read_outcomes(path)).values()
-        if outcome.duel.servers[0] == options.server and (outcome.duel.warm_up, outcome.duel.budget) == asked_of
+        if set(outcome.duel.servers) == {options.server} and (outcome.duel.warm_up, outcome.duel.budget) == asked_of
     ]
     if options.load:
         series = [each for each in series if _typical(each) in options.load]
