@@ -219,7 +219,7 @@ def test_kill_minus_nine_leaves_no_server(shell):
     )
     assert reported.returncode == 0, reported
     assert "mysql:8.0.15" in reported.stdout
-    shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%")  # asserts that nothing is left
+    shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "15s")  # asserts that nothing is left
 
 
 def wait_for(condition, *, limit_s):

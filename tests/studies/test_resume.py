@@ -101,7 +101,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell):
     builds = contents(path / "builds")
     plan = run.plan()
 
-    ran = shell.run("run", "my.yaml", "--resume", path.name, "--quiet", "--budget", "130s", limit_s=280)
+    ran = shell.run("run", "my.yaml", "--resume", path.name, "--quiet", "--budget", "100s", limit_s=280)
 
     assert ran.code == 0, ran
     assert shell.runs == [path]
