@@ -114,6 +114,15 @@ def test_two_epochs_give_no_interval_and_no_claim(root, tmp_path):
         assert (line.found.estimate.interval.low, line.differs) == (None, None)
 
 
+def test_a_report_in_words_is_written_where_it_is_asked_for(root, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("BAKEOFF_RUNS", str(root))
+    assert command(["report", "first", "--format", "text", "-O", str(tmp_path / "r.txt")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/r.txt\n"
+    assert "SLOWER" in (tmp_path / "r.txt").read_text()
+    assert command(["report", "first", "--format", "md", "--open"]) == 2
+    assert "--open" in capsys.readouterr().err
+
+
 def test_the_command(root, capsys, monkeypatch):
     monkeypatch.setenv("BAKEOFF_RUNS", str(root))
     assert command(["compare", "first", "third"]) == 0

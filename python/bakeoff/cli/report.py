@@ -1,5 +1,6 @@
 """`bakeoff report`: a run's report, in any format, at any later time."""
 
+import io
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
@@ -8,12 +9,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bakeoff.errors import ResultsError
+from bakeoff.cli.output import console
+from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
+from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
+
+_FILE_WIDTH = 120
 
 
 class ReportFormat(StrEnum):
@@ -34,6 +39,9 @@ def report(
     open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser (html).")] = False,
 ) -> None:
     """Render a run's report: HTML to RUN/report.html, other formats to standard output, unless --output says where."""
+    to_screen = str(to) == "-" if to else output is not ReportFormat.HTML
+    if open_report and (output is not ReportFormat.HTML or to_screen):
+        raise SpecError("report: --open shows the page, and no file of it is written.", hint="Leave --open out.")
     directory = open_run(run, runs)
     stored = directory.analysis()
     if stored is not None:
@@ -48,22 +56,29 @@ def report(
             epochs, directory.study(), plan=Plan.model_validate(plan) if plan else None, ended=Stop.ABORTED
         )
     view = build_view(directory, analysis)
-    if output is ReportFormat.TEXT:
-        render_terminal(view, Console())
+    if output is ReportFormat.TEXT and to_screen:
+        render_terminal(view, console())
         return
     renderers = {
+        ReportFormat.TEXT: _plain,
         ReportFormat.HTML: render_html,
         ReportFormat.MARKDOWN: render_markdown,
         ReportFormat.CSV: render_csv,
         ReportFormat.JSON: render_json,
     }
     text = renderers[output](view)
-    if to is None and output is ReportFormat.HTML:
-        to = directory.path / "report.html"
-    if to is None or str(to) == "-":
+    if to_screen:
         typer.echo(text, nl=not text.endswith("\n"))
         return
+    to = to or directory.path / "report.html"
     to.write_text(text, encoding="utf-8")
     typer.echo(f"{to}")
-    if open_report and output is ReportFormat.HTML:
+    if open_report:
         webbrowser.open(to.resolve().as_uri())
+
+
+def _plain(view: ReportView) -> str:
+    """What a terminal shows, for a file."""
+    page = io.StringIO()
+    render_terminal(view, Console(file=page, width=_FILE_WIDTH, markup=False, emoji=False))
+    return page.getvalue()
