@@ -15,7 +15,7 @@ demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
 	$(BAKEOFF) duel mysql:5.7.22 mysql:8.0.15 --workload oltp_point_select,oltp_read_only --threads 4 \
 	    --tables 4 --table-size 100000 --budget 3m
 
-test: ## Rust, Python, real servers, the report in a browser (20 minutes)
+test: ## Rust, Python, real servers, the report in a browser (25 minutes)
 	@tools/setup --tests
 	cargo test --release --quiet --workspace
 	$(PYTEST) -m "not slow" --durations=20
