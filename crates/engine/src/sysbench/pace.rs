@@ -99,6 +99,12 @@ impl Pace {
         }
         state.arrived.count.saturating_sub(state.taken.count)
     }
+
+    /// Whether `waiting` starts at the end are a sign that the workers did not keep up, and not a few that came in the last
+    /// moment: more than there are workers, and more than 1 % of what was due.
+    pub(super) fn fell_behind(&self, waiting: u64, workers: u32) -> bool {
+        waiting > u64::from(workers) && waiting > self.lock().arrived.count / 100
+    }
 }
 
 #[cfg(test)]
@@ -134,5 +140,17 @@ mod tests {
             0,
             "nothing is due after the end"
         );
+    }
+
+    #[test]
+    fn a_few_starts_in_the_last_moment_are_not_falling_behind() {
+        let pace = Pace::new(1_000, 0, SECOND_NS, 3);
+        let due = pace.waiting(SECOND_NS);
+        assert!((900..1_100).contains(&due), "{due}");
+        assert!(!pace.fell_behind(0, 1));
+        assert!(!pace.fell_behind(due / 100, 1), "1 % of what was due");
+        assert!(pace.fell_behind(due / 100 + 1, 1));
+        assert!(!pace.fell_behind(20, 20), "one for each worker");
+        assert!(pace.fell_behind(21, 20));
     }
 }

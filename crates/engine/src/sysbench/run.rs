@@ -250,7 +250,7 @@ impl Run {
             return Some(0);
         }
         let dropped = pace.waiting(times.deadline_ns);
-        if dropped > 0 {
+        if pace.fell_behind(dropped, self.options.threads) {
             self.session.console.log(
                 LogLevel::Warning,
                 &format!("{dropped} events were due and never begun: the servers did not keep up with --rate"),
