@@ -1,6 +1,7 @@
 """How long the gates wait, on a server whose debts are made up."""
 
 import itertools
+import threading
 
 import pytest
 
@@ -46,6 +47,19 @@ def test_a_debt_that_falls_is_waited_for_until_it_is_paid(seconds):
     assert paid.history_list_length < gates.HISTORY_LIMIT
     assert paid.notes == ()
     assert seconds[0] > 10
+
+
+def test_a_debt_is_not_waited_for_once_a_stop_is_asked_for(seconds):
+    stop = threading.Event()
+
+    def lengths():
+        yield from [1500] * 5
+        stop.set()
+        yield from itertools.repeat(1500)
+
+    left = gates.settle(Indebted(lengths()), 60.0, stop=stop)
+    assert seconds[0] == pytest.approx(0.5, abs=0.2)
+    assert "history list length 1500" in left.notes[0]
 
 
 def test_without_patience_the_deadline_decides(seconds):

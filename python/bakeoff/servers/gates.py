@@ -6,6 +6,7 @@ which arm had more debt.
 """
 
 import re
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -88,6 +89,7 @@ def settle(
     *,
     patience_s: float | None = None,
     dirty_limit: int = DIRTY_LIMIT,
+    stop: threading.Event | None = None,
 ) -> Gates:
     """Wait until old row versions are purged and dirty pages written.
 
@@ -100,7 +102,9 @@ def settle(
         patience_s: go on likewise when neither debt has reached a new low for so long: a server may leave its history a
             little above the limit for ever when nobody works. None: wait for the deadline.
         dirty_limit: pages that may stay dirty.
+        stop: go on likewise once it is set.
     """
+    stop = stop or threading.Event()
     began = time.monotonic()
     notes = list(warmth.notes) if warmth else []
     variables = server.variables()
@@ -111,14 +115,14 @@ def settle(
         lowest, fell = (history, dirty), began
         while not (history < HISTORY_LIMIT and dirty <= dirty_limit and idle):
             now = time.monotonic()
-            if now - began > deadline_s or (patience_s and now - fell > patience_s):
+            if stop.is_set() or now - began > deadline_s or (patience_s and now - fell > patience_s):
                 notes.append(f"after {now - began:.0f} s: {_unpaid(history, dirty, idle, dirty_limit)}")
                 break
             time.sleep(_POLL_S)
             history, dirty, idle = _debts(server)
             if history < lowest[0] or dirty < lowest[1]:
                 lowest, fell = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
-    notes += _settle_rocksdb(server, variables, began + deadline_s)
+    notes += _settle_rocksdb(server, variables, began + deadline_s, stop)
     return Gates(warmth.warm if warmth else None, history, dirty, time.monotonic() - began, tuple(notes))
 
 
@@ -224,7 +228,7 @@ def _flushing_fast(server: Reading, variables: dict[str, str]) -> Iterator[None]
             server.query(f"SET GLOBAL {name}={variables[name]}")
 
 
-def _settle_rocksdb(server: Reading, variables: dict[str, str], deadline: float) -> list[str]:
+def _settle_rocksdb(server: Reading, variables: dict[str, str], deadline: float, stop: threading.Event) -> list[str]:
     """Write MyRocks' memtable and wait for its compactions."""
     if not server.ours or "rocksdb_block_cache_size" not in variables:
         return []
@@ -236,6 +240,6 @@ def _settle_rocksdb(server: Reading, variables: dict[str, str], deadline: float)
         )
         if int(rows[0][0]) == 0:
             return []
-        if time.monotonic() > deadline:
+        if stop.is_set() or time.monotonic() > deadline:
             return ["MyRocks compactions are still pending"]
         time.sleep(_POLL_S)

@@ -10,11 +10,14 @@ rule, so root's default cache is /var/cache/bakeoff when ~ cannot be entered by 
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from bakeoff.errors import HostError
+
+_POLL_S = 0.1
 
 
 def cache_root() -> Path:
@@ -96,14 +99,16 @@ def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[Non
 
     Args:
         name: what is being made (`mysql-8.0.15`); letters, digits, dots and dashes.
-        on_wait: called once if another bakeoff holds it.
+        on_wait: called again and again while another bakeoff holds it; what it raises ends the waiting.
     """
     descriptor = _open(_lock_file(name))
     try:
-        if not _try_lock(descriptor):
-            if on_wait:
-                on_wait()
+        if on_wait is None:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            while not _try_lock(descriptor):
+                on_wait()
+                time.sleep(_POLL_S)
         yield
     finally:
         os.close(descriptor)

@@ -133,7 +133,9 @@ class EpochServers:
 
         def pass_one(server: Instance) -> Gates:
             warmths = [gates.warm(server, database) for database in databases]
-            return gates.settle(server, _SETTLE_LIMIT_S, warmths[-1], dirty_limit=gates.STARTED_DIRTY_LIMIT)
+            return gates.settle(
+                server, _SETTLE_LIMIT_S, warmths[-1], dirty_limit=gates.STARTED_DIRTY_LIMIT, stop=self._tools.stop
+            )
 
         self._tools.listener.stage(f"epoch {self._draft.epoch}: warming buffer pools")
         ours = self.ours
@@ -146,7 +148,8 @@ class EpochServers:
         ours = self.ours
         with self._phases.measure("settle"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
             settled = pool.map(
-                lambda server: gates.settle(server, _SETTLE_BETWEEN_S, patience_s=_PATIENCE_S), ours.values()
+                lambda server: gates.settle(server, _SETTLE_BETWEEN_S, patience_s=_PATIENCE_S, stop=self._tools.stop),
+                ours.values(),
             )
             for name, passed in zip(ours, settled, strict=True):
                 self.unsettled.setdefault(name, []).extend(passed.notes)

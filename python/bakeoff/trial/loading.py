@@ -143,7 +143,8 @@ class Loader:
             for database, workload in families(self.study.workloads):
                 self._fill(setup, instance, database, workload, build=build)
                 gates.analyze(instance, database)
-            gates.settle(instance, _SETTLE_LIMIT_S)
+            gates.settle(instance, _SETTLE_LIMIT_S, stop=self.stop)
+            self._end_if_stopped()
             data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
             parts = {database: _parts(instance, database) for database in data_bytes}
             self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)

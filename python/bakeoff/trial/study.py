@@ -148,6 +148,7 @@ def run_study(
 def _fetching(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
     """Downloads as progress; steps of unknown length (unpacking) as what happens now; the end when `stop` is set."""
     interrupted = threading.Event()
+    told = ""
 
     def tell(what: str, done: int, total: int | None) -> None:
         if stop.is_set() and threading.current_thread() is threading.main_thread():
@@ -157,9 +158,11 @@ def _fetching(listener: Listener, stop: threading.Event) -> Callable[[str, int, 
             interrupted.set()
             ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as of a shell's background job
             os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)
+        nonlocal told
         if total:
             listener.progress(what, done, total)
-        else:
+        elif what != told:
+            told = what
             listener.stage(what)
 
     return tell
