@@ -5,10 +5,9 @@ import math
 import pytest
 from pretended_fakes import pretended_bench
 
-from bakeoff.gauntlet import fake_drift, fake_stalls, fake_truth, fakeserver
+from bakeoff.gauntlet import fake_drift, fake_mishaps, fake_stalls, fake_truth, fakeserver
 from bakeoff.gauntlet.bounds import fewest, most
 from bakeoff.gauntlet.fake_epochs import FakeArm, FakeBench, Load, judge
-from bakeoff.gauntlet.fake_mishaps import errors
 from bakeoff.gauntlet.model import Setting, Size
 from bakeoff.stats import interval as iv
 from bakeoff.stats.simulate import Noise
@@ -107,7 +106,7 @@ def test_without_the_binary_a_check_says_what_to_do(monkeypatch, setting):
 
 
 def test_through_the_engine_a_factor_of_two_is_seen(monkeypatch, setting, fakeserver_binary):
-    """The one test here with processes: fake servers, the engine, the analysis."""
+    """With processes: fake servers, the engine, the analysis."""
     monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))
     load = Load(seconds=0.3, threads=4)
     with FakeBench(setting, "test") as bench:
@@ -117,4 +116,12 @@ def test_through_the_engine_a_factor_of_two_is_seen(monkeypatch, setting, fakese
     # Half is exact; how near one comes depends on what else the machine does.
     assert -1.2 < told.estimate.mean < -0.3
     assert 0 < int(epochs[-1].slices["events"].sum()) <= 2 * answered
-    assert errors(setting).passed
+    assert fake_mishaps.errors(setting).passed
+
+
+def test_a_whole_run_on_fake_servers_outlives_a_crash(monkeypatch, setting, fakeserver_binary):
+    monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))
+    monkeypatch.setattr(fake_mishaps, "_BUDGET_S", 12.0)
+    monkeypatch.setattr(fake_mishaps, "_CRASH_AT", 6000)  # while its first epoch is warmed or measured
+    found = fake_mishaps.crash(setting)
+    assert found.passed, found
