@@ -1,4 +1,4 @@
-"""The only module that talks to bakeoff-engine: one process, JSON lines, contract version 1 (docs/engine.md).
+"""The only module that talks to bakeoff-engine: one process, JSON lines, contract version 2 (docs/engine.md).
 
 A reader thread turns the engine's lines into a queue, so that every wait here has a limit and a stop flag. The engine
 dies with us because its standard input closes with us.
@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from bakeoff.errors import EngineError, HostError, SpecError
 
-CONTRACT = 1
+CONTRACT = 2
 _HELLO_LIMIT_S = 15.0
 # Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0

@@ -53,8 +53,6 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
         {(setup.build_key, 0): None for setup in setups},
         told,
         threading.Event(),
-        client_cpus=None,
-        server_cpus=None,
         at_once=3,
     )
     run = RunDirectory.create(tmp_path, asked)

@@ -1,5 +1,6 @@
-//! How one worker connects: to its arm's server, on its lifeline, its bytes counted.
+//! How one worker connects: to its arm's server, on its lifeline, its bytes counted, its threads paired where that is asked for.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,6 +9,10 @@ use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
 use crate::lifeline::{Lifeline, Traffic};
 use crate::net::{Client, Endpoint, Secret, ServerAddress};
+use crate::placement::{PairedWorker, Pairing};
+
+/// The only `thread_handling` in which a connection keeps its thread.
+const ONE_THREAD_EACH: &str = "one-thread-per-connection";
 
 /// Addresses that connections are shared out over in turn, by all workers together.
 #[derive(Debug)]
@@ -42,6 +47,7 @@ pub struct Connector {
     rotation: Arc<Rotation>,
     lifeline: Arc<Lifeline>,
     traffic: Rc<Traffic>,
+    paired: Option<PairedWorker>,
 }
 
 impl Connector {
@@ -56,7 +62,14 @@ impl Connector {
             rotation,
             lifeline,
             traffic: Rc::default(),
+            paired: None,
         }
+    }
+
+    /// The same, each connection paired with its thread of the server on the worker's CPU.
+    #[must_use]
+    pub fn paired(self, paired: Option<PairedWorker>) -> Self {
+        Self { paired, ..self }
     }
 
     /// Bytes over all connections of this worker.
@@ -92,8 +105,56 @@ impl Connector {
             address,
             Arc::clone(&self.lifeline),
             Rc::clone(&self.traffic),
+            self.paired.clone(),
         )
     }
+}
+
+/// Makes ready to pair the connections to a server; asks it for its process where `server_pid` is not known.
+///
+/// # Errors
+/// One line: why they cannot be paired from here.
+pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<Pairing, String> {
+    if let Endpoint::Tcp { host, .. } = &address.endpoint
+        && server_pid.is_none()
+        && !is_loopback(host)
+    {
+        return Err(format!("the server runs on another host ({host})"));
+    }
+    let [handling, pid_file, datadir] = variables(address)
+        .map_err(|error| format!("the server could not be asked: {}", error.message))?;
+    if handling != ONE_THREAD_EACH {
+        return Err(format!("the server has thread_handling={handling}"));
+    }
+    let server_pid = server_pid
+        .or_else(|| read_pid(&Path::new(&datadir).join(pid_file)))
+        .ok_or("the server's process is not to be found on this machine")?;
+    Pairing::new(server_pid)
+}
+
+/// How the server handles connections, and where it has written its process id.
+fn variables(address: &Arc<ServerAddress>) -> Result<[String; 3], SqlError> {
+    let mut client = Client::connect(address)?;
+    client.query(b"SELECT @@thread_handling, @@pid_file, @@datadir")?;
+    let mut row = Vec::new();
+    client.fetch_row(&mut row)?;
+    let text = |column: usize| {
+        let bytes = row
+            .get(column)
+            .and_then(Option::as_deref)
+            .unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    Ok([text(0), text(1), text(2)])
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn read_pid(file: &Path) -> Option<i32> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// The arm's address with what the script set; a socket goes before a host, as in sysbench.
@@ -187,5 +248,14 @@ mod tests {
             redirected(&arm, &target).endpoint,
             Endpoint::Unix("/tmp/s.sock".into())
         );
+    }
+
+    #[test]
+    fn hosts_of_this_machine_are_known() {
+        for host in ["localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        assert!(!is_loopback("db1.example"));
+        assert!(!is_loopback("192.0.2.1"));
     }
 }

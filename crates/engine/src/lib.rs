@@ -24,6 +24,7 @@ pub mod net;
 pub mod observe;
 pub mod order;
 pub mod outbox;
+pub mod placement;
 mod process;
 pub mod progress;
 pub mod random;

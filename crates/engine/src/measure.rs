@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use bakeoff_metrics::now_ns;
 
 use crate::arm::OpenArm;
-use crate::contract::{Answer, Code, Failure, Length, Load, Measure, SliceRecord};
+use crate::connector::pairing;
+use crate::contract::{Answer, Code, Failure, Length, Load, Measure, Placement, SliceRecord};
 use crate::control::Control;
 use crate::freeze::Freezer;
 use crate::gate::WaitError;
@@ -14,6 +15,7 @@ use crate::host::Reseed;
 use crate::observe::Observer;
 use crate::order::BlockOrders;
 use crate::outbox::Outbox;
+use crate::placement::Pairing;
 use crate::process::give_back_memory;
 use crate::records::{record_of, send_histograms};
 use crate::schedule::intended_starts;
@@ -58,6 +60,7 @@ struct TurnTaker {
     team: Team,
     observer: Observer,
     server_pid: Option<i32>,
+    pairing: Option<Arc<Pairing>>,
     live: usize,
 }
 
@@ -108,10 +111,25 @@ pub fn measure(
     }
 }
 
+impl TurnTaker {
+    /// Fails when a connection of the arm is not paired: such an arm must not be compared with one whose connections are.
+    fn check_paired(&self) -> Result<(), Failure> {
+        let failed = self.pairing.as_ref().and_then(|pairing| pairing.failure());
+        failed.map_or(Ok(()), |reason| Err(not_paired(reason).on_arm(&self.name)))
+    }
+}
+
 impl Cell<'_> {
     /// Starts all threads of all arms at once and waits until they are ready.
     fn set_up(&mut self, contenders: Vec<Contender<'_>>, reseed: Reseed) -> Result<(), Failure> {
         for Contender { arm, workload } in contenders {
+            let pairing = match self.request.placement {
+                Placement::Free => None,
+                Placement::Paired => Some(Arc::new(
+                    pairing(&arm.address, arm.server_pid)
+                        .map_err(|reason| not_paired(reason).on_arm(&arm.name))?,
+                )),
+            };
             let plan = TeamPlan {
                 arm: arm.name.clone(),
                 address: Arc::clone(&arm.address),
@@ -120,12 +138,14 @@ impl Cell<'_> {
                 reseed,
                 shadow_per_100: arm.shadow_per_100,
                 outbox: self.outbox.clone(),
+                pairing: pairing.clone(),
             };
             self.turns.push(TurnTaker {
                 name: arm.name.clone(),
                 team: Team::start(plan, &workload)?,
                 observer: Observer::new(arm.server_pid),
                 server_pid: arm.server_pid,
+                pairing,
                 live: self.request.threads,
             });
         }
@@ -133,6 +153,7 @@ impl Cell<'_> {
         for index in 0..self.turns.len() {
             self.wait_ready(index, until)?;
         }
+        self.turns.iter().try_for_each(TurnTaker::check_paired)?;
         give_back_memory(self.request.threads * self.turns.len());
         Ok(())
     }
@@ -235,6 +256,7 @@ impl Cell<'_> {
             return Ok(false);
         };
         taker.live = live;
+        taker.check_paired()?;
         let spent = taker.observer.snapshot().since(&before);
         let sum = taker.team.slice_sum();
         let name = taker.name.clone();
@@ -352,6 +374,13 @@ impl Cell<'_> {
             workers_stopped: Some(stopped.sum::<usize>() as u64),
         }
     }
+}
+
+fn not_paired(reason: String) -> Failure {
+    Failure::new(
+        Code::NotPaired,
+        format!("connections cannot be paired: {reason}"),
+    )
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]

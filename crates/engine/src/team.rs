@@ -23,6 +23,7 @@ use crate::latencies::Latencies;
 use crate::lifeline::Lifeline;
 use crate::net::ServerAddress;
 use crate::outbox::Outbox;
+use crate::placement::Pairing;
 use crate::slice::Slice;
 
 /// C stack of a worker. LuaJIT's own data is on the heap; its parser and our debug builds want some hundred kilobytes.
@@ -68,6 +69,8 @@ pub struct TeamPlan {
     pub shadow_per_100: f64,
     /// Where `print` goes.
     pub outbox: Outbox,
+    /// Pairs the threads of the workers' connections; `None`: they run where the kernel puts them.
+    pub pairing: Option<Arc<Pairing>>,
 }
 
 /// What all workers of an arm did in one slice.
@@ -326,11 +329,20 @@ pub(crate) fn spawn_with_stack<T: Send + 'static>(
 }
 
 impl Seat {
+    fn connector(&self) -> Connector {
+        // The conductor's number is the first after the workers'; its connections are not measured.
+        let pairing = self.plan.pairing.as_ref();
+        let paired = pairing
+            .filter(|_| self.thread < self.plan.threads)
+            .map(|pairing| pairing.worker(self.thread));
+        Connector::new(Arc::clone(&self.plan.address), Arc::clone(&self.lifeline)).paired(paired)
+    }
+
     fn host(&self) -> Rc<LoadHost> {
         let shadow_per_event = self.plan.shadow_per_100 / 100.0;
         let place = (f64::from(self.thread) + 0.5) / f64::from(self.plan.threads);
         Rc::new(LoadHost {
-            connector: Connector::new(Arc::clone(&self.plan.address), Arc::clone(&self.lifeline)),
+            connector: self.connector(),
             gate: Arc::clone(&self.gate),
             desk: Arc::clone(&self.desk),
             barrier: Arc::clone(&self.barrier),

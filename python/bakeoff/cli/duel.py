@@ -9,7 +9,7 @@ import typer
 from bakeoff.cli.output import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
 from bakeoff.cli.running import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
-from bakeoff.spec import Arm, Connection, Data, Profile, Study, Workload, control_of, parse_server
+from bakeoff.spec import Arm, Connection, Data, Placement, Profile, Study, Workload, control_of, parse_server
 from bakeoff.spec.server import url_password
 from bakeoff.spec.settings import DEFAULT, ArmParts, check_level
 from bakeoff.spec.study import OptionValue
@@ -73,7 +73,13 @@ def duel(
         bool | None,
         typer.Option("--freeze/--no-freeze", help="Stop resting servers (SIGSTOP); default: when a workload writes."),
     ] = None,
-    pin: Annotated[bool, typer.Option("--pin", help="Give client and servers disjoint CPUs.")] = False,
+    placement: Annotated[
+        Placement | None,
+        typer.Option(
+            help="paired: client and server thread of each connection on one CPU; free: where the kernel puts them. "
+            "[default: paired where it can be had]"
+        ),
+    ] = None,
     plant: Annotated[
         float,
         typer.Option(
@@ -140,7 +146,7 @@ def duel(
         builds=builds,
         profile=profile,
         freeze=freeze,
-        pin=pin,
+        placement=placement,
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     check_workloads(study.workloads, study.arms)

@@ -84,7 +84,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,
         profile=form.profile,
         freeze=form.freeze,
-        pin=form.pin,
+        placement=form.placement,
         seed=seed if form.seed is None else form.seed,
         design=Design(
             question=form.question,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
+from bakeoff.spec import Placement
+
 
 class Frozen(BaseModel):
     """Base of the values here."""
@@ -37,6 +39,7 @@ class Cell(Frozen):
         threads: connections of each arm.
         writes: it changes data, or may (a script that bakeoff does not know).
         freeze: the resting server is stopped (SIGSTOP) while the other has its turn.
+        placement: where the two threads of every connection run, on all arms alike.
         open_loop: events come at a given rate.
         slices: the length before the pilot, or the one that the pilot chose.
         seconds: wall seconds that all arms together are measured in an epoch; None: the plan's `seconds_per_cell`.
@@ -49,6 +52,7 @@ class Cell(Frozen):
     threads: int
     writes: bool
     freeze: bool
+    placement: Placement
     open_loop: bool
     slices: SliceLength
     seconds: float | None = None
@@ -113,6 +117,7 @@ class Plan(Frozen):
         epochs_expected: how many fit into the budget.
         fits: at least `epochs_min` of them do.
         budget_needed_s: smallest budget in which `epochs_min` epochs of this plan fit.
+        unpaired: why the connections run free although pairing was wanted; empty: they do not.
         epochs: the first drafts, as declared before measuring; later ones follow by the same rule.
     """
 
@@ -130,6 +135,7 @@ class Plan(Frozen):
     epochs_expected: int
     fits: bool
     budget_needed_s: float
+    unpaired: str = ""
     epochs: tuple[EpochDraft, ...]
 
     @property
@@ -164,6 +170,11 @@ class Plan(Frozen):
             if cell.name == name:
                 return cell
         raise KeyError(name)
+
+    def all_free(self, reason: str) -> "Plan":
+        """The same plan with all connections where the kernel puts them, because they cannot be paired."""
+        cells = tuple(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
+        return self.model_copy(update={"cells": cells, "unpaired": reason})
 
     def with_slices(self, chosen: dict[str, SliceLength]) -> "Plan":
         """The same plan with slice lengths as the pilot chose them, by cell name."""

@@ -7,7 +7,7 @@ from bakeoff.plan import timing
 from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength
 from bakeoff.plan.seeds import seed_for, shuffled
 from bakeoff.plan.workloads import workload_names, writes
-from bakeoff.spec import Study, Workload
+from bakeoff.spec import Placement, Study, Workload
 
 _PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
 
@@ -169,12 +169,19 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 threads=threads,
                 writes=changes_data,
                 freeze=changes_data if study.freeze is None else study.freeze,
+                placement=study.placement or _placement(workload),
                 open_loop=open_loop,
                 slices=slices,
             )
             for threads in dict.fromkeys(study.threads)
         ]
     return tuple(cells)
+
+
+def _placement(workload: Workload) -> Placement:
+    """Paired, unless the script connects again and again: finding the server's thread takes longer than connecting."""
+    reconnects = dict(workload.options).get("reconnect", 0)
+    return Placement.FREE if str(reconnects) not in ("0", "off") else Placement.PAIRED
 
 
 def _writes(workload: Workload) -> bool:

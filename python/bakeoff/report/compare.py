@@ -198,7 +198,8 @@ def _differences(one: Study, other: Study) -> list[str]:
     found = [
         f"{what} {getattr(other, name)} instead of {getattr(one, name)}"
         for what, name in (
-            ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"), ("client pinned", "pin"),
+            ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"),
+            ("placement of threads", "placement"),
             ("resting servers stopped", "freeze"),
         )
         if getattr(one, name) != getattr(other, name)

@@ -3,10 +3,11 @@
 import shlex
 from pathlib import PurePath
 
+from bakeoff.plan import Plan
 from bakeoff.plan.sizes import is_tpcc, warehouses
 from bakeoff.report.context import Context
 from bakeoff.report.view import Document, Row, Table, Value
-from bakeoff.spec import Arm, Study
+from bakeoff.spec import Arm, Placement, Study
 from bakeoff.units import format_bytes
 
 _ABSENT = "—"
@@ -109,13 +110,24 @@ def environment_table(context: Context) -> Table:
         ("engine", f"{manifest.engine.get('engine', 'not told')}{profile}"),
         ("profile of settings", study.profile.value),
         ("data", f"{_sizes(study)}, {builds} builds an arm"),
-        ("client pinned", "to processors of its own" if study.pin else "no"),
+        ("threads of a connection", _placement(context.plan)),
         ("seed", str(manifest.seed)),
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("run", manifest.name),
     ]
     rows = tuple(Row(group="", values=(Value(text=name), Value(text=value))) for name, value in facts if value)
     return Table(id="environment", group_title="", columns=("", ""), rows=rows, all_text=True)
+
+
+def _placement(plan: Plan | None) -> str:
+    """Where the two threads of a connection ran, and why."""
+    cells = plan.cells if plan else ()
+    paired = [cell.name for cell in cells if cell.placement is Placement.PAIRED]
+    if plan and plan.unpaired:
+        return f"free: {plan.unpaired}"
+    if len(paired) < len(cells):
+        return f"on one CPU in {', '.join(paired)}; free elsewhere" if paired else "free"
+    return "client's and server's on one CPU" if cells else ""
 
 
 def _sizes(study: Study) -> str:

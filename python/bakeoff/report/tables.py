@@ -147,13 +147,14 @@ def pilot(context: Context) -> tuple[Table, tuple[Panel, ...]]:
             Value(text=format_ns(cell.slices.slice_ns)),
             Value(text=format_ns(cell.slices.guard_ns)),
             Value(text="resting server stopped" if cell.freeze else "resting server idle"),
+            Value(text=cell.placement),
             Value(text=choice.reason if choice else "by default"),
         )
         rows.append(Row(group=cell.workload, values=values))
     table = Table(
         id="slices",
         group_title="workload",
-        columns=("threads", "slice", "guard", "meanwhile", "chosen because"),
+        columns=("threads", "slice", "guard", "meanwhile", "placement", "chosen because"),
         rows=tuple(rows),
         all_text=True,
     )

@@ -126,6 +126,13 @@ class Arm(BaseModel):
     shadow_per_100: float = Field(default=0.0, ge=0.0)
 
 
+class Placement(StrEnum):
+    """Where the two threads of a connection run, the client's and the server's."""
+
+    PAIRED = "paired"  # both on one CPU: connection i on CPU i modulo their number
+    FREE = "free"  # where the kernel puts them
+
+
 class Workload(BaseModel):
     """A script and its options, sysbench's names (`table_size`, `range_size`).
 
@@ -158,6 +165,7 @@ class Study(BaseModel):
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
         freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
+        placement: where the two threads of a connection run; None: paired where that is better and can be had.
         seed: everything random in the run follows from it.
         design: factors and levels that the arms come from, and published figures; None: a duel.
     """
@@ -177,7 +185,7 @@ class Study(BaseModel):
     warm_s: float = Field(default=5.0, ge=0)
     profile: Profile = Profile.MATCHED
     freeze: bool | None = None
-    pin: bool = False
+    placement: Placement | None = None
     seed: int = 0
     design: Design | None = None
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from bakeoff.errors import SpecError
 from bakeoff.spec.settings import check_level, part_of, rows_of
-from bakeoff.spec.study import OptionValue, Profile
+from bakeoff.spec.study import OptionValue, Placement, Profile
 from bakeoff.spec.yaml_lines import Lines, load_yaml
 from bakeoff.spec.yaml_lines import Path as Place
 from bakeoff.units import parse_duration_s, parse_precision
@@ -126,7 +126,9 @@ class StudyFile(Sizes):
     profile: Profile = Field(default=Profile.MATCHED, description="matched: same memory and durability; stock.")
     control: bool = Field(default=False, description="A second instance of the baseline, as a control.")
     freeze: bool | None = Field(default=None, description="Stop resting servers; default: when a workload writes.")
-    pin: bool = Field(default=False, description="Disjoint CPUs for client and servers.")
+    placement: Placement | None = Field(
+        default=None, description="paired: both threads of a connection on one CPU; free; default: the better one."
+    )
     seed: int | None = Field(default=None, ge=0)
     scales: dict[str, Scale] = Field(default={}, description="demo, small, paper: sizes of the same question.")
     published: PublishedForm | None = None

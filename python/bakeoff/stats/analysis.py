@@ -62,7 +62,7 @@ def analyse(
         _flagged(
             comparison,
             dropped_flag(_arms_of(comparison, summaries)),
-            client_flag(_arms_of(comparison, summaries), pinned=study.pin),
+            client_flag(_arms_of(comparison, summaries)),
             flags.get(comparison.contender),
             _UNTRUSTED if trusted is False else None,
         )

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from bakeoff.stats.model import ArmSummary
 
-_OF_PINNED = 0.25  # share of the CPUs that a pinned client has (`trial.arms.cpu_sets`)
 _OF_ITS_CPUS = 0.7
 _OF_BOTH = 0.4
 _LATE_PER_MILLION = 10_000
@@ -21,15 +20,14 @@ def dropped_flag(arms: Sequence[ArmSummary]) -> str | None:
     )
 
 
-def client_flag(arms: Sequence[ArmSummary], *, pinned: bool) -> str | None:
-    """A flag when an arm's client burnt two fifths of the CPU that it and its server did, or 70 % of its own CPUs.
+def client_flag(arms: Sequence[ArmSummary]) -> str | None:
+    """A flag when an arm's client burnt two fifths of the CPU that it and its server did, or 70 % of the CPUs.
 
     The first needs no quiet machine: CPU time is spent on an event, not on waiting for it. In an open loop also when it
     began more than a hundredth of the events late.
 
     Args:
         arms: the arms compared, in one cell.
-        pinned: client and servers have CPUs of their own.
     """
     for arm in arms:
         if arm.late_starts_per_million > _LATE_PER_MILLION:
@@ -43,7 +41,7 @@ def client_flag(arms: Sequence[ArmSummary], *, pinned: bool) -> str | None:
                 f"CLIENT: client-bound, of the CPU that an event of arm {arm.arm} took the client had "
                 f"{client_ns / (client_ns + server_ns):.0%}; the servers themselves are further apart than this ratio."
             )
-        used = arm.client_cpu_share / (_OF_PINNED if pinned else 1.0)
-        if used > _OF_ITS_CPUS:
-            return f"CLIENT: client-bound, the client kept {min(used, 1.0):.0%} of its CPUs busy; give it more of them."
+        if arm.client_cpu_share > _OF_ITS_CPUS:
+            share = min(arm.client_cpu_share, 1.0)
+            return f"CLIENT: client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
     return None

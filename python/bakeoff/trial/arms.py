@@ -1,13 +1,12 @@
 """Arms made ready: binaries installed, settings worked out, memory shared out. Nothing is started here."""
 
 import difflib
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bakeoff.engine import ArmAddress, describe_workloads
-from bakeoff.errors import BakeoffError, HostError, SpecError
+from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.texts import client_charset
@@ -181,21 +180,6 @@ def _prepare_arm(
         error.arm = arm.name
         raise
     return ArmSetup(arm, installation=installation, settings=settings)
-
-
-def cpu_sets(study: Study) -> tuple[frozenset[int] | None, frozenset[int] | None]:
-    """CPUs of the client and of the servers with `--pin`: a quarter for the client; (None, None) without.
-
-    Raises:
-        HostError: there is only one CPU to share.
-    """
-    if not study.pin:
-        return None, None
-    usable = sorted(os.sched_getaffinity(0))
-    if len(usable) < 2:
-        raise HostError("pin: there is only one CPU here.", hint="Leave --pin out.")
-    split = max(1, len(usable) // 4)
-    return frozenset(usable[:split]), frozenset(usable[split:])
 
 
 def address_of(setup: ArmSetup, server: Reading, database: str, *, pid: int | None) -> ArmAddress:

@@ -106,7 +106,7 @@ def _processor() -> Iterator[Finding]:
     few = Severity.WARNING if cpus < 2 else Severity.NOTE if cpus < _ROOMY_CPUS else Severity.OK
     advice = {
         Severity.WARNING: "Client and server will share one CPU.",
-        Severity.NOTE: "Client and servers take CPU from each other; --pin gives each its own, the same for every arm.",
+        Severity.NOTE: "Client and servers take CPU from each other, the same for every arm.",
     }
     yield Finding("CPUs", few, f"{cpus} usable, for the client and the servers together", advice.get(few, ""))
     instance = _read("/sys/class/dmi/id/product_name") or ""

@@ -69,9 +69,7 @@ class Epoch:
             self.servers.start()
             self.servers.pass_gates()
             self._host = self._exit.enter_context(HostWatch(self.servers.pids))
-            self._engine = self._exit.enter_context(
-                Engine(stop=self._tools.stop, cpus=self._tools.client_cpus, on_log=self._tools.listener.note)
-            )
+            self._engine = self._exit.enter_context(Engine(stop=self._tools.stop, on_log=self._tools.listener.note))
             return self
         except BaseException:
             self.servers.keep_logs()
@@ -284,6 +282,7 @@ class Epoch:
                 "order_seed": order_seed,
                 "key_seed": key_seed,
                 "load": _load(workload),
+                "placement": cell.placement,
                 "freeze": cell.freeze and len(self.servers.ours) == len(self.servers.all),
                 "settle_ns": 0,
             },

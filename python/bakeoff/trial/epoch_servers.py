@@ -54,8 +54,6 @@ class EpochTools:
     snapshots: Mapping[SnapshotKey, Snapshot]
     listener: Listener
     stop: threading.Event
-    client_cpus: frozenset[int] | None
-    server_cpus: frozenset[int] | None
     at_once: int
 
 
@@ -184,7 +182,6 @@ class EpochServers:
             setup.installation,
             setup.settings,
             env=dict(setup.arm.server.env),
-            cpus=self._tools.server_cpus,
             padding_bytes=self._draft.padding_bytes[setup.arm.name],
         )
         self._restored.append(instance)

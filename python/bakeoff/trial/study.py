@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, TrialInvalid
+from bakeoff.errors import BakeoffError, EngineError, TrialInvalid
 from bakeoff.plan import (
     EpochDraft,
     Plan,
@@ -40,7 +40,7 @@ from bakeoff.stats.noise import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.side_tests import leaking_cells
 from bakeoff.stats.slice_length import choose_slice_length
 from bakeoff.stats.stopping import Decision, decide
-from bakeoff.trial.arms import check_workloads, cpu_sets, prepare_arms
+from bakeoff.trial.arms import check_workloads, prepare_arms
 from bakeoff.trial.epoch import Epoch, Interrupted
 from bakeoff.trial.epoch_servers import EpochTools
 from bakeoff.trial.listener import Listener
@@ -120,7 +120,6 @@ def run_study(
                         loader.load_remote(setup, measured=before.plan is not None or bool(before.history))
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
-                client_cpus, server_cpus = cpu_sets(study)
                 tools = EpochTools(
                     study,
                     setups,
@@ -128,8 +127,6 @@ def run_study(
                     snapshots,
                     listener,
                     stop,
-                    client_cpus=client_cpus,
-                    server_cpus=server_cpus,
                     at_once=max(share.at_once, 2),
                 )
                 engine.close()
@@ -286,6 +283,8 @@ class _Trial:
             ).with_slices(slices),
             {cell.name: old.seconds_of(cell.name) for cell in old.cells},
         )
+        if old.unpaired:
+            self.plan = self.plan.all_free(old.unpaired)
         reason = f"pilot: the measuring time was changed from {old.seconds_per_cell:.0f} s to {seconds:.0f} s after it"
         self.run_directory.set_aside((data.epoch for data in history), reason)
         self.run_directory.write_json("plan.json", self.plan)
@@ -336,13 +335,27 @@ class _Trial:
         with epoch:
             if draft.epoch == 0:
                 epoch.compare_rows()
-            epoch.warm((self.plan or self._first_plan()).cells)
             if self.plan is None:
-                self.plan = self._plan_from(epoch, self._first_plan())
+                self.plan = self._plan_from(epoch, self._warm_first(epoch))
+            else:
+                epoch.warm(self.plan.cells)
             for cell in draft.cells:
                 epoch.measure(self.plan.cell(cell.cell), self.plan.arm_seconds(cell.cell) * share)
             epoch.servers.keep_status()
             epoch.check_data()
+
+    def _warm_first(self, epoch: Epoch) -> Plan:
+        """Warm the first epoch; where a connection cannot be paired, all connections of all arms run free."""
+        plan = self._first_plan()
+        try:
+            epoch.warm(plan.cells)
+        except EngineError as error:
+            if error.code != "not_paired":
+                raise
+            self.tools.listener.note(f"{error}; all connections of all arms run where the kernel puts them")
+            plan = plan.all_free(str(error))
+            epoch.warm(plan.cells)
+        return plan
 
     @property
     def _turns(self) -> int:
@@ -388,6 +401,8 @@ class _Trial:
             needed_s=needed_s,
         )
         plan = share_seconds(plan.with_slices(chosen), noise)
+        if draft.unpaired:
+            plan = plan.all_free(draft.unpaired)
         self.run_directory.write_json("plan.json", plan)
         self.run_directory.write_json("pilot.json", curves)
         if not plan.fits:

@@ -9,7 +9,7 @@ from bakeoff.trial.recount import CountsDisagree
 # More errors than this, per event, and the arm measures failing rather than working.
 _ERROR_SHARE = 0.01
 # Errors that say "this epoch went wrong"; the others (refused password, bad script) would be the same every time.
-_VOIDING = frozenset({"server_lost", "sql_error", "connect_failed", "thread_init_timeout"})
+_VOIDING = frozenset({"server_lost", "sql_error", "connect_failed", "thread_init_timeout", "not_paired"})
 
 
 class TooManyErrors(Exception):

@@ -40,6 +40,8 @@ pub(super) struct MeasureFields {
     #[serde(default)]
     load: Load,
     #[serde(default)]
+    placement: Placement,
+    #[serde(default)]
     freeze: bool,
     #[serde(default)]
     settle_ns: u64,
@@ -61,6 +63,7 @@ pub struct Measure {
     pub order_seed: u64,
     pub key_seed: u64,
     pub load: Load,
+    pub placement: Placement,
     pub freeze: bool,
     pub settle_ns: u64,
 }
@@ -100,6 +103,17 @@ pub enum Arrivals {
     Poisson,
     /// Equal gaps.
     Fixed,
+}
+
+/// Where the two threads of a connection run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Where the kernel puts them.
+    #[default]
+    Free,
+    /// Both on one CPU, for as long as the connection lives; for every connection of every arm, or the request fails.
+    Paired,
 }
 
 /// Refuses numbers of threads that are a slip of the pen.
@@ -176,6 +190,7 @@ impl TryFrom<MeasureFields> for Measure {
             order_seed: fields.order_seed,
             key_seed: fields.key_seed,
             load: fields.load,
+            placement: fields.placement,
             freeze: fields.freeze,
             settle_ns: fields.settle_ns,
         })

@@ -17,6 +17,7 @@ pub enum Code {
     ScriptError,
     SqlError,
     ThreadInitTimeout,
+    NotPaired,
     Internal,
 }
 

@@ -15,6 +15,7 @@ use super::exchange::Exchange;
 use super::statement::{ServerStatement, Statement, Statements, controls_transaction, parameter};
 use super::transport::{self, Connected};
 use crate::lifeline::{Lifeline, Traffic};
+use crate::placement::{Pair, PairedWorker};
 
 /// A server's error number for a statement that it cannot prepare (ER_UNSUPPORTED_PS).
 const CANNOT_PREPARE: u16 = 1295;
@@ -24,6 +25,9 @@ pub struct Client {
     address: Arc<ServerAddress>,
     lifeline: Option<Arc<Lifeline>>,
     traffic: Rc<Traffic>,
+    paired: Option<PairedWorker>,
+    /// The server's thread, as long as it is pinned for this connection.
+    pair: Option<Pair>,
     exchange: Exchange,
     session: SessionFacts,
     /// Where in the last reply's rows the script has got to.
@@ -49,10 +53,11 @@ impl Client {
     /// lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections, 1115 unknown
     /// character set, 1273 unknown collation).
     pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
-        Self::connect_by(address, None, Rc::default())
+        Self::connect_by(address, None, Rc::default(), None)
     }
 
-    /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `lifeline`, and its bytes are added to `traffic`.
+    /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `lifeline`, its bytes are added to `traffic`, and
+    /// its threads are paired where the worker's are.
     ///
     /// # Errors
     /// As [`Client::connect`].
@@ -60,20 +65,25 @@ impl Client {
         address: &Arc<ServerAddress>,
         lifeline: Arc<Lifeline>,
         traffic: Rc<Traffic>,
+        paired: Option<PairedWorker>,
     ) -> Result<Client, SqlError> {
-        Self::connect_by(address, Some(lifeline), traffic)
+        Self::connect_by(address, Some(lifeline), traffic, paired)
     }
 
     fn connect_by(
         address: &Arc<ServerAddress>,
         lifeline: Option<Arc<Lifeline>>,
         traffic: Rc<Traffic>,
+        paired: Option<PairedWorker>,
     ) -> Result<Client, SqlError> {
-        let (exchange, session) = open(address, lifeline.as_ref(), &traffic)?;
+        let (exchange, session, pair) =
+            open(address, lifeline.as_ref(), &traffic, paired.as_ref())?;
         Ok(Client {
             address: Arc::clone(address),
             lifeline,
             traffic,
+            paired,
+            pair,
             exchange,
             session,
             cursor: RowCursor::default(),
@@ -98,12 +108,14 @@ impl Client {
     }
 }
 
-/// Connects, logs in, sets the character set and asks the server what it made of it.
+/// Connects, logs in, sets the character set, asks the server what it made of it, and pairs the connection's threads.
 fn open(
     address: &ServerAddress,
     lifeline: Option<&Arc<Lifeline>>,
     traffic: &Rc<Traffic>,
-) -> Result<(Exchange, SessionFacts), SqlError> {
+    paired: Option<&PairedWorker>,
+) -> Result<(Exchange, SessionFacts, Option<Pair>), SqlError> {
+    let search = paired.and_then(PairedWorker::begin);
     let Connected {
         transport,
         session,
@@ -125,7 +137,11 @@ fn open(
         charset,
         collation,
     };
-    Ok((exchange, facts))
+    let pair = match search {
+        Some(search) => search.pair(|| ping(&mut exchange))?,
+        None => None,
+    };
+    Ok((exchange, facts, pair))
 }
 
 fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), SqlError> {
@@ -137,6 +153,13 @@ fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), Sql
     let sequence = command::query(exchange.begin()?, sql.as_bytes());
     exchange
         .run(sequence, Encoding::Text, &mut RowCursor::default())
+        .map(drop)
+}
+
+fn ping(exchange: &mut Exchange) -> Result<(), SqlError> {
+    command::ping(exchange.begin()?);
+    exchange
+        .run(1, Encoding::Text, &mut RowCursor::default())
         .map(drop)
 }
 
@@ -301,10 +324,14 @@ impl Connection for Client {
 
     fn reconnect(&mut self) -> Result<(), SqlError> {
         self.cursor.stop();
+        self.pair = None;
         self.exchange.quit();
-        let (exchange, session) = open(&self.address, self.lifeline.as_ref(), &self.traffic)?;
-        self.exchange = exchange;
-        self.session = session;
+        (self.exchange, self.session, self.pair) = open(
+            &self.address,
+            self.lifeline.as_ref(),
+            &self.traffic,
+            self.paired.as_ref(),
+        )?;
         self.generation += 1;
         Ok(())
     }
@@ -316,6 +343,7 @@ impl Connection for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        self.pair = None;
         self.exchange.quit();
     }
 }

@@ -84,7 +84,7 @@ fn hold(
     let connector = session.connector(Arc::default());
     let connect = |connector: &Connector| -> Result<Client, SqlError> {
         let address = connector.next_address(&Default::default());
-        Client::connect_attached(&address, Arc::default(), Rc::default())
+        Client::connect_attached(&address, Arc::default(), Rc::default(), None)
     };
     let clients: Result<Vec<Client>, SqlError> = (0..share).map(|_| connect(&connector)).collect();
     match clients {
