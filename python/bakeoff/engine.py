@@ -212,9 +212,10 @@ class Engine:
             EngineError: as the contract's codes say.
         """
 
-        def see(message: Message) -> None:
+        def see(message: Message) -> bool:
             if message["type"] == "progress" and on_progress:
                 on_progress(message["label"], message["done"], message["total"])
+            return False
 
         request = {
             "type": "command",
@@ -227,10 +228,19 @@ class Engine:
         }
         return float(self._request(request, silence_s, see)["seconds"])
 
-    def measure(self, request: Message, *, on_slice: Callable[[Message], None] | None = None) -> Measurement:
-        """Run one cell; `request` holds the contract's fields but `type` and `id`.
+    def measure(
+        self,
+        request: Message,
+        *,
+        on_slice: Callable[[Message], None] | None = None,
+        until: Callable[[list[Message]], bool] | None = None,
+    ) -> Measurement:
+        """Run one cell; returns early, with `cancelled`, when the stop flag is set.
 
-        Returns early, with `cancelled`, when the stop flag is set.
+        Args:
+            request: the contract's fields but `type` and `id`.
+            on_slice: receives each slice as it ends.
+            until: asked after each slice, with all slices so far; True ends the cell early.
 
         Raises:
             EngineError: as the contract's codes say.
@@ -238,13 +248,15 @@ class Engine:
         slices: list[Message] = []
         histograms: list[Message] = []
 
-        def see(message: Message) -> None:
+        def see(message: Message) -> bool:
             if message["type"] == "slice":
                 slices.append(message)
                 if on_slice:
                     on_slice(message)
-            elif message["type"] == "histogram":
+                return until is not None and until(slices)
+            if message["type"] == "histogram":
                 histograms.append(message)
+            return False
 
         done = self._request({"type": "measure", **request}, _silence_s(request), see)
         return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")))
@@ -264,15 +276,18 @@ class Engine:
             except subprocess.TimeoutExpired:
                 continue
 
-    def _request(self, message: Message, silence_s: float, see: Callable[[Message], None] | None = None) -> Message:
-        """Ask, show every answer but the last to `see`, and return the last; each must come within `silence_s`."""
+    def _request(self, message: Message, silence_s: float, see: Callable[[Message], bool] | None = None) -> Message:
+        """Ask, show every answer but the last to `see`, and return the last; each must come within `silence_s`.
+
+        When `see` returns True the request is cancelled.
+        """
         identity = self._next_id
         self._next_id += 1
         self._send({**message, "id": identity})
         deadline = time.monotonic() + silence_s
-        cancelling = False
+        enough = cancelling = False
         while True:
-            if self._stop.is_set() and not cancelling:
+            if (enough or self._stop.is_set()) and not cancelling:
                 cancelling = True
                 self._send({"type": "cancel", "id": identity + 1_000_000})
             answer = self._receive(deadline, tick=not cancelling)
@@ -294,7 +309,7 @@ class Engine:
             elif kind in ("done", "opened", "pong"):
                 return answer
             elif see:
-                see(answer)
+                enough = see(answer) or enough
                 deadline = time.monotonic() + silence_s
 
     def _send(self, message: Message) -> None:

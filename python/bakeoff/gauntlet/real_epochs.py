@@ -44,6 +44,7 @@ class Way:
         guard_ns: None: as plans have it.
         arms: those measured, by name; empty: all. One alone is measured in slices of itself.
         seconds: wall seconds, at least one block.
+        placement: `paired` or `free`: where the threads of a connection run.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Way:
     threads: int = 4
     workload: int = 0
     freeze: bool = False
+    placement: str = "free"
     settle_ns: int = 0
     guard_ns: int | None = None
     arms: tuple[str, ...] = ()
@@ -242,6 +244,7 @@ class RealBench:
                 "order_seed": seed_for(seed, "order"),
                 "key_seed": seed_for(seed, "keys"),
                 "load": {"model": "closed"},
+                "placement": way.placement,
                 "freeze": way.freeze,
                 "settle_ns": way.settle_ns,
             }

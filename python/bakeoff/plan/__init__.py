@@ -10,12 +10,13 @@ from bakeoff.plan.timing import (
     guard_ns,
     needed_seconds,
     pilot_slice_max_ns,
+    precise_seconds,
     whole_blocks,
 )
 from bakeoff.plan.workloads import writes
 
 __all__ = [
     "EPOCHS_MIN", "Cell", "CellDraft", "EpochDraft", "Plan", "Seeds", "SliceLength", "best_seconds_per_cell",
-    "comfortable_seconds", "epoch_draft", "guard_ns", "needed_seconds", "pilot_slice_max_ns", "plan_study", "seed_for",
-    "share_seconds", "slice_bounds", "whole_blocks", "with_longer_slices", "writes",
+    "comfortable_seconds", "epoch_draft", "guard_ns", "needed_seconds", "pilot_slice_max_ns", "plan_study",
+    "precise_seconds", "seed_for", "share_seconds", "slice_bounds", "whole_blocks", "with_longer_slices", "writes",
 ]  # fmt: skip

@@ -25,6 +25,7 @@ _COLD_SHARE = 0.001  # of the pages in memory may still be read in the last pass
 _PASSES = 6
 _SCANS_AT_ONCE = 4
 _POLL_S = 0.1
+_APART = r"\w*(text|blob)|json|var(char|binary)\(\d{3,}\)|geometry"  # types whose values may have pages of their own
 _FAST_FLUSH = (  # in the order to set them: each must not contradict the one before
     ("innodb_io_capacity_max", "20000"),
     ("innodb_io_capacity", "20000"),
@@ -138,18 +139,20 @@ def tables_of(server: Reading, database: str) -> list[str]:
 def full_scans(server: Reading, database: str, table: str) -> list[str]:
     """One statement for each index, which makes the server read all of it.
 
-    The clustered index is read with every column; each other one is covered by its own columns.
+    The clustered index is read with every column that may lie on pages of its own; each other one is covered by its own
+    columns.
     """
     where = f"{_quoted(database)}.{_quoted(table)}"
-    columns = [str(row[0]) for row in server.query(f"SHOW COLUMNS FROM {where}")]
-    if not columns:
+    types = {str(row[0]): str(row[1]).lower() for row in server.query(f"SHOW COLUMNS FROM {where}")}
+    if not types:
         raise ServerError(f"server {server.name}: there is no table {database}.{table}.")
     indexes: dict[str, list[str]] = {}
     for row in server.query(f"SHOW INDEX FROM {where}"):
         name, column, prefix, kind = str(row[2]), row[4], row[7], str(row[10])
         if kind in ("BTREE", "LSMTREE") and prefix is None and column is not None:
             indexes.setdefault(name, []).append(str(column))
-    scans = [_scan(where, columns, "PRIMARY" if "PRIMARY" in indexes else None)]
+    apart = [name for name, kind in types.items() if re.match(_APART, kind)]
+    scans = [_scan(where, apart or list(types)[:1], "PRIMARY" if "PRIMARY" in indexes else None)]
     scans += [_scan(where, covered, name) for name, covered in indexes.items() if name != "PRIMARY"]
     return scans
 

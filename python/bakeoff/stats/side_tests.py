@@ -4,7 +4,9 @@ None of them touches the verdict; each can raise a flag that says what to distru
 """
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.stats import f_oneway
@@ -16,6 +18,8 @@ from bakeoff.stats.model import Comparison, EpochPoint, Estimate
 ALPHA = 0.05
 _SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
 _LEAK_EPOCHS = 3  # of two, one may lie anywhere
+_STEADY_WINDOW_NS = 500_000_000
+_STEADY_MOVE, _STEADY_RISE = 0.01, 0.1
 _SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
 
 # 99 % quantiles, under normal values, of the largest share of the sum of squares that a split into two groups of at
@@ -147,3 +151,54 @@ def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
 
 def _percent(log_ratio: float) -> str:
     return f"{abs(math.expm1(log_ratio)) * 100:.2g}%"
+
+
+def is_steady(slices: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a warm-up has done its work: for a second or more nothing but noise has changed between the arms.
+
+    The last half second is compared with the one before. Throughput itself is never steady on a shared machine, so the
+    arms are compared: the log ratio to the first arm has moved by at most 1 % or two standard errors, and no arm has
+    become faster by more than a tenth.
+
+    Args:
+        slices: the engine's messages so far.
+    """
+    windows = ([], []) if not slices else _last_windows(slices)
+    rates = [_mean_and_error(window) for window in windows]
+    if not all(rates) or rates[0].keys() != rates[1].keys():
+        return False
+    before, now = rates
+    first = next(iter(now))
+    for arm in now:
+        moves = [now[each][0] - before[each][0] for each in (arm, first)]
+        error = math.sqrt(math.fsum(found[each][1] ** 2 for found in rates for each in {arm, first}))
+        if moves[0] > _STEADY_RISE or abs(moves[0] - moves[1]) > max(_STEADY_MOVE, 2 * error):
+            return False
+    return True
+
+
+def _last_windows(slices: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The slices of the last half second but one, and of the last; nothing before a whole second has gone by."""
+    end_ns = slices[-1]["start_ns"] + slices[-1]["length_ns"]
+    if end_ns < 2 * _STEADY_WINDOW_NS:
+        return [], []
+    middle_ns, begin_ns = end_ns - _STEADY_WINDOW_NS, end_ns - 2 * _STEADY_WINDOW_NS
+    return (
+        [each for each in slices if begin_ns <= each["start_ns"] < middle_ns],
+        [each for each in slices if each["start_ns"] >= middle_ns],
+    )
+
+
+def _mean_and_error(slices: Iterable[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Mean log throughput of each arm and its standard error; nothing when an arm has fewer than three slices."""
+    logs: dict[str, list[float]] = {}
+    for each in slices:
+        if each["busy_ns"] and each["events"]:
+            rate = math.log(each["events"] * each["connections"] / each["busy_ns"])
+            logs.setdefault(each["arm"], []).append(rate)
+    if any(len(values) < 3 for values in logs.values()):
+        return {}
+    return {
+        arm: (math.fsum(values) / len(values), statistics.stdev(values) / math.sqrt(len(values)))
+        for arm, values in logs.items()
+    }

@@ -6,9 +6,11 @@ because both arms see it; they also pay the guard more often. A short pilot at t
 Each pilot slice's log throughput, its arm's mean taken away, is one value of a noise series. Averaged over windows of
 length tau and combined as a block would be, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
 
-    J(tau) = Var(q) * 4 (tau + g)          variance of a block's ratio times the seconds that the block takes
+    J(tau) = Var(q) * 4 (tau + g + r)      variance of a block's ratio times the seconds that the block takes
 
-in the manner of an Allan variance. The tau of least J gives the narrowest interval for a given time.
+with the guard g, and the rest r between two slices as the pilot had it: many connections take long to wake. It is an
+Allan variance in all but name. The tau of least J gives the narrowest interval for a given time; of two that are about
+as good the longer one makes fewer slices to keep.
 """
 
 import math
@@ -22,10 +24,12 @@ from bakeoff.plan import SliceLength, guard_ns
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Frozen
 
-CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (50, 100, 200, 500, 1000, 2000))
+CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (5, 10, 20, 50, 100, 200, 500, 1000, 2000))
 
 _LATENCIES_MIN = 20  # a slice holds at least that many mean latencies: the drained tail stays below a twentieth
 _EVENTS_MIN = 200  # and that many completions
+_AS_GOOD = 1.1
+_PILOT_MAX_NS = 100_000_000  # of a pilot's slices, however slow the events are
 _BLOCKS_MIN = 8  # J from fewer independent blocks is a guess; the length is then not a candidate
 
 
@@ -69,13 +73,13 @@ def choose_slice_length(
     """Choose tau and its guard from the pilot's slices of one cell.
 
     Args:
-        pilot: rows as in `slices.parquet`, all of about one length (50 ms); one arm or several, in any order.
+        pilot: rows as in `slices.parquet`, all of about one length; one arm or several, in any order.
         cell: name, for the record; rows of other cells are left out where there is such a column.
         floor_ns: shortest length to consider (writes: 2 s, so that each server pays for its own flushing).
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
 
     Returns:
-        The allowed candidate of least J; without any J (a pilot too short, or dead) the shortest allowed one.
+        The longest allowed candidate whose J is at most a tenth above the least; without any J (a pilot too short, or dead) the shortest allowed one.
     """
     if "cell" in pilot.columns:
         pilot = pilot.filter(pl.col("cell") == cell)
@@ -91,10 +95,12 @@ def choose_slice_length(
     tau0_ns = int(rated["length_ns"].median())  # type: ignore[arg-type]
     residuals = _residuals(rated)
     lengths = sorted({floor_ns, *(c for c in CANDIDATES_NS if floor_ns <= c <= ceiling_ns)})
-    curve = [_point(residuals, tau0_ns, length, needed_ns) for length in lengths]
+    rest_ns = _rest_ns(rated, tau0_ns)
+    curve = [_point(residuals, tau0_ns, length, needed_ns, rest_ns) for length in lengths]
     known = [point for point in curve if point.allowed and point.j_s is not None]
     if known:
-        best = min(known, key=lambda point: (point.j_s, point.slice_ns))
+        least = min(point.j_s for point in known if point.j_s is not None)
+        best = max((p for p in known if p.j_s is not None and p.j_s <= _AS_GOOD * least), key=lambda p: p.slice_ns)
         reason = "least noise for the time it takes"
     elif any(point.allowed for point in curve):
         best = next(point for point in curve if point.allowed)
@@ -116,6 +122,19 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
     q = (x1 - x2 - x3 + x4) / 2
     # The mean of q is 0 by construction, so no degree of freedom is lost to estimating it.
     return float(np.mean(q**2)), residuals.size // span
+
+
+def pilot_slice_ns(warm_up: pl.DataFrame) -> int:
+    """The shortest slice that a pilot looks at: the least candidate that holds enough events like the warm-up's."""
+    usable = warm_up.filter(pl.col("length_ns").fill_null(0) > 0)
+    needed_ns = _needed_ns(with_rates(usable)) if not usable.is_empty() else math.inf
+    return next((length for length in CANDIDATES_NS if length >= needed_ns), _PILOT_MAX_NS)
+
+
+def _rest_ns(rated: pl.DataFrame, tau0_ns: int) -> float:
+    """Between two slices neither measured nor guard: draining, reading counters, waking the workers [ns]."""
+    starts = rated["start_ns"].sort().diff().drop_nulls()
+    return max(float(starts.median() or 0) - tau0_ns - guard_ns(tau0_ns), 0.0)  # type: ignore[arg-type]
 
 
 def _needed_ns(rated: pl.DataFrame) -> float:
@@ -141,7 +160,9 @@ def _residuals(rated: pl.DataFrame) -> NDArray[np.float64]:
     return series.to_numpy().astype(np.float64)
 
 
-def _point(residuals: NDArray[np.float64], tau0_ns: int, length_ns: int, needed_ns: float) -> SlicePoint:
+def _point(
+    residuals: NDArray[np.float64], tau0_ns: int, length_ns: int, needed_ns: float, rest_ns: float
+) -> SlicePoint:
     guard = guard_ns(length_ns)
     windows = max(1, round(length_ns / tau0_ns))
     variance, blocks = contrast_variance(residuals, windows)
@@ -149,7 +170,7 @@ def _point(residuals: NDArray[np.float64], tau0_ns: int, length_ns: int, needed_
     return SlicePoint(
         slice_ns=length_ns,
         guard_ns=guard,
-        j_s=variance * 4 * (length_ns + guard) / 1e9 if known else None,
+        j_s=variance * 4 * (length_ns + guard + rest_ns) / 1e9 if known else None,
         blocks=blocks,
         allowed=length_ns >= needed_ns,
     )

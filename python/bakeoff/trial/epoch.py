@@ -5,17 +5,18 @@ The epoch is the unit of replication: whatever goes wrong mechanically inside it
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from bakeoff.engine import Engine, Measurement, Message, declares
 from bakeoff.errors import EngineError, TrialInvalid
-from bakeoff.plan import Cell, EpochDraft, SliceLength, whole_blocks
+from bakeoff.plan import Cell, EpochDraft, SliceLength, guard_ns, whole_blocks
 from bakeoff.plan.rounds import ROUND_BLOCKS
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.spec import Workload
 from bakeoff.stats.recount import ServerCounts, compare_counts
+from bakeoff.stats.side_tests import is_steady
 from bakeoff.trial import recount
 from bakeoff.trial.arms import ArmSetup
 from bakeoff.trial.epoch_servers import EpochServers, EpochTools, Phases
@@ -41,6 +42,11 @@ class Epoch:
         draft: orders, build, padding and seeds of this epoch.
         writer: where its evidence goes.
         previous: the round before this one, when the arms do not all fit into memory at once.
+
+    Attributes:
+        phases: wall seconds so far.
+        planned_s: seconds of measuring that were asked for so far.
+        warmed: the slices of the warm-up, by the workload's place in the study.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class Epoch:
     ) -> None:
         self.phases = Phases()
         self.planned_s = 0.0
+        self.warmed: dict[int, list[Message]] = {}
         self.servers = EpochServers(tools, draft, writer, self.phases)
         self._tools = tools
         self._draft = draft
@@ -96,7 +103,10 @@ class Epoch:
         judge_rows(self._tools.study, answers, self._tools.listener)
 
     def warm(self, cells: tuple[Cell, ...]) -> None:
-        """Load every workload for a while, at its highest concurrency; its slices are kept apart: the warm-up curve."""
+        """Load every workload at its highest concurrency, until reads are steady or the study's seconds have gone by.
+
+        The slices are kept apart: the warm-up curve.
+        """
         hottest: dict[int, Cell] = {}
         for cell in cells:
             known = hottest.get(cell.workload_index)
@@ -106,14 +116,20 @@ class Epoch:
         with self.phases.measure("warm"):
             for cell in hottest.values():
                 self._tools.listener.stage(f"epoch {self._draft.epoch}: warming {cell.name}")
-                warmed = self._measure(cell, seconds, order_seed=0, key_seed=self._draft.seeds.padding)
+                steady = None if cell.writes or cell.open_loop else is_steady
+                padding = self._draft.seeds.padding
+                warmed = self._measure(cell, seconds, order_seed=0, key_seed=padding, until=steady)
+                self.warmed[cell.workload_index] = warmed.slices
                 self._writer.add_warm_up(warmed.slices)
 
-    def pilot(self, cell: Cell, seconds: float) -> list[Message]:
-        """Slices of 50 ms, from which the slice length is chosen; not evidence."""
+    def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
+        """Short slices, from which the slice length is chosen; not evidence."""
         with self.phases.measure("pilot"):
             self._tools.listener.stage(f"choosing the slice length of {cell.name}")
-            return self._measure(cell, seconds, order_seed=1, key_seed=self._draft.seeds.padding + 1).slices
+            slices = SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns))
+            return self._measure(
+                cell, seconds, order_seed=1, key_seed=self._draft.seeds.padding + 1, slices=slices
+            ).slices
 
     def measure(self, cell: Cell, arm_s: float) -> None:
         """Measure one cell and keep what comes; nothing when none of its contenders is in this round.
@@ -260,6 +276,7 @@ class Epoch:
         slices: SliceLength = _WARM_SLICES,
         blocks: int | None = None,
         setups: Sequence[ArmSetup] = (),
+        until: Callable[[list[Message]], bool] | None = None,
     ) -> Measurement:
         study = self._tools.study
         setups = setups or self._tools.setups
@@ -287,6 +304,7 @@ class Epoch:
                 "settle_ns": 0,
             },
             on_slice=Ticker(cell.name, self._tools.listener).see,
+            until=until,
         )
         if self._tools.stop.is_set():
             raise Interrupted

@@ -21,6 +21,7 @@ from bakeoff.plan import (
     needed_seconds,
     pilot_slice_max_ns,
     plan_study,
+    precise_seconds,
     share_seconds,
     with_longer_slices,
 )
@@ -38,7 +39,7 @@ from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.noise import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.side_tests import leaking_cells
-from bakeoff.stats.slice_length import choose_slice_length
+from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.stats.stopping import Decision, decide
 from bakeoff.trial.arms import check_workloads, prepare_arms
 from bakeoff.trial.epoch import Epoch, Interrupted
@@ -51,7 +52,8 @@ from bakeoff.trial.reopening import ended_as, keep_reopening
 from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memory, kept_memory, read_before
 from bakeoff.trial.voiding import TooManyErrors, is_voiding
 
-_PILOT_S = 6.0
+# Of a cell; a cell of many has less, since seconds are shared among them by what all pilots found.
+_PILOT_S, _PILOTS_S = 3.0, 12.0
 _STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
 # What analysis and report take after the last epoch: the budget ends with the verdict.
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
@@ -377,12 +379,15 @@ class _Trial:
         noise: dict[str, float | None] = {}
         curves = {}
         needed_s = 0.0
+        precise_s: list[float] = []
         longest_ns = pilot_slice_max_ns(budget_s=draft.budget_s, cells=len(draft.cells), turns=draft.turns)
         for cell in draft.cells:
             noise[cell.name] = None
             if cell.writes or self.study.workloads[cell.workload_index].rate_per_s is not None:
                 continue
-            pilot = slices_frame(epoch.pilot(cell, self._pilot_s(draft)), epoch=0, build=0)
+            warm_up = slices_frame(epoch.warmed[cell.workload_index], epoch=0, build=0)
+            slices = epoch.pilot(cell, self._pilot_s(draft), pilot_slice_ns(warm_up))
+            pilot = slices_frame(slices, epoch=0, build=0)
             choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
             chosen[cell.name] = choice.slices
             events_per_s = 1e9 * int(pilot["events"].sum()) / max(int(pilot["length_ns"].sum()), 1)
@@ -390,6 +395,10 @@ class _Trial:
                 needed_s, needed_seconds(slice_ns=choice.slice_ns, events_per_s=events_per_s, turns=draft.turns)
             )
             noise[cell.name] = choice.variance_rate_s
+            if choice.variance_rate_s:
+                precise_s.append(
+                    precise_seconds(variance_rate_s=choice.variance_rate_s, precision=self.study.precision)
+                )
             curves[cell.name] = choice.model_dump(mode="json")
         begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm"))
         plan = plan_study(
@@ -398,7 +407,7 @@ class _Trial:
             load_s=self._elapsed_s() - begun_s + _REPORT_S + _REPORT_CELL_S * min(len(draft.cells), _REPORT_CELLS),
             turns=self._turns,
             builds=self.builds,
-            needed_s=needed_s,
+            needed_s=max(needed_s, math.fsum(precise_s) / max(len(precise_s), 1)),
         )
         plan = share_seconds(plan.with_slices(chosen), noise)
         if draft.unpaired:
@@ -413,7 +422,7 @@ class _Trial:
 
     def _pilot_s(self, draft: Plan) -> float:
         """As long as is useful, and at most a tenth of the budget for all cells together."""
-        return max(1.0, min(_PILOT_S, 0.1 * self.study.budget_s / len(draft.cells)))
+        return max(1.0, min(_PILOT_S, min(_PILOTS_S, 0.1 * self.study.budget_s) / len(draft.cells)))
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self.begin
