@@ -139,9 +139,9 @@ def test_default_slices_keep_two_blocks_and_a_tenth_of_guard(asked):
     plan = plan_study(asked, overhead_s=5, load_s=0)
     for cell in plan.cells:
         lowest, highest = slice_bounds(plan, cell)
-        assert 50_000_000 <= lowest <= cell.slices.slice_ns <= highest
+        assert 5_000_000 <= lowest <= cell.slices.slice_ns <= highest
         assert cell.slices.guard_ns <= cell.slices.slice_ns / 10
-        assert 5_000_000 <= cell.slices.guard_ns <= 10_000_000
+        assert 500_000 <= cell.slices.guard_ns <= 10_000_000
         if cell.slices.slice_ns > 50_000_000:
             assert 2 * 2 * len(plan.arms) * cell.slices.slice_ns <= plan.seconds_per_cell * 1e9
 

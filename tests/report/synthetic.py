@@ -367,7 +367,7 @@ def _manifest(study: Study, name: str, command: tuple[str, ...]) -> Manifest:
         command=command,
         seed=study.seed,
         engine={
-            "contract": 1,
+            "contract": 2,
             "engine": "0.1.0",
             "build": {"profile": "release", "commit": "0123456789ab", "rustc": "1.95.0"},
         },

@@ -31,22 +31,21 @@ def arm(*, client_ns, server_ns, share=0.1):
 
 
 def test_a_real_server_takes_most_of_the_cpu():
-    assert client_flag([arm(client_ns=6_000, server_ns=40_000)], pinned=False) is None
+    assert client_flag([arm(client_ns=6_000, server_ns=40_000)]) is None
 
 
 @pytest.mark.parametrize(
-    ("summary", "pinned"),
+    "summary",
     [
-        (arm(client_ns=2_500, server_ns=2_300), False),  # a server that does nothing
-        (arm(client_ns=6_000, server_ns=None, share=0.75), False),  # one elsewhere, all CPUs here busy with the client
-        (arm(client_ns=6_000, server_ns=40_000, share=0.2), True),  # a quarter of the CPUs, nearly all of it used
+        arm(client_ns=2_500, server_ns=2_300),  # a server that does nothing
+        arm(client_ns=6_000, server_ns=None, share=0.75),  # one elsewhere, all CPUs here busy with the client
     ],
 )
-def test_a_client_at_its_limit_is_told(summary, pinned):
+def test_a_client_at_its_limit_is_told(summary):
     calm = arm(client_ns=6_000, server_ns=40_000)
-    assert client_flag([calm, summary], pinned=pinned).startswith("CLIENT: client-bound")
+    assert client_flag([calm, summary]).startswith("CLIENT: client-bound")
 
 
 def test_nothing_measured_is_no_limit():
-    assert client_flag([arm(client_ns=0.0, server_ns=0.0, share=0.0)], pinned=False) is None
-    assert client_flag([], pinned=False) is None
+    assert client_flag([arm(client_ns=0.0, server_ns=0.0, share=0.0)]) is None
+    assert client_flag([]) is None

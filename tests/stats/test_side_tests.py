@@ -9,6 +9,7 @@ from test_stopping_rule import pair
 from bakeoff.stats import side_tests
 from bakeoff.stats.calibration import bimodal_quantiles
 from bakeoff.stats.model import EpochPoint
+from bakeoff.stats.side_tests import is_steady
 
 
 def points(values, builds=1):
@@ -97,3 +98,34 @@ def test_no_epochs_no_flags():
     assert side_tests.carry_over([]) is None and side_tests.trend([]) is None
     assert side_tests.outlier_flag(()) is None and side_tests.bimodal_flag(()) is None
     assert side_tests.build_effect(()) is None and math.isclose(len(side_tests.build_flags([])), 0)
+
+
+def warm_up(*, seconds, ratio=lambda at_s: 1.0, level=lambda at_s: 1.0, noise=0.02, seed=1):
+    """Slices of 50 ms, A and B in turn, with so much of a ratio and a level at each time."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for index in range(int(seconds / 0.05)):
+        at_s, arm = index * 0.05, "ABBA"[index % 4]
+        rate = 1000 * level(at_s) * (ratio(at_s) if arm == "B" else 1.0) * math.exp(rng.normal(0, noise))
+        found.append(
+            {
+                "arm": arm,
+                "start_ns": int(at_s * 1e9),
+                "length_ns": 50_000_000,
+                "events": int(rate * 10),
+                "connections": 1,
+            }
+            | {"busy_ns": 50_000_000}
+        )
+    return found
+
+
+def test_a_warm_up_ends_when_the_arms_have_stopped_moving_apart():
+    assert not is_steady([])
+    assert not is_steady(warm_up(seconds=0.9))
+    assert is_steady(warm_up(seconds=1.2))
+    assert is_steady(warm_up(seconds=1.2, level=lambda at_s: 1.0 - 0.2 * at_s))  # both slow down alike
+    assert not is_steady(warm_up(seconds=1.2, ratio=lambda at_s: 0.5 + 0.4 * at_s))
+    assert not is_steady(warm_up(seconds=1.2, level=lambda at_s: 0.5 + at_s))  # a pool that fills
+    assert is_steady(warm_up(seconds=4.0, ratio=lambda at_s: min(1.0, 0.5 + 0.4 * at_s)))
+    assert not is_steady([each | {"events": 0} for each in warm_up(seconds=2.0)])

@@ -35,6 +35,14 @@ impl Rotation {
         }
     }
 
+    /// The address, where there is just one.
+    pub fn only(&self) -> Option<&Arc<ServerAddress>> {
+        match &self.addresses[..] {
+            [address] => Some(address),
+            _ => None,
+        }
+    }
+
     fn next(&self) -> Arc<ServerAddress> {
         let turn = self.next.fetch_add(1, Relaxed) % self.addresses.len();
         Arc::clone(&self.addresses[turn])

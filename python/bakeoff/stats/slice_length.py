@@ -26,8 +26,8 @@ from bakeoff.stats.model import Frozen
 
 CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (5, 10, 20, 50, 100, 200, 500, 1000, 2000))
 
-_LATENCIES_MIN = 20  # a slice holds at least that many mean latencies: the drained tail stays below a twentieth
-_EVENTS_MIN = 200  # and that many completions
+_LATENCIES_MIN = 10  # a slice holds at least that many mean latencies: the drained tail stays below a tenth
+_EVENTS_MIN = 40  # and that many completions
 _AS_GOOD = 1.1
 _PILOT_MAX_NS = 100_000_000  # of a pilot's slices, however slow the events are
 _BLOCKS_MIN = 8  # J from fewer independent blocks is a guess; the length is then not a candidate
@@ -79,7 +79,8 @@ def choose_slice_length(
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
 
     Returns:
-        The longest allowed candidate whose J is at most a tenth above the least; without any J (a pilot too short, or dead) the shortest allowed one.
+        The longest allowed candidate whose J is at most a tenth above the least; without any J (a pilot too short, or
+        dead) the shortest allowed one.
     """
     if "cell" in pilot.columns:
         pilot = pilot.filter(pl.col("cell") == cell)
@@ -138,7 +139,7 @@ def _rest_ns(rated: pl.DataFrame, tau0_ns: int) -> float:
 
 
 def _needed_ns(rated: pl.DataFrame) -> float:
-    """Shortest slice with 20 mean latencies and 200 completions of the slowest arm; 2 s suffice for the latter."""
+    """Shortest slice with 10 mean latencies and 40 completions of the slowest arm; 2 s suffice for the latter."""
     worst = 0.0
     for events, seconds, connections in (
         rated.group_by("arm")

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ import pymysql
 from bakeoff.engine import Engine, declares
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
 from bakeoff.plan.seeds import seed_for
+from bakeoff.plan.sizes import data_bytes as expected_bytes
 from bakeoff.plan.sizes import row_count
 from bakeoff.results import RunDirectory
 from bakeoff.servers import Reading, ServerHouse, Snapshot, gates, table_engine
@@ -29,6 +31,8 @@ from bakeoff.units import parse_bytes
 _SBTEST, _SBTEST_PREFIXES = "sbtest", ("oltp_", "select_random_")
 _SETTLE_LIMIT_S = 120.0
 _LOADER_THREADS_MAX = 8
+# One build of every setup together: so little that no load is the longest part of a run.
+_SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
 # What a server says of a character set or a collation that it does not know, or not together.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
 _OTHER_TEXT = "Name a character set and a collation that this server has."
@@ -44,6 +48,7 @@ class Loader:
     """What loads go through; one for a run.
 
     Attributes:
+        engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
         stop: once it is set, what is being loaded is given up: the engine ends a cancelled load as if it were whole.
     """
 
@@ -53,13 +58,15 @@ class Loader:
     listener: Listener
     engine: Engine
     stop: threading.Event = field(default_factory=threading.Event)
+    engine_lock: threading.Lock = field(default_factory=threading.Lock)
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """The builds of every distinct setup, as snapshots of stopped servers; of every setup as many.
 
         The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
-        another build tells how much the data decides, but six epochs of one build tell more than none of two.
+        another build tells how much the data decides, but six epochs of one build tell more than none of two. Small
+        builds are all loaded, two at a time.
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
@@ -67,21 +74,27 @@ class Loader:
             KeyboardInterrupt: the stop flag was set.
         """
         snapshots: dict[SnapshotKey, Snapshot] = {}
+        distinct = {setup.build_key: setup for setup in reversed(setups) if setup.installation is not None}
+        if sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES:
+            rounds, at_once = [range(self.study.builds)], _LOADS_AT_ONCE
+        else:
+            rounds, at_once = [range(build, build + 1) for build in range(self.study.builds)], 1
         begin = time.monotonic()
-        for build in range(self.study.builds):
-            spent_s = time.monotonic() - begin
+        for builds in rounds:
+            spent_s, build = time.monotonic() - begin, builds.start
             if build and spent_s * (build + 1) / build > limit_s:
                 self.listener.note(
                     f"loading is slow here ({spent_s:.0f} s): {build} of {self.study.builds} builds, to keep the budget"
                 )
                 return snapshots
-            for setup in setups:
-                key = (setup.build_key, build)
-                if setup.installation is not None and key not in snapshots:
-                    self._end_if_stopped()
-                    sharing = [each.arm.name for each in setups if each.build_key == setup.build_key]
-                    snapshots[key] = self._load(setup, build, sharing)
-            self._compare_rows(setups, build)
+            jobs = [(setup, build) for build in builds for setup in setups if distinct.get(setup.build_key) is setup]
+            with ThreadPoolExecutor(max_workers=at_once) as pool:
+                loaded = pool.map(lambda job: self._load(*job, sharing=setups), jobs)
+                snapshots |= {
+                    (setup.build_key, build): snapshot for (setup, build), snapshot in zip(jobs, loaded, strict=True)
+                }
+            for build in builds:
+                self._compare_rows(setups, build)
             self._end_if_stopped()
         return snapshots
 
@@ -131,7 +144,8 @@ class Loader:
         write_answers(self.run, found, f"rows/{build}.json")
         judge_rows(self.study, found, self.listener)
 
-    def _load(self, setup: ArmSetup, build: int, sharing: Sequence[str]) -> Snapshot:
+    def _load(self, setup: ArmSetup, build: int, *, sharing: Sequence[ArmSetup]) -> Snapshot:
+        self._end_if_stopped()
         assert setup.installation
         assert setup.settings
         arm = setup.arm
@@ -159,7 +173,7 @@ class Loader:
             record,
             {
                 "arm": arm.name,
-                "arms": list(sharing),
+                "arms": [each.arm.name for each in sharing if each.build_key == setup.build_key],
                 "build": build,
                 "rows": row_count(self.study, arm.data),
                 "threads": loader_threads(),
@@ -176,22 +190,24 @@ class Loader:
         arm = setup.arm
         _create_database(server, database, arm)
         pid = getattr(server, "pid", None)
-        self.engine.open([address_of(setup, server, database, pid=pid)])
-        try:
-            self.engine.command(
-                arm.name,
-                workload.script,
-                "prepare",
-                options=script_options(self.study, workload, arm.data)
-                | {"mysql_storage_engine": table_engine(arm.server, arm.data, setup.installation)},
-                threads=loader_threads(),
-                seed=seed_for(self.study.seed, "build", build),
-                on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
-            )
-        except EngineError as error:
-            raise _load_failed(error, arm) from None
-        self._end_if_stopped()
-        check_data(self.engine, self.study, setup, workload)
+        with self.engine_lock:
+            self._end_if_stopped()
+            self.engine.open([address_of(setup, server, database, pid=pid)])
+            try:
+                self.engine.command(
+                    arm.name,
+                    workload.script,
+                    "prepare",
+                    options=script_options(self.study, workload, arm.data)
+                    | {"mysql_storage_engine": table_engine(arm.server, arm.data, setup.installation)},
+                    threads=loader_threads(),
+                    seed=seed_for(self.study.seed, "build", build),
+                    on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
+                )
+            except EngineError as error:
+                raise _load_failed(error, arm) from None
+            self._end_if_stopped()
+            check_data(self.engine, self.study, setup, workload)
         self._end_if_stopped()
 
     def _end_if_stopped(self) -> None:

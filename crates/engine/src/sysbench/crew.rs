@@ -121,7 +121,7 @@ impl Crew {
     }
 
     /// Ends the workers after a failure: events that run may end, then connections are cut.
-    fn send_home(&self) {
+    pub(super) fn send_home(&self) {
         let gate = &self.load.gate;
         gate.close();
         let until = Instant::now() + GRACE;
@@ -146,7 +146,8 @@ fn work(test: &Test, thread: u32, load: &Arc<Load>, lifeline: Arc<Lifeline>) {
     );
     let result = guarded(|| {
         precise_sleep();
-        let connector = load.session.connector(lifeline);
+        let paired = load.pairing.as_ref().map(|pairing| pairing.worker(thread));
+        let connector = load.session.connector(lifeline).paired(paired);
         let host = Rc::new(WorkerHost::new(load, thread, connector));
         test.work(thread, &host)?;
         if let Some(reason) = host.reason_of_end() {

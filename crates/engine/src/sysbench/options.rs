@@ -133,6 +133,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     option(Ours, "dialect", Text, "1.0", "layout of the final report: 1.0 (as sysbench 1.0.20) or 1.1 (as its master)"),
     option(Ours, "json", File, "", "write the result as JSON to this file; without a file: to standard output, and all else to standard error"),
     option(Ours, "hdr_log", File, "", "write latencies as an HdrHistogram interval log to this file"),
+    option(Ours, "placement", Text, "free", "threads of a connection: free, or paired: the client's and the server's on one CPU"),
     option(Ours, "idle_connections", Int, "0", "connections held open besides the workers' own, doing nothing"),
     option(Ours, "mysql_charset", Text, "utf8mb4", "character set of the connections"),
     option(Ours, "mysql_collation", Text, "", "their collation; when empty, the server's default for the character set"),

@@ -23,8 +23,10 @@ use super::tally::{Mark, Stretch, Tally};
 use super::test::{Test, tell_failure};
 use super::turnstile::Turnstile;
 use super::worker_host::Load;
-use crate::contract::Failure;
+use crate::connector::pairing;
+use crate::contract::{Failure, Placement};
 use crate::gate::Gate;
+use crate::placement::Pairing;
 use crate::process::give_back_memory;
 use crate::slice::Slice;
 use crate::team::spawn_with_stack;
@@ -84,10 +86,15 @@ impl Run {
                 return Outcome::without_a_run(Ending::Failed);
             }
         };
-        let load = Arc::new(self.load());
+        let load = Arc::new(self.load(self.pairing()));
         let crew = Crew::start(&self.test, &self.options, &load);
         if let Err(ending) = crew.wait_until_ready(&self.options) {
             return Outcome::without_a_run(ending);
+        }
+        if let Some(reason) = load.pairing.as_ref().and_then(|pairing| pairing.failure()) {
+            console.fatal(&format!("connections cannot be paired: {reason}"));
+            crew.send_home();
+            return Outcome::without_a_run(Ending::Failed);
         }
         give_back_memory(self.options.threads as usize);
         let (start, started) = channel();
@@ -150,9 +157,26 @@ impl Run {
         }
     }
 
-    fn load(&self) -> Load {
+    /// With `--placement=paired`; `None`, and a warning, where the server's threads cannot be known.
+    fn pairing(&self) -> Option<Arc<Pairing>> {
+        if self.options.placement == Placement::Free || self.session.dry_run {
+            return None;
+        }
+        let pairing = match self.session.rotation.only() {
+            Some(address) => pairing(address, None),
+            None => Err("there are several servers".to_owned()),
+        };
+        let warn = |reason: &String| {
+            let words = format!("connections cannot be paired: {reason}; they run free");
+            self.session.console.log(LogLevel::Warning, &words);
+        };
+        pairing.inspect_err(warn).ok().map(Arc::new)
+    }
+
+    fn load(&self, pairing: Option<Arc<Pairing>>) -> Load {
         Load {
             session: Arc::clone(&self.session),
+            pairing,
             gate: Gate::new(self.options.threads as usize),
             tally: Tally::new(self.options.threads),
             events_left: self.options.events.map(AtomicU64::new),

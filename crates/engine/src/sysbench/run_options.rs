@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bakeoff_script::{RandKind, RandSettings};
 
 use super::command_line::CommandLine;
+use crate::contract::Placement;
 
 /// Threads at most: more is a slip of the fingers.
 const MOST_THREADS: i64 = 100_000;
@@ -61,6 +62,8 @@ pub(super) struct RunOptions {
     pub(super) stack_bytes: usize,
     pub(super) thread_init_timeout: Duration,
     pub(super) idle_connections: u32,
+    /// `--placement`.
+    pub(super) placement: Placement,
     /// Events a second of all workers together.
     pub(super) rate_per_s: Option<u32>,
     pub(super) report_interval_s: Option<u64>,
@@ -125,6 +128,7 @@ impl RunOptions {
                 .unwrap_or(usize::MAX)
                 .max(LEAST_STACK_BYTES),
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
+            placement: placement(line)?,
             idle_connections: u32::try_from(idle)
                 .ok()
                 .filter(|_| idle <= MOST_THREADS)
@@ -219,6 +223,16 @@ fn forced_shutdown(text: &str) -> Result<Option<Duration>, String> {
     text.parse()
         .map(|seconds| Some(Duration::from_secs(seconds)))
         .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))
+}
+
+fn placement(line: &CommandLine) -> Result<Placement, String> {
+    match line.text("placement") {
+        "free" => Ok(Placement::Free),
+        "paired" => Ok(Placement::Paired),
+        other => Err(format!(
+            "Invalid value for --placement: '{other}'. It is free or paired"
+        )),
+    }
 }
 
 fn dialect(text: &str) -> Result<Dialect, String> {

@@ -19,11 +19,14 @@ use super::turnstile::Turnstile;
 use crate::connector::Connector;
 use crate::counting;
 use crate::gate::Gate;
+use crate::placement::Pairing;
 use crate::slice::Slice;
 
 /// What the workers of a run share.
 pub(super) struct Load {
     pub(super) session: Arc<Session>,
+    /// `--placement=paired`.
+    pub(super) pairing: Option<Arc<Pairing>>,
     pub(super) gate: Gate,
     pub(super) tally: Tally,
     /// `--events`: counted events that may still begin; none: no limit.

@@ -1,0 +1,222 @@
+"""Connections are paired with the server's threads that serve them, as the server itself reports them."""
+
+import collections
+import os
+import threading
+import time
+
+import pytest
+
+from bakeoff.engine import ArmAddress, Engine
+from bakeoff.errors import EngineError
+from bakeoff.gauntlet.fakeserver import FakeServer
+
+CPUS = sorted(os.sched_getaffinity(0))
+# What each worker runs, and how each server reports the operating system's thread of the connection that runs it.
+SLEEP = "SELECT SLEEP({seconds}), 'worker', {worker}"
+ASK = {
+    "mysql": "SELECT PROCESSLIST_INFO, THREAD_OS_ID FROM performance_schema.threads "
+    "WHERE PROCESSLIST_INFO LIKE 'SELECT SLEEP%'",
+    "mariadb": "SELECT INFO, TID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
+}
+SCRIPT = """
+function thread_init() con = sysbench.sql.driver():connect() end
+function event()
+  if {reconnects} then con:reconnect() end
+  if not pcall(function() con:query(string.format("{sleep}", sysbench.tid)) end) then con:reconnect() end
+end
+"""
+
+
+def script(folder, *, seconds=0.1, reconnects=False):
+    path = folder / "sleep.lua"
+    sleep = SLEEP.format(seconds=seconds, worker="%d")
+    path.write_text(SCRIPT.format(sleep=sleep, reconnects=str(reconnects).lower()))
+    return str(path)
+
+
+def started(make, text, name="A", **options):
+    server = make(text + ("" if "mariadb" in text else ",performance_schema=on"), name, connections=300, **options)
+    server.start()
+    return server
+
+
+def arm(server, name="A", *, pid=None, transport="socket"):
+    place, account = server.address(transport), server.account(transport)
+    return ArmAddress(
+        name, place.get("socket"), place.get("host"), place.get("port"), account.user, account.password, "mysql",
+        "utf8mb4" if "5.5" not in server.name else "utf8", None, server_pid=pid,
+    )  # fmt: skip
+
+
+def measure(engine, path, threads, *, arms=("A",), blocks=1, placement="paired"):
+    return engine.measure(
+        {
+            "cell": "sleep", "script": path, "options": {"mysql_ignore_errors": "all"}, "threads": threads,
+            "arms": list(arms), "blocks": blocks, "slice_ns": 50_000_000, "placement": placement,
+        }
+    )  # fmt: skip
+
+
+def threads_of_workers(server):
+    """Worker -> the server's thread of its connection, as the server reports it."""
+    kind = "mariadb" if "mariadb" in server.name else "mysql"
+    found = server.query(ASK[kind])
+    return {int(str(text).rsplit(",", 1)[1]): int(thread) for text, thread in found}
+
+
+def affinity(thread):
+    try:
+        return os.sched_getaffinity(thread)
+    except ProcessLookupError:
+        return None
+
+
+def named_threads(pid):
+    found = {}
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/comm") as name:
+                found[name.read().strip()] = int(thread)
+        except OSError:
+            continue
+    return found
+
+
+def look(server, engine, threads):
+    """Wait until all workers are seen at work; what is wrong with where their threads may run."""
+    until = time.monotonic() + 5
+    while len(serving := threads_of_workers(server)) < threads:
+        assert time.monotonic() < until, f"only {len(serving)} of {threads} workers were seen"
+    clients = named_threads(engine.pid)
+    wrong = []
+    for worker, thread in serving.items():
+        cpu = {CPUS[worker % len(CPUS)]}
+        if affinity(thread) != cpu or affinity(clients[f"A/{worker}"]) != cpu:
+            wrong.append((worker, affinity(thread), affinity(clients[f"A/{worker}"])))
+    others = [int(thread) for thread in os.listdir(f"/proc/{server.pid}/task") if int(thread) not in serving.values()]
+    wrong += [thread for thread in others if (affinity(thread) or set(CPUS)) != set(CPUS)]
+    return wrong
+
+
+def looks_while(engine, server, path, threads, **more):
+    """Measure in a thread of its own and look meanwhile."""
+    failed = []
+
+    def run():
+        try:
+            measure(engine, path, threads, **more)
+        except EngineError as error:
+            failed.append(error)
+
+    measuring = threading.Thread(target=run)
+    measuring.start()
+    try:
+        return look(server, engine, threads)
+    finally:
+        measuring.join()
+        assert not failed, failed
+
+
+def check_starts(make, text, folder, *, starts, threads, restart_every=10):
+    """Start the measuring so often; every worker's threads must be on its CPU, and no other thread pinned."""
+    path, wrong = script(folder), collections.Counter()
+    for first in range(0, starts, restart_every):
+        server = started(make, text, f"{text.replace(':', '-')}-{first}")
+        try:
+            with Engine() as engine:
+                engine.open([arm(server, pid=server.pid)])
+                for _ in range(min(restart_every, starts - first)):
+                    for each in looks_while(engine, server, path, threads):
+                        wrong[str(each)] += 1
+        finally:
+            server.remove()
+    assert not wrong
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("text", ["mysql:8.0.15", "mariadb:10.11"])
+def test_every_connection_is_paired_with_its_own_thread(make, tmp_path, text):
+    check_starts(make, text, tmp_path, starts=6, threads=16, restart_every=3)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("text", ["mysql:5.7.22", "mysql:8.0.15", "mysql:8.4", "mysql:9", "mariadb:10.11"])
+def test_a_thousand_starts_pair_no_connection_wrongly(make, tmp_path, text):
+    check_starts(make, text, tmp_path, starts=200, threads=6)
+
+
+@pytest.mark.server
+def test_256_connections_are_paired_within_a_second_and_released(make, tmp_path):
+    server, path = started(make, "mysql:8.0.15"), script(tmp_path, seconds=0)
+    with Engine() as engine:
+        engine.open([arm(server, pid=server.pid)])
+        took = {}
+        for placement in ("free", "paired", "free", "paired"):
+            begin = time.monotonic()
+            measure(engine, path, 256, placement=placement)
+            took[placement] = min(time.monotonic() - begin, took.get(placement, 60.0))
+        assert took["paired"] < took["free"] + 1.5
+        until = time.monotonic() + 5
+        pinned = [1]
+        while pinned and time.monotonic() < until:
+            pinned = [t for t in os.listdir(f"/proc/{server.pid}/task") if affinity(int(t)) not in (set(CPUS), None)]
+        assert not pinned
+
+
+@pytest.mark.server
+def test_connections_that_are_killed_or_made_anew_are_paired_again(make, tmp_path):
+    server = started(make, "mysql:8.0.15")
+    with Engine() as engine:
+        engine.open([arm(server, pid=server.pid)])
+        assert not looks_while(engine, server, script(tmp_path, reconnects=True), 4, blocks=2)
+        path, killed = script(tmp_path), []
+
+        def kill():
+            time.sleep(0.4)
+            ids = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'"
+            for (identity,) in server.query(ids):
+                server.query(f"KILL {identity}")
+                killed.append(identity)
+            time.sleep(0.3)
+            killed.append(look(server, engine, 4))
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        measure(engine, path, 4, blocks=8)
+        killer.join()
+        assert len(killed) >= 3
+        assert killed[-1] == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("transport", ["socket", "tcp"])
+def test_a_running_server_on_this_machine_is_asked_for_its_process(make, tmp_path, transport):
+    server = started(make, "mysql:8.0.15")
+    with Engine() as engine:
+        engine.open([arm(server, transport=transport)])
+        assert not looks_while(engine, server, script(tmp_path), 4)
+
+
+@pytest.mark.server
+def test_no_arm_is_paired_while_another_is_not(make, tmp_path):
+    server, path = started(make, "mysql:8.0.15"), script(tmp_path, seconds=0)
+    with FakeServer(tmp_path / "s.sock") as fake, Engine() as engine:
+        other = ArmAddress("B", str(fake.socket), None, None, "root", "", "mysql", "utf8mb4", None)
+        engine.open([arm(server, pid=server.pid), other])
+        with pytest.raises(EngineError, match="connections cannot be paired") as caught:
+            measure(engine, path, 2, arms=("A", "B"))
+        assert (caught.value.code, caught.value.arm) == ("not_paired", "B")
+        assert measure(engine, path, 2, arms=("A", "B"), placement="free").slices
+
+
+@pytest.mark.server
+def test_a_thread_pool_cannot_be_paired(make, tmp_path):
+    server = started(make, "mariadb:10.11,thread_handling=pool-of-threads")
+    with Engine() as engine:
+        engine.open([arm(server, pid=server.pid)])
+        with pytest.raises(EngineError, match="thread_handling=pool-of-threads") as caught:
+            measure(engine, script(tmp_path), 2)
+        assert caught.value.code == "not_paired"
