@@ -13,6 +13,7 @@ class Server:
     Attributes:
         port: of 127.0.0.1; 0: none.
         pid: of the server's process; None: not to be seen.
+        cpus: that connections are paired on (pairing.py); empty: they are left free.
     """
 
     socket: str
@@ -21,6 +22,7 @@ class Server:
     database: str
     pid: int | None
     version: str
+    cpus: tuple[int, ...] = ()
 
     def connect(self) -> pymysql.connections.Connection:
         """A connection over the socket, for loading tables and reading counters."""

@@ -38,6 +38,8 @@ class Client(abc.ABC):
     """Measured when no client is named."""
     experiment = False
     """Not a client that anybody uses: another way of the bare loop, measured when it is named."""
+    pairs = True
+    """Pairs its connections (pairing.py) when the server's object names CPUs for it."""
 
     @abc.abstractmethod
     def missing(self) -> str:
@@ -126,6 +128,7 @@ class BareLoop(Client):
             f"--threads={case.threads}",
             f"--mode={case.statements}",
             f"--wait={self._wait}",
+            *([f"--cpus={_listed(server.cpus)}"] if server.cpus else []),
             f"--time={seconds}",
         ]
 
@@ -138,6 +141,7 @@ class Sysbench(Client):
     """Debian's sysbench. Percentiles from its histogram, whose buckets are 1.8 % wide and printed to a microsecond."""
 
     name = "sysbench"
+    _PAIRED = Path(__file__).parent / "paired.lua"
     _BUCKET = re.compile(r"^\s*(\d+\.\d+) \|[* ]*\s(\d+)\s*$", re.MULTILINE)
 
     def missing(self) -> str:
@@ -149,8 +153,7 @@ class Sysbench(Client):
     def command(self, case: Case, server: Server, seconds: float) -> list[str]:
         tcp = ["--mysql-host=127.0.0.1", f"--mysql-port={server.port}"]
         return [
-            "sysbench",
-            case.workload,
+            *self._program(case, server),
             *([f"--mysql-socket={server.socket}"] if case.transport == "socket" else tcp),
             f"--mysql-user={server.user}",
             f"--mysql-db={server.database}",
@@ -165,6 +168,13 @@ class Sysbench(Client):
             f"--time={int(seconds + 0.999)}",
             "run",
         ]
+
+    def _program(self, case: Case, server: Server) -> list[str]:
+        """Its script as it is, or within the one that pairs connections."""
+        if not server.cpus:
+            return ["sysbench", case.workload]
+        settings = [f"CLIENT_COST_SCRIPT={case.workload}", f"CLIENT_COST_CPUS={_listed(server.cpus)}"]
+        return ["env", *settings, "sysbench", str(self._PAIRED)]
 
     def latencies(self, output: str) -> Latencies:
         buckets = [(float(value), int(count)) for value, count in self._BUCKET.findall(output)]
@@ -236,6 +246,7 @@ class Engine(Client):
             "order_seed": 1,
             "key_seed": time.monotonic_ns() % 2**31,
             "load": {"model": "closed"},
+            "placement": "paired" if server.cpus else "free",
             "freeze": False,
             "settle_ns": 0,
         }
@@ -265,6 +276,10 @@ class Engine(Client):
         found = [m for m in _messages(output) if m["type"] == "histogram" and m["operation"] == "event"]
         quantiles = found[0]["quantiles_ns"] if found else {}
         return Latencies(quantiles.get("0.5"), quantiles.get("0.95"), quantiles.get("0.99"))
+
+
+def _listed(cpus: tuple[int, ...]) -> str:
+    return ",".join(str(cpu) for cpu in cpus)
 
 
 def _must_be_built(binary: Path) -> str:

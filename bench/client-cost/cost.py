@@ -102,6 +102,12 @@ class Monitor:
         assert row is not None
         return int(row[1])
 
+    def threads(self) -> dict[int, int]:
+        """For each connection, by its id, the server's thread that serves it; where the server reports it."""
+        with self._connection.cursor() as cursor:
+            cursor.execute("SELECT PROCESSLIST_ID, THREAD_OS_ID FROM performance_schema.threads")
+            return {int(row[0]): int(row[1]) for row in cursor.fetchall() if None not in row}
+
     def close(self) -> None:
         """Leave the server."""
         self._connection.close()

@@ -22,11 +22,17 @@ class Driver(BareLoop):
 
     def command(self, case: Case, server: Server, seconds: float) -> list[str]:
         # The bare loop's own ways of waiting are not theirs.
-        return [word for word in super().command(case, server, seconds) if not word.startswith("--wait")]
+        words = [word for word in super().command(case, server, seconds) if not word.startswith("--wait")]
+        return words if self.pairs else [word for word in words if not word.startswith("--cpus")]
 
 
 class GoDriver(Driver):
-    """database/sql with go-sql-driver/mysql: a goroutine and a connection each. Built once into bakeoff's cache."""
+    """database/sql with go-sql-driver/mysql: a goroutine and a connection each. Built once into bakeoff's cache.
+
+    Not paired: a goroutine has no thread of its own.
+    """
+
+    pairs = False
 
     def __init__(self) -> None:
         super().__init__("go-sql-driver", cache_root() / "tools" / "client-cost-go")

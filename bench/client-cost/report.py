@@ -18,7 +18,7 @@ from cost import Window
 from rich.console import Console
 from rich.table import Table
 
-FORMAT = 1  # of the JSON file; 1: first
+FORMAT = 2  # of the JSON file; 1: first; 2: with placement
 REFERENCES = ("sysbench", "bareloop")
 _METRICS: dict[str, Callable[[Sequence[Window]], float]] = {
     "client_cpu_per_query": estimate.cpu_ns_per_query,
@@ -80,9 +80,40 @@ def _median(values: Sequence[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def print_cell(console: Console, cell: Cell) -> None:
+@dataclass(frozen=True)
+class Placement:
+    """Where the two threads of a connection ran.
+
+    Attributes:
+        paired, free: names of clients whose connections were paired (pairing.py), and of the others.
+        cpus: that connections were paired on.
+        why_free: why none could be paired; empty: some were.
+    """
+
+    paired: list[str]
+    free: list[str]
+    cpus: list[int]
+    why_free: str
+
+    @classmethod
+    def of(cls, clients: Sequence[Client], server: Server, why_free: str) -> "Placement":
+        """As it will be with this server."""
+        paired = [client.name for client in clients if client.pairs and server.cpus]
+        free = [client.name for client in clients if client.name not in paired]
+        return cls(paired, free, list(server.cpus), why_free)
+
+    def __str__(self) -> str:
+        if self.why_free:
+            return f"connections are NOT paired: {self.why_free}"
+        cpus = ", ".join(str(cpu) for cpu in self.cpus)
+        but = f"; not those of {', '.join(self.free)}" if self.free else ""
+        return f"connections are paired: both threads of each on one CPU of {cpus}{but}"
+
+
+def print_cell(console: Console, cell: Cell, placement: Placement) -> None:
     """One table: a line a client."""
-    table = Table(title=str(cell.case), title_justify="left", title_style="bold")
+    title = f"{cell.case} {'paired' if placement.paired else 'NOT paired'}"
+    table = Table(title=title, title_justify="left", title_style="bold")
     columns = [
         "queries/s",
         "CPU µs/query",
@@ -104,7 +135,7 @@ def print_cell(console: Console, cell: Cell) -> None:
         cpu = ("client_cpu_ns_per_query", "client_user_ns_per_query", "client_system_ns_per_query")
         ratios = [cell.ratio(metric, name, reference) for metric in _METRICS for reference in REFERENCES]
         table.add_row(
-            name,
+            f"{name} (free)" if placement.paired and name in placement.free else name,
             f"{summary['queries_per_s']:,.0f}",
             *(_us(summary[key], 2) for key in cpu),
             "" if instructions is None else f"{instructions:,.0f}",
@@ -121,7 +152,12 @@ def _us(value_ns: float | None, digits: int) -> str:
 
 
 def record(
-    cells: Sequence[Cell], server: Server, clients: Sequence[Client], settings: dict[str, Any], notes: Sequence[str]
+    cells: Sequence[Cell],
+    server: Server,
+    clients: Sequence[Client],
+    placement: Placement,
+    settings: dict[str, Any],
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     """Everything, to be written as JSON: summaries, ratios with intervals, and every window."""
     return {
@@ -133,6 +169,7 @@ def record(
         "machine": _machine(),
         "server": {"version": server.version},
         "clients": {client.name: client.version() for client in clients},
+        "placement": asdict(placement),
         "settings": settings,
         "notes": list(notes),
         "cells": [_cell_record(cell) for cell in cells],

@@ -16,6 +16,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
@@ -25,6 +26,7 @@ import dataset
 import drivers
 import estimate
 import matrix
+import pairing
 import place
 import pymysql
 from case import Case, Server
@@ -121,15 +123,26 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
             server = stack.enter_context(place.started(chosen.server, connections, chosen.database))
         else:
             server = place.running(chosen.socket, chosen.user, chosen.database)
+        server, why_free = to_be_paired(server)
+        placement = report.Placement.of(present, server, why_free)
         console.print(f"server {server.version}; {', '.join(client.name for client in present)}", highlight=False)
+        console.print(str(placement), highlight=False)
         cells, budget = [], matrix.Budget(chosen.minutes, len(wanted))
         for case in wanted:
             cells.append(measure_cell(case, present, server, chosen, rng, budget))
-            report.print_cell(console, cells[-1])
+            report.print_cell(console, cells[-1], placement)
     settings = {key: getattr(chosen, key) for key in SETTINGS}
-    path = report.write(report.record(cells, server, present, settings, notes), chosen.results)
+    path = report.write(report.record(cells, server, present, placement, settings, notes), chosen.results)
     console.print(f"written: {path}", highlight=False)
     return 0
+
+
+def to_be_paired(server: Server) -> tuple[Server, str]:
+    """The server with the CPUs that connections are paired on; or as it is, and why they cannot be paired."""
+    try:
+        return replace(server, cpus=pairing.cpus_for(server)), ""
+    except pairing.CannotPair as reason:
+        return server, str(reason)
 
 
 def usable_clients(chosen: argparse.Namespace) -> tuple[list[Client], list[str]]:

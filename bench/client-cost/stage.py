@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pairing
 from case import Case, Server
 from clients import Client, ClientFailed, Latencies
 from cost import Moment, Monitor, Window
@@ -33,7 +34,7 @@ class Stage:
         warm_s: each client runs alone for so long before it is stopped for the first time.
 
     Raises:
-        ClientFailed: one ended, or did not open its connections.
+        ClientFailed: one ended, did not open its connections, or did not pair them.
     """
 
     def __init__(self, clients: Sequence[Client], case: Case, server: Server, monitor: Monitor, warm_s: float) -> None:
@@ -47,11 +48,13 @@ class Stage:
             for client in self._clients:
                 out = Path(self._folder.name) / client.name
                 before = self._monitor.counter("Threads_connected")
+                others = self._serving(client)
                 process = client.launch(self._case, self._server, LIFE_S, out)
                 self._processes[client.name] = process
                 self._wait_for_connections(client, before + self._case.threads)
                 time.sleep(self._warm_s)
                 self._require_alive(client.name)
+                self._require_paired(client, others)
                 os.kill(process.pid, signal.SIGSTOP)
         except BaseException:
             self._end()
@@ -118,6 +121,21 @@ class Stage:
                 raise ClientFailed(f"{client.name} had not opened its connections after {CONNECT_TIMEOUT_S:.0f} s.")
             time.sleep(0.02)
 
+    def _serving(self, client: Client) -> dict[int, int]:
+        """The server's threads by connection; none when the client's connections are not to be paired."""
+        return self._monitor.threads() if client.pairs and self._server.cpus else {}
+
+    def _require_paired(self, client: Client, others: dict[int, int]) -> None:
+        """Check the client's connections, which are all but the others."""
+        now = self._serving(client)
+        if not now:
+            return
+        own = [thread for connection, thread in now.items() if connection not in others]
+        found = pairing.paired(self._processes[client.name].pid, own)
+        if found < self._case.threads:
+            what = f"{found} of {self._case.threads} connections of {client.name} are paired"
+            raise ClientFailed(f"{what}: {self._said(client.name)}")
+
     def _require_alive(self, name: str) -> None:
         if self._processes[name].poll() is not None:
             raise ClientFailed(f"{name} has ended: {self._said(name)}")
@@ -131,6 +149,7 @@ class Stage:
         for process in self._processes.values():
             process.kill()
             process.wait()
+        pairing.release(self._server)
         self._folder.cleanup()
 
 
@@ -150,3 +169,4 @@ def latencies_of(client: Client, case: Case, server: Server, seconds: float) -> 
             if process.poll() is None:
                 process.kill()
                 process.wait()
+            pairing.release(server)

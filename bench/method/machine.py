@@ -1,10 +1,11 @@
-"""What the machine adds: switching between many connections, pinning, CPUs that idle or do not."""
+"""What the machine adds: switching between many connections, placement of threads, CPUs that idle or do not."""
 
 import math
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import polars as pl
 from reads import EQUAL, MS
@@ -12,12 +13,14 @@ from table import Result
 
 from bakeoff.gauntlet.estimates import by_way, mean_of, of_way, rate, shown
 from bakeoff.gauntlet.real_epochs import RealBench, Way, usable_cpus
-from bakeoff.results.epoch import EpochData
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import excludes_zero
-from bakeoff.stats.noise import components
 
 THREADS_MAX = 256
+# By their place in the study of run.py.
+WORKLOADS = {0: "oltp_point_select", 2: "oltp_read_only", 3: "oltp_read_write", 4: "oltp_update_non_index"}
+WRITING = ("oltp_read_write", "oltp_update_non_index")
+_STARTS = 3
 _GUARD_MS = 5
 
 
@@ -56,33 +59,44 @@ def switching(bench: RealBench) -> Result:
     )
 
 
-def pinning(bench: RealBench) -> Result:
-    """Client and servers on disjoint CPUs, and free, in turn."""
+def placement(bench: RealBench) -> Result:
+    """Threads of a connection on one CPU, wherever the kernel puts them, and on CPUs of their own."""
     cpus = usable_cpus()
     split = max(1, len(cpus) // 4)
-    kinds = {"free": (None, None), "pinned": (frozenset(cpus[:split]), frozenset(cpus[split:]))}
-    found: dict[str, list[EpochData]] = {name: [] for name in kinds}
-    for number in range(8):
-        name = ("free", "pinned", "pinned", "free")[number % 4]
-        client, server = kinds[name]
-        found[name].append(
-            bench.epoch([Way("read", 100 * MS, 4.0)], arms=EQUAL, warm_s=1.5, client_cpus=client, server_cpus=server)
-        )
+    apart = {"client_cpus": frozenset(cpus[:split]), "server_cpus": frozenset(cpus[split:])}
+    cases = [(name, index, threads) for index, name in WORKLOADS.items() for threads in (1, 4, 16, 64)]
+
+    def ways(kind: str) -> list[Way]:
+        found = []
+        for name, index, threads in cases:
+            writes = name in WRITING
+            way = Way(f"{name}/{threads} {kind}", (200 if writes else 20) * MS, 2.0, threads=threads, workload=index)
+            found.append(replace(way, freeze=writes, placement="paired" if kind == "paired" else "free"))
+        return found
+
+    both = [bench.epoch(ways("paired") + ways("free"), arms=EQUAL, warm_s=1.5) for _ in range(_STARTS)]
+    own = [bench.epoch(ways("apart"), arms=EQUAL, warm_s=1.5, **apart) if split < len(cpus) else None for _ in both]
     rows = []
-    for name, epochs in found.items():
-        pairs = by_way(epochs)["read"]
-        values = [pair.value for pair in pairs]
-        between, within = components(values, [pair.variance_of_mean for pair in pairs])
-        rates = [rate(epoch) for epoch in epochs]
-        rows.append((name, math.fsum(rates) / len(rates), (within or math.nan) * 100, (between or 0.0) * 100))
+    for name, _, threads in cases:
+        figures = []
+        for kind, epochs in (("paired", both), ("free", both), ("apart", own)):
+            chosen = [of_way(epoch, f"{name}/{threads} {kind}") for epoch in epochs if epoch]
+            rates = [rate(epoch) for epoch in chosen]
+            ratios = [abs(pair.value) for pairs in by_way(chosen).values() for pair in pairs]
+            figures.append((math.fsum(rates) / len(rates), max(ratios) * 100) if chosen else (None, None))
+        rates, spreads = zip(*figures, strict=True)
+        over = [(one / rates[0] - 1) * 100 if one else None for one in rates[1:]]
+        rows.append((name, threads, rates[0], *over, *spreads))
     return Result(
-        name="pinning",
-        asks="What does pinning client and servers to CPUs of their own change?",
-        columns=("", "events/s", "SD within a start, %", "SD between starts, %"),
+        name="placement",
+        asks="What does it change where the two threads of a connection run?",
+        columns=(
+            "workload", "connections", "paired, events/s", "free over paired, %", "apart over paired, %",
+            "paired: equal arms differ by up to, %", "free", "apart",
+        ),
         rows=tuple(rows),
-        says=f"Pinned: {(rows[1][1] / rows[0][1] - 1) * 100:+.2g} % throughput.",
-        figures={"client_cpus": split, "server_cpus": len(cpus) - split},
-    )
+        says=f"{_STARTS} starts of two equal servers; apart: the client has {split} of {len(cpus)} CPUs.",
+    )  # fmt: skip
 
 
 def idle_cpus(bench: RealBench) -> Result:

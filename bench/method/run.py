@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 import table
-from machine import THREADS_MAX, idle_cpus, pinning, switching
+from machine import THREADS_MAX, WORKLOADS, idle_cpus, placement, switching
 from reads import SHADOW, attenuation, carry_over, connections, real_difference, restart, slice_length
 from table import Result
 from writes import freeze
@@ -38,7 +38,7 @@ EXPERIMENTS: dict[str, Callable[[RealBench], Result]] = {
     "real-difference": real_difference,
     "switching": switching,
     "freeze": freeze,
-    "pinning": pinning,
+    "placement": placement,
     "idle-cpus": idle_cpus,
 }
 
@@ -61,7 +61,7 @@ def main() -> int:
     study = question(
         *[options.server] * 3,
         f"{options.server},performance_schema=ON",
-        workloads=("oltp_point_select", "oltp_write_only"),
+        workloads=("oltp_point_select", "oltp_write_only", *list(WORKLOADS.values())[1:]),
         threads=THREADS_MAX,
         seed=options.seed,
     )

@@ -150,6 +150,7 @@ def slices_of_cell(
             "writes": whole,
             "other": whole,
             "errors": ["{}"] * count,
+            "threads": ["{}"] * count,
             "retries": whole,
             "reconnects": whole,
             "late_starts": whole,
@@ -317,7 +318,10 @@ def _write_epoch(
             study, truth, cell=cell.name, cell_index=cell.workload_index, threads=cell.threads, epoch=epoch,
             blocks=blocks, slice_ns=slice_ns,
         )  # fmt: skip
-        messages = [row | {"type": "slice", "id": 3, "errors": {}} for row in slices.drop("epoch", "build").to_dicts()]
+        messages = [
+            row | {"type": "slice", "id": 3, "errors": {}, "threads": {}}
+            for row in slices.drop("epoch", "build").to_dicts()
+        ]
         writer.add_slices(messages)
         writer.add_histograms(histograms_of(slices))
     hottest = plan.cells[len(study.threads) - 1]
@@ -326,7 +330,9 @@ def _write_epoch(
         slice_ns=50_000_000,
     )  # fmt: skip
     cold = warming.with_columns(events=(pl.col("events") * (1 - (-pl.col("start_ns") / 5e8).exp())).cast(pl.Int64))
-    writer.add_warm_up(row | {"type": "slice", "id": 2, "errors": {}} for row in cold.drop("epoch", "build").to_dicts())
+    writer.add_warm_up(
+        row | {"type": "slice", "id": 2, "errors": {}, "threads": {}} for row in cold.drop("epoch", "build").to_dicts()
+    )
     measured = len(plan.cells) * blocks * 2 * len(arms) * slice_ns * 1.07e-9
     writer.add_host_samples(host_samples(epoch, round(6 + measured), arms))
     for arm in study.arms:

@@ -18,7 +18,7 @@ def study(title: str = "mysql:5.7 vs mysql:8.0") -> Study:
 def slice_message(**fields: object) -> dict[str, object]:
     """An engine's `slice` message; all numbers 1 unless given."""
     numbers = dict.fromkeys(SLICE_SCHEMA.keys() - {"epoch", "build"}, 1)
-    texts = {"type": "slice", "id": 3, "cell": "oltp_read_only/4", "arm": "A", "errors": {"1213": 2}}
+    texts = {"type": "slice", "id": 3, "cell": "oltp_read_only/4", "arm": "A", "errors": {"1213": 2}, "threads": {}}
     return numbers | texts | fields
 
 

@@ -226,7 +226,7 @@ def test_another_format_version_gives_one_clear_line(tmp_path):
     [
         ("manifest.json", b"{"),
         ("manifest.json", b"[]"),
-        ("manifest.json", b'{"format": 1}'),
+        ("manifest.json", b'{"format": 2}'),
         ("study.json", b'{"title": 1}'),
         ("epochs/000/outcome.json", b"{}"),
         ("epochs/000/slices.parquet", b"PAR1 no"),

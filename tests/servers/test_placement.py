@@ -1,9 +1,11 @@
 """Connections are paired with the server's threads that serve them, as the server itself reports them."""
 
 import collections
+import contextlib
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -72,14 +74,15 @@ def affinity(thread):
         return None
 
 
+def threads_of(pid):
+    return [int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir()]
+
+
 def named_threads(pid):
     found = {}
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        try:
-            with open(f"/proc/{pid}/task/{thread}/comm") as name:
-                found[name.read().strip()] = int(thread)
-        except OSError:
-            continue
+    for thread in threads_of(pid):
+        with contextlib.suppress(OSError):
+            found[Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip()] = thread
     return found
 
 
@@ -94,7 +97,7 @@ def look(server, engine, threads):
         cpu = {CPUS[worker % len(CPUS)]}
         if affinity(thread) != cpu or affinity(clients[f"A/{worker}"]) != cpu:
             wrong.append((worker, affinity(thread), affinity(clients[f"A/{worker}"])))
-    others = [int(thread) for thread in os.listdir(f"/proc/{server.pid}/task") if int(thread) not in serving.values()]
+    others = set(threads_of(server.pid)) - set(serving.values())
     wrong += [thread for thread in others if (affinity(thread) or set(CPUS)) != set(CPUS)]
     return wrong
 
@@ -162,7 +165,7 @@ def test_256_connections_are_paired_within_a_second_and_released(make, tmp_path)
         until = time.monotonic() + 5
         pinned = [1]
         while pinned and time.monotonic() < until:
-            pinned = [t for t in os.listdir(f"/proc/{server.pid}/task") if affinity(int(t)) not in (set(CPUS), None)]
+            pinned = [thread for thread in threads_of(server.pid) if affinity(thread) not in (set(CPUS), None)]
         assert not pinned
 
 

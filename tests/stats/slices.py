@@ -10,7 +10,7 @@ def slice_row(arm, block, position, *, events, seconds=1.0, cell="oltp_point_sel
     """One slice with 4 connections busy for `seconds` each; every other field of the format 0 or as given."""
     start = block * 4 + position if start_s is None else start_s
     row = {
-        name: (None if name.startswith("server_") else "{}" if name == "errors" else 0)
+        name: (None if name.startswith("server_") else "{}" if name in ("errors", "threads") else 0)
         for name in SLICE_SCHEMA
         if name not in ("epoch", "build")
     }

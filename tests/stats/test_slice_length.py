@@ -45,10 +45,15 @@ def test_a_pilot_looks_no_closer_than_events_allow():
 
 
 def test_many_connections_that_take_long_to_wake_want_longer_slices():
-    quiet = pilot(Noise(wander_sd=0.2, wander_s=0.5, slice_sd=0.05))
+    quiet = pilot(Noise(wander_sd=0.0, slice_sd=0.05))
     slow = quiet.sort("start_ns").with_columns(start_ns=pl.int_range(pl.len()) * 500 * MS)
-    lengths = [choose_slice_length(each, cell=CELL).slice_ns for each in (quiet, slow)]
-    assert lengths[0] < lengths[1]
+
+    def price_of_short_ones(slices):
+        j = {point.slice_ns: point.j_s for point in choose_slice_length(slices, cell=CELL).curve}
+        return j[50 * MS] / j[200 * MS]
+
+    assert price_of_short_ones(quiet) < 1.3
+    assert price_of_short_ones(slow) > 2 * price_of_short_ones(quiet)
 
 
 def test_white_noise_makes_longer_slices_no_worse_and_the_guard_decides():

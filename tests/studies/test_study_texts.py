@@ -12,6 +12,8 @@ from study_files import assert_refused, study_of
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.plan.sizes import workload_bytes
+from bakeoff.servers import install
+from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.spec.texts import CONTENTS, client_charset, holds
 from bakeoff.trial.arms import build_key
@@ -128,6 +130,7 @@ def test_a_workload_without_the_option_is_told(shell):
     assert "bulk_insert: it has no option content" in ran.complaint
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("servers", "settings", "named"),
     [
@@ -142,6 +145,7 @@ def test_a_workload_without_the_option_is_told(shell):
     ],
 )
 def test_what_a_version_lacks_is_told_by_plan(shell, servers, settings, named):
+    install(parse_server(servers))
     bundle = settings if settings.startswith("{") else f"{{{settings}}}"
     (shell.folder / "my.yaml").write_text(
         f"title: x\nservers: ['{servers}']\nfactors:\n  kind:\n    plain: {{rows: 1k}}\n    other: {bundle}\n"

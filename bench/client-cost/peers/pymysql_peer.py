@@ -5,7 +5,9 @@ Statements of src/workload.rs; the driver puts literals in, for it prepares noth
 """
 
 import argparse
+import itertools
 import json
+import os
 import random
 import threading
 import time
@@ -27,8 +29,24 @@ EVENTS = {
 }
 
 
-def load(connection: "pymysql.connections.Connection", chosen: argparse.Namespace, latencies_ns: list[int]) -> None:
+THREAD = "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"
+
+
+def pair(connection: "pymysql.connections.Connection", cpu: int) -> None:
+    """Put the server's thread of the connection and the calling one on the CPU."""
+    with connection.cursor() as cursor:
+        cursor.execute(THREAD)
+        ((serving,),) = cursor.fetchall()
+    for thread in (int(serving), threading.get_native_id()):
+        os.sched_setaffinity(thread, {cpu})
+
+
+def load(
+    connection: "pymysql.connections.Connection", chosen: argparse.Namespace, latencies_ns: list[int], cpu: int | None
+) -> None:
     """Run events for so long."""
+    if cpu is not None:
+        pair(connection, cpu)
     statements, end = EVENTS[chosen.workload], time.monotonic() + chosen.time
     last = time.monotonic_ns()
     with connection.cursor() as cursor:
@@ -55,13 +73,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--mode", choices=["text"], default="text")
     parser.add_argument("--time", type=float, default=10.0)
+    parser.add_argument("--cpus", default="", metavar="LIST", help="to pair connections on, in turn; none: left free")
     chosen = parser.parse_args()
     where = {"unix_socket": chosen.socket} if chosen.socket else {"host": "127.0.0.1", "port": chosen.port}
     workers: list[threading.Thread] = []
     latencies_ns: list[list[int]] = [[] for _ in range(chosen.threads)]
-    for mine in latencies_ns:
+    cpus = itertools.cycle([int(cpu) for cpu in chosen.cpus.split(",") if cpu] or [None])
+    for mine, cpu in zip(latencies_ns, cpus, strict=False):
         connection = pymysql.connect(user=chosen.user, database=chosen.database, autocommit=True, **where)
-        workers.append(threading.Thread(target=load, args=(connection, chosen, mine)))
+        workers.append(threading.Thread(target=load, args=(connection, chosen, mine, cpu)))
     for worker in workers:
         worker.start()
     for worker in workers:

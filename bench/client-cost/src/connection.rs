@@ -180,6 +180,26 @@ impl Connection {
         Ok(u32::from_le_bytes([a, b, c, d]))
     }
 
+    /// Asks for one number; `None` when the answer has no row, or something else in it.
+    pub(crate) fn number(&mut self, sql: &str) -> Result<Option<u64>, Failure> {
+        self.send_payload(&[&[0x03], sql.as_bytes()].concat(), 0)?;
+        check_error(&self.one_packet()?)?;
+        let ends = u16::from(!self.deprecate_eof);
+        for _ in 0..1 + ends {
+            self.one_packet()?;
+        }
+        let row = self.one_packet()?;
+        check_error(&row)?;
+        if row.first() == Some(&0xFE) {
+            return Ok(None);
+        }
+        check_error(&self.one_packet()?)?;
+        let digits = row.get(1..).unwrap_or_default();
+        Ok(std::str::from_utf8(digits)
+            .ok()
+            .and_then(|text| text.parse().ok()))
+    }
+
     /// Sends a packet and makes ready for its reply.
     pub(crate) fn send(&mut self, packet: &[u8]) -> Result<(), Failure> {
         // A short write cannot be here: packets are far smaller than a socket's buffer, and it is empty.

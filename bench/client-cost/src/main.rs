@@ -9,6 +9,7 @@ mod latency;
 mod many;
 mod one;
 mod packet;
+mod pairing;
 mod random;
 mod uring;
 mod worker;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use rustix::thread::CpuSet;
 use serde_json::json;
 
 use crate::connection::{Failure, Wait};
@@ -70,8 +72,20 @@ struct Options {
     /// With --wait=epoll and uring-many: threads that share the connections.
     #[arg(long, default_value_t = 4)]
     loops: usize,
+    /// CPUs to pair connections on: the n-th thread and the server's threads of its connections run on the n-th of these, modulo
+    /// their number. None: left free.
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = cpu_number)]
+    cpus: Vec<usize>,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// A CPU that a mask can hold.
+fn cpu_number(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(cpu) if cpu < CpuSet::MAX_CPU => Ok(cpu),
+        _ => Err(format!("{text} is no CPU")),
+    }
 }
 
 fn main() -> ExitCode {
@@ -98,10 +112,11 @@ fn run(options: &Options) -> Result<(), Failure> {
                 if options.wait == Wait::PollBatch {
                     schedule_as_batch();
                 }
+                let cpu = options.cpus.iter().cycle().nth(thread).copied();
                 // Connections are dealt out in turn; with a thread each there is one.
                 let own = (thread..options.threads).step_by(threads);
                 let workers = own
-                    .map(|number| Worker::set_up(&options, number as u64))
+                    .map(|number| Worker::set_up(&options, number as u64, cpu))
                     .collect::<Result<Vec<_>, _>>();
                 // Nobody may be left waiting at the barrier: a failure passes it too.
                 ready.wait();

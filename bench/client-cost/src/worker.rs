@@ -8,6 +8,7 @@ use crate::Options;
 use crate::connection::{Connection, Failure};
 use crate::latency::Latencies;
 use crate::packet::Packet;
+use crate::pairing;
 use crate::random::Random;
 use crate::workload::{self, Statement, Step};
 
@@ -66,7 +67,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn set_up(options: &Options, number: u64) -> Result<Self, Failure> {
+    /// Connects and prepares; with a CPU both threads of the connection are pinned to it.
+    pub(crate) fn set_up(
+        options: &Options,
+        number: u64,
+        cpu: Option<usize>,
+    ) -> Result<Self, Failure> {
         let mut random = Random::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
         let steps = workload::steps(&options.workload, options.tables, &mut random).ok_or(
             Failure::Protocol(
@@ -78,6 +84,9 @@ impl Worker {
             (None, port) => Connection::tcp(&options.host, port.unwrap_or(3306), options.wait)?,
         };
         connection.log_in(&options.user, &options.database)?;
+        if let Some(cpu) = cpu {
+            pairing::pair(&mut connection, cpu)?;
+        }
         let mut encoded = Vec::with_capacity(steps.len());
         for Step { by_table, repeat } in steps {
             let mut packets = Vec::with_capacity(by_table.len());

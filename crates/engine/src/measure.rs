@@ -30,6 +30,8 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 /// A drain that takes longer than this is given up when the request is cancelled.
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// In slices of at least this length the server's threads are looked at, one by one.
+const THREADS_FROM_NS: u64 = 100_000_000;
 /// How often a wait looks whether the request was cancelled.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -240,6 +242,8 @@ impl Cell<'_> {
             self.freezer.thaw(pid);
         }
         let before = taker.observer.snapshot();
+        let watched = request.slice_ns >= THREADS_FROM_NS;
+        let threads_before = watched.then(|| taker.observer.threads());
         let start_ns = now_ns();
         let guard_end_ns = start_ns + request.guard_ns;
         let deadline_ns = guard_end_ns + request.slice_ns;
@@ -258,6 +262,10 @@ impl Cell<'_> {
         taker.live = live;
         taker.check_paired()?;
         let spent = taker.observer.snapshot().since(&before);
+        let threads = threads_before.map(|before| {
+            let (after, length_ns) = (taker.observer.threads(), now_ns() - start_ns);
+            taker.observer.busy_threads(&before, &after, length_ns)
+        });
         let sum = taker.team.slice_sum();
         let name = taker.name.clone();
         if request.freeze {
@@ -275,6 +283,7 @@ impl Cell<'_> {
                 .agenda
                 .as_ref()
                 .map_or(0, |agenda| agenda.dropped(request.guard_ns)),
+            threads: threads.unwrap_or_default(),
             ..record_of(sum, spent)
         };
         self.outbox.send(&Answer::Slice(Box::new(record)));

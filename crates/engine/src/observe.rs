@@ -2,11 +2,14 @@
 //!
 //! Whatever cannot be read (no such process, not ours to see) is `None`, never an error: a measurement does not fail for it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use rustix::param::{clock_ticks_per_second, page_size};
 
+/// A thread that used less than one part in so many of a CPU is not worth a line.
+const BUSY_SHARE: u64 = 50;
 /// Bytes of `/proc/stat` that are looked at first; a machine of 64 CPUs has about 8 KiB.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -50,6 +53,9 @@ impl Snapshot {
     }
 }
 
+/// CPU time of a process's threads, by thread id [ns].
+pub type ThreadTimes = BTreeMap<i32, u64>;
+
 /// Reads the counters of this process, this machine and one server. Files stay open, so a reading costs some ten microseconds.
 #[derive(Debug)]
 pub struct Observer {
@@ -78,6 +84,49 @@ impl Observer {
             }),
             buffer: vec![0; BUFFER_BYTES],
         }
+    }
+
+    /// CPU time of the server's threads so far; some 5 us a thread. Empty without a server.
+    pub fn threads(&self) -> ThreadTimes {
+        let Some(Server { pid, .. }) = self.server else {
+            return ThreadTimes::default();
+        };
+        threads_of(pid)
+            .filter_map(|thread| {
+                let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
+                let time_ns = text.ok()?.split_ascii_whitespace().next()?.parse().ok()?;
+                Some((thread, time_ns))
+            })
+            .collect()
+    }
+
+    /// The server's threads that used at least a fiftieth of a CPU between two readings, `length_ns` apart, and how much [ns].
+    ///
+    /// By name where the thread has one of its own, else `thread N`, counted in the order in which the server started them.
+    pub fn busy_threads(
+        &self,
+        before: &ThreadTimes,
+        after: &ThreadTimes,
+        length_ns: u64,
+    ) -> BTreeMap<String, u64> {
+        let Some(Server { pid, .. }) = self.server else {
+            return BTreeMap::new();
+        };
+        let name = |thread: i32| {
+            let path = format!("/proc/{pid}/task/{thread}/comm");
+            std::fs::read_to_string(path).map(|name| name.trim().to_owned())
+        };
+        let process = name(pid).unwrap_or_default();
+        let mut busy = BTreeMap::new();
+        for (number, (thread, now_ns)) in after.iter().enumerate() {
+            let spent_ns = now_ns.saturating_sub(before.get(thread).copied().unwrap_or_default());
+            if spent_ns * BUSY_SHARE >= length_ns {
+                let own = name(*thread).ok().filter(|own| *own != process);
+                let name = own.unwrap_or_else(|| format!("thread {number}"));
+                *busy.entry(name).or_default() += spent_ns;
+            }
+        }
+        busy
     }
 
     /// The counters now. Not for the hot path.
@@ -160,6 +209,14 @@ fn parse_host(text: &str, snapshot: &mut Snapshot) {
     snapshot.host_steal_ns = sum_ns(&[7]);
 }
 
+/// Ids of a process's threads; none when it is gone.
+pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
+    std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
 /// User and system CPU time of this process, all threads [ns].
 fn own_cpu_ns() -> Option<(u64, u64)> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
@@ -219,6 +276,31 @@ mod tests {
         assert!(spent.server_rss_bytes.unwrap() > 100_000, "{spent:?}");
         assert!(spent.server_read_bytes.is_some(), "{spent:?}");
         assert!(spent.context_switches.is_some(), "{spent:?}");
+    }
+
+    #[test]
+    fn a_thread_that_works_is_named() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let observer = Observer::new(Some(pid));
+        let before = observer.threads();
+        let seen = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let spinner = std::thread::Builder::new().name("log_spinner".into());
+            let spin = || {
+                while !seen.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
+            spinner.spawn_scoped(scope, spin).unwrap();
+            while !observer
+                .busy_threads(&before, &observer.threads(), 100_000_000)
+                .get("log_spinner")
+                .is_some_and(|spent_ns| *spent_ns >= 20_000_000)
+            {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            seen.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -14,6 +14,8 @@ use bakeoff_script::host::SqlError;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::observe::threads_of;
+
 /// What is done before each look at the threads: `true` pings the connection, `false` only waits. A thread is the connection's when
 /// it ran exactly in the looks with a ping.
 const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
@@ -132,7 +134,7 @@ impl Search<'_> {
     ) -> Result<Option<i32>, SqlError> {
         let until = Instant::now() + FIND_LIMIT;
         loop {
-            let all = tasks(self.worker.pairing.server_pid);
+            let all: Vec<i32> = threads_of(self.worker.pairing.server_pid).collect();
             let unpaired = |task: &&i32| !self.threads.paired.contains_key(task);
             let new = |task: &&i32| !self.threads.known.contains(task);
             // A thread whose own connection was killed may serve this one: hence all of them in the end.
@@ -275,15 +277,6 @@ fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Ids of a process's threads; none when it is gone.
-fn tasks(pid: i32) -> Vec<i32> {
-    std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
 /// How often a thread has been given a CPU: the third field of its `schedstat`, see the kernel's sched-stats documentation.
 fn times_run(pid: i32, thread: i32) -> Option<u64> {
     let file = std::fs::File::open(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
@@ -299,10 +292,7 @@ mod tests {
 
     #[test]
     fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
-        assert_eq!(
-            cpus_of_list("0-2,8\n").collect::<Vec<_>>(),
-            [0, 1, 2, 8]
-        );
+        assert_eq!(cpus_of_list("0-2,8\n").collect::<Vec<_>>(), [0, 1, 2, 8]);
         assert_eq!(cpus_of_list("5\n").collect::<Vec<_>>(), [5]);
         assert_eq!(cpus_of_list("").count(), 0);
     }
@@ -314,6 +304,6 @@ mod tests {
         let before = times_run(pid, thread).unwrap();
         std::thread::sleep(Duration::from_millis(2));
         assert!(times_run(pid, thread).unwrap() > before);
-        assert!(tasks(pid).contains(&thread));
+        assert!(threads_of(pid).any(|each| each == thread));
     }
 }

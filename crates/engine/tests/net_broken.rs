@@ -266,7 +266,8 @@ fn a_cut_lifeline_ends_a_statement_at_once() {
         ..address
     });
     let mut client =
-        Client::connect_attached(&address, Arc::clone(&lifeline), Default::default(), None).unwrap();
+        Client::connect_attached(&address, Arc::clone(&lifeline), Default::default(), None)
+            .unwrap();
     let began = Instant::now();
     let cutter = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));

@@ -7,8 +7,9 @@ from bakeoff.plan import timing
 from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength
 from bakeoff.plan.seeds import seed_for, shuffled
 from bakeoff.plan.workloads import workload_names, writes
-from bakeoff.spec import Placement, Study, Workload
+from bakeoff.spec import Origin, Placement, Study, Workload
 
+_NEVER = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
 _PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
 
 
@@ -135,7 +136,7 @@ def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
     for cell in plan.cells:
         own = seconds.get(cell.name, plan.seconds_per_cell)
         cell = cell.model_copy(update={"seconds": own})
-        _, longest_ns = timing.slice_bounds(writes=cell.writes, open_loop=cell.open_loop, seconds=own, arms=plan.turns)
+        _, longest_ns = _bounds(cell, seconds=own, arms=plan.turns)
         if cell.slices.slice_ns > longest_ns:
             cut = SliceLength(slice_ns=longest_ns, guard_ns=timing.guard_ns(longest_ns))
             cell = cell.model_copy(update={"slices": cut})
@@ -159,7 +160,11 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
         changes_data = _writes(workload)
         open_loop = workload.rate_per_s is not None
-        slices = timing.default_slices(writes=changes_data, open_loop=open_loop, seconds=seconds, arms=turns)
+        freeze = changes_data if study.freeze is None else study.freeze
+        freeze = freeze and all(arm.server.origin is not Origin.URL for arm in study.arms)
+        slices = timing.default_slices(
+            writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, arms=turns
+        )
         cells += [
             Cell(
                 name=f"{name}/{threads}",
@@ -168,8 +173,8 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 script=workload.script,
                 threads=threads,
                 writes=changes_data,
-                freeze=changes_data if study.freeze is None else study.freeze,
-                placement=study.placement or _placement(workload),
+                freeze=freeze,
+                placement=study.placement or _placement(study, workload),
                 open_loop=open_loop,
                 slices=slices,
             )
@@ -178,10 +183,11 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _placement(workload: Workload) -> Placement:
+def _placement(study: Study, workload: Workload) -> Placement:
     """Paired, unless the script connects again and again: finding the server's thread takes longer than connecting."""
-    reconnects = dict(workload.options).get("reconnect", 0)
-    return Placement.FREE if str(reconnects) not in ("0", "off") else Placement.PAIRED
+    given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
+    reconnects = any(name == "reconnect" and str(value).lower() not in _NEVER for name, value in given)
+    return Placement.FREE if reconnects else Placement.PAIRED
 
 
 def _writes(workload: Workload) -> bool:
@@ -190,6 +196,10 @@ def _writes(workload: Workload) -> bool:
 
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
     """Shortest and longest slice (ns) that the pilot may choose for a cell."""
+    return _bounds(cell, seconds=plan.seconds_of(cell.name), arms=plan.turns)
+
+
+def _bounds(cell: Cell, *, seconds: float, arms: int) -> tuple[int, int]:
     return timing.slice_bounds(
-        writes=cell.writes, open_loop=cell.open_loop, seconds=plan.seconds_of(cell.name), arms=plan.turns
+        writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, arms=arms
     )

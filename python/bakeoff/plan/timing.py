@@ -37,7 +37,7 @@ _BLOCKS_MANY = 20
 
 _MS = 1_000_000
 _READ_SLICE_NS = 100 * _MS
-_WRITE_SLICE_NS = 2_000 * _MS
+_WRITE_SLICE_NS, _FROZEN_WRITE_SLICE_NS = 2_000 * _MS, 1_000 * _MS
 _OPEN_SLICE_NS = 1_000 * _MS
 _SLICE_MIN_NS = 5 * _MS
 
@@ -190,19 +190,30 @@ def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
     return longest_slice_ns(seconds=seconds, arms=turns)
 
 
-def slice_bounds(*, writes: bool, open_loop: bool, seconds: float, arms: int) -> tuple[int, int]:
+def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, arms: int) -> tuple[int, int]:
     """Shortest and longest slice that a cell may have, whatever its pilot says.
 
-    Writes take 2 s at least, so that each server pays for its own flushing, and open loop 1 s, for its tail. Both may
-    be so long that a measuring holds two blocks; reads keep four.
+    Writes take 2 s at least, so that each server pays for its own flushing; 1 s where the resting server is stopped and
+    cannot flush in the other's slices (shorter ones change how often it flushes). Open loop takes 1 s, for its tail.
+    All of them may be so long that a measuring holds two blocks; reads keep four.
+
+    Args:
+        writes: the cell changes data.
+        frozen: resting servers are stopped.
+        open_loop: events come at a given rate.
+        seconds: of measuring, all arms together.
+        arms: that share them.
     """
-    lowest = _WRITE_SLICE_NS if writes else _OPEN_SLICE_NS if open_loop else _SLICE_MIN_NS
+    if writes:
+        lowest = _FROZEN_WRITE_SLICE_NS if frozen else _WRITE_SLICE_NS
+    else:
+        lowest = _OPEN_SLICE_NS if open_loop else _SLICE_MIN_NS
     highest = longest_slice_ns(seconds=seconds, arms=arms, blocks=2 if writes or open_loop else _BLOCKS_AIM)
     return min(lowest, highest), highest
 
 
-def default_slices(*, writes: bool, open_loop: bool, seconds: float, arms: int) -> SliceLength:
+def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, arms: int) -> SliceLength:
     """Slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
-    lowest, highest = slice_bounds(writes=writes, open_loop=open_loop, seconds=seconds, arms=arms)
+    lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, arms=arms)
     length = lowest if writes or open_loop else min(_READ_SLICE_NS, highest)
     return SliceLength(slice_ns=length, guard_ns=guard_ns(length))

@@ -47,6 +47,7 @@ SLICE_SCHEMA: dict[str, type[pl.DataType]] = {
     "host_steal_ns": pl.Int64,
     "host_idle_ns": pl.Int64,
     "context_switches": pl.Int64,
+    "threads": pl.String,  # JSON text: CPU ns of the server's busy threads by name, in slices of 0.1 s and more
 }
 
 HOST_SCHEMA: dict[str, type[pl.DataType]] = {
@@ -93,6 +94,7 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
             )
         row["epoch"], row["build"] = epoch, build
         row["errors"] = json.dumps(row["errors"], sort_keys=True)
+        row["threads"] = json.dumps(row["threads"], sort_keys=True)
         rows.append(row)
     return pl.DataFrame(rows, schema=SLICE_SCHEMA)
 

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from bakeoff.results.host import Host
 
-FORMAT = 1
+FORMAT = 2
 """Version of the run directory's format.
 
-1: the first one (docs/results.md).
+1: the first one.
+2: placement of threads in the study and in the plan (docs/results.md).
 """
 
 

@@ -2,10 +2,11 @@
 
 `matched`: the same memory and durability everywhere, said in each version's own words: buffer pool, redo size, one
 fsync a commit, doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, statistics that do not
-change under the measurement. `stock`: each version's own defaults, and nothing but what is needed to run. TLS belongs
-to neither: it follows the connection.
+change under the measurement, and on fewer than eight CPUs no spinning threads of the redo log. `stock`: each version's
+own defaults, and nothing but what is needed to run. TLS belongs to neither: it follows the connection.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -32,6 +33,10 @@ from bakeoff.units import parse_bytes
 SPARE_CONNECTIONS = 24  # for the gates, the observers and a curious user
 _DEFAULT_MAX_CONNECTIONS = 151
 _ROCKSDB = "rocksdb"
+# The redo log's threads of MySQL 8.0 and later spin once the server uses 80 % of a CPU. Spinning takes a whole CPU. On
+# few CPUs throughput halves, and changes for seconds when the server crosses that mark (docs/decisions/placement.md).
+_CPUS_TO_SPIN_ON = 8
+_NEVER_SPIN = "100000"  # per cent of one CPU
 
 
 def settings_for(
@@ -177,6 +182,8 @@ def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str
         "innodb_buffer_pool_dump_at_shutdown": "0",
         "innodb_buffer_pool_load_at_startup": "0",
     }
+    if len(os.sched_getaffinity(0)) < _CPUS_TO_SPIN_ON:
+        optional["innodb_log_spin_cpu_abs_lwm"] = _NEVER_SPIN
     return options | {name: value for name, value in optional.items() if understands(target, name)}
 
 

@@ -16,6 +16,7 @@ from bakeoff.stats.noise import by_comparison
 from bakeoff.stats.settings import differences, settings_flag, undeclared
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries
+from bakeoff.stats.two_states import states_flag, two_states
 
 CONTROL_ALPHA = 0.01
 """The control's interval is of 99 %, over all cells together."""
@@ -58,12 +59,14 @@ def analyse(
     trusted = _trusted(pairs, control)
     summaries = arm_summaries(valid)
     flags = {arm: settings_flag(found) for arm, found in found_settings.items()}
+    states = {} if ended is Stop.RUNNING else _states_flags(valid, plan)
     comparisons = tuple(
         _flagged(
             comparison,
             dropped_flag(_arms_of(comparison, summaries)),
             client_flag(_arms_of(comparison, summaries)),
             flags.get(comparison.contender),
+            *(states.get((comparison.cell, arm)) for arm in (comparison.baseline, comparison.contender)),
             _UNTRUSTED if trusted is False else None,
         )
         for comparison in comparisons
@@ -93,6 +96,17 @@ _UNTRUSTED = "UNTRUSTED: in this session the baseline differed from its own cont
 def _flagged(comparison: Comparison, *flags: str | None) -> Comparison:
     more = tuple(flag for flag in flags if flag)
     return comparison.model_copy(update={"flags": more[::-1] + comparison.flags}) if more else comparison
+
+
+def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, str], str]:
+    """By cell and arm, where the arm ran in two states."""
+    cells = {cell.name: cell for cell in plan.cells}
+    versions = {name: told.get("version", "") for name, told in epochs[-1].variables.items()} if epochs else {}
+    return {
+        (state.cell, state.arm): states_flag(state, cells[state.cell], versions.get(state.arm, ""))
+        for state in two_states(epochs)
+        if state.cell in cells
+    }
 
 
 def _arms_of(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[ArmSummary]:

@@ -18,7 +18,7 @@ from bakeoff.stats.model import Comparison, EpochPoint, Estimate
 ALPHA = 0.05
 _SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
 _LEAK_EPOCHS = 3  # of two, one may lie anywhere
-_STEADY_WINDOW_NS = 500_000_000
+_STEADY_WINDOW_NS, _STEADY_SLICES = 500_000_000, 4
 _STEADY_MOVE, _STEADY_RISE = 0.01, 0.1
 _SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
 
@@ -156,9 +156,9 @@ def _percent(log_ratio: float) -> str:
 def is_steady(slices: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a warm-up has done its work: for a second or more nothing but noise has changed between the arms.
 
-    The last half second is compared with the one before. Throughput itself is never steady on a shared machine, so the
-    arms are compared: the log ratio to the first arm has moved by at most 1 % or two standard errors, and no arm has
-    become faster by more than a tenth.
+    The last half second (longer with many arms, for four slices of each) is compared with the one before. Throughput
+    itself is never steady on a shared machine, so the arms are compared: the log ratio to the first arm has moved by at
+    most 1 % or two standard errors, and no arm has become faster by more than a tenth.
 
     Args:
         slices: the engine's messages so far.
@@ -180,9 +180,11 @@ def is_steady(slices: Sequence[Mapping[str, Any]]) -> bool:
 def _last_windows(slices: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """The slices of the last half second but one, and of the last; nothing before a whole second has gone by."""
     end_ns = slices[-1]["start_ns"] + slices[-1]["length_ns"]
-    if end_ns < 2 * _STEADY_WINDOW_NS:
+    arms = len({each["arm"] for each in slices})
+    window_ns = max(_STEADY_WINDOW_NS, _STEADY_SLICES * arms * end_ns // len(slices))
+    if end_ns < 2 * window_ns:
         return [], []
-    middle_ns, begin_ns = end_ns - _STEADY_WINDOW_NS, end_ns - 2 * _STEADY_WINDOW_NS
+    middle_ns, begin_ns = end_ns - window_ns, end_ns - 2 * window_ns
     return (
         [each for each in slices if begin_ns <= each["start_ns"] < middle_ns],
         [each for each in slices if each["start_ns"] >= middle_ns],

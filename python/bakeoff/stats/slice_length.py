@@ -129,7 +129,7 @@ def pilot_slice_ns(warm_up: pl.DataFrame) -> int:
     """The shortest slice that a pilot looks at: the least candidate that holds enough events like the warm-up's."""
     usable = warm_up.filter(pl.col("length_ns").fill_null(0) > 0)
     needed_ns = _needed_ns(with_rates(usable)) if not usable.is_empty() else math.inf
-    return next((length for length in CANDIDATES_NS if length >= needed_ns), _PILOT_MAX_NS)
+    return min((length for length in CANDIDATES_NS if needed_ns <= length <= _PILOT_MAX_NS), default=_PILOT_MAX_NS)
 
 
 def _rest_ns(rated: pl.DataFrame, tau0_ns: int) -> float:

@@ -166,4 +166,5 @@ pub struct SliceRecord {
     pub host_steal_ns: Option<u64>,
     pub host_idle_ns: Option<u64>,
     pub context_switches: Option<u64>,
+    pub threads: BTreeMap<String, u64>,
 }

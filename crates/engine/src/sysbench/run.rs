@@ -138,6 +138,10 @@ impl Run {
             _ => now_ns(),
         };
         drop(start);
+        if let Some(reason) = load.pairing.as_ref().and_then(|pairing| pairing.failure()) {
+            let words = format!("not every connection could be paired again: {reason}");
+            console.log(LogLevel::Warning, &words);
+        }
         let reported = match end_reporter(reporter) {
             Ok(reported) => reported,
             Err(words) => {

@@ -1,0 +1,71 @@
+"""A server that runs in two states is recognised, with the threads that make the difference; noise is not."""
+
+import json
+
+import numpy as np
+import pytest
+from slices import epoch_of, slice_row
+
+from bakeoff.plan import Cell, SliceLength
+from bakeoff.spec import Placement
+from bakeoff.stats.two_states import states_flag, two_states
+
+CELL = "oltp_update_non_index/4"
+
+
+def epochs(rate, *, spin=0.0, seconds=0.5, count=40, noise=0.05, seed=1):
+    """Slices of A and B in turn, B at `rate(epoch, index)`, and the CPUs of a thread that spins while it is slow."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for epoch in range(3):
+        rows = []
+        for index in range(count):
+            of = {"A": 6000.0, "B": rate(epoch, index)}
+            for position, arm in enumerate("AB"):
+                events = round(of[arm] * seconds * np.exp(rng.normal(0, noise)))
+                burnt = int(spin * seconds * 1e9) if of[arm] < 5000 else 0
+                row = slice_row(arm, index, position, events=events, seconds=seconds, start_s=index + position * 0.5)
+                threads = json.dumps({"thread 16": burnt, "thread 40": int(3e8 * seconds)})
+                rows.append(row | {"cell": CELL, "threads": threads})
+        found.append(epoch_of(rows, epoch=epoch))
+    return found
+
+
+def cell(*, writes=True, placement=Placement.PAIRED):
+    return Cell(
+        name=CELL, workload="oltp_update_non_index", workload_index=0, script="oltp_update_non_index", threads=4,
+        writes=writes, freeze=writes, placement=placement, open_loop=False,
+        slices=SliceLength(slice_ns=500_000_000, guard_ns=10_000_000),
+    )  # fmt: skip
+
+
+def test_two_states_are_found_with_the_thread_that_spins():
+    (found,) = two_states(epochs(lambda _, index: 4000.0 if index % 20 < 8 else 6000.0, spin=0.9))
+    assert (found.arm, found.threads[0][0]) == ("B", "thread 16")
+    assert found.slow_share == pytest.approx(0.4, abs=0.03)
+    assert found.threads[0][1] == pytest.approx(0.9, rel=0.05)
+    flag = states_flag(found, cell(), "8.0.15")
+    assert "the slower in 40% of the time" in flag
+    assert "thread 16 used 0.9 CPUs more" in flag
+    assert "innodb_log_spin_cpu_abs_lwm=100000" in flag
+    for version in ("5.7.22", "10.11.6-MariaDB", ""):
+        assert "innodb_log_spin" not in states_flag(found, cell(), version)
+
+
+def test_a_start_that_stays_slow_is_a_state_too():
+    (found,) = two_states(epochs(lambda epoch, _: 3500.0 if epoch == 1 else 6000.0))
+    assert found.threads == ()
+    assert "--placement paired" in states_flag(found, cell(writes=False, placement=Placement.FREE), "8.0.15")
+    assert "--placement" not in states_flag(found, cell(writes=False), "8.0.15")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_drift_and_rare_stalls_are_no_states(seed):
+    assert two_states(epochs(lambda *_: 6000.0, noise=0.2, seed=seed)) == []
+    assert two_states(epochs(lambda _, index: 6000.0 - 50 * index, seed=seed)) == []
+    assert two_states(epochs(lambda _, index: 600.0 if index == 5 else 6000.0, seed=seed)) == []
+
+
+def test_little_is_not_judged():
+    assert two_states([]) == []
+    assert two_states(epochs(lambda _, index: 4000.0 if index % 2 else 6000.0, count=5)) == []
