@@ -8,6 +8,7 @@ from table import Result
 
 from bakeoff.gauntlet.estimates import by_way, mean_of, of_way, rate, shown
 from bakeoff.gauntlet.real_epochs import RealBench, Way, usable_cpus
+from bakeoff.plan import guard_ns
 from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, standard_deviation
 from bakeoff.stats.noise import components
@@ -21,7 +22,7 @@ TRUTH = -math.log1p(SHADOW / 100)
 
 def restart(bench: RealBench) -> Result:
     """Equal servers, seven starts."""
-    epochs = [bench.epoch([Way("read", 100 * MS, 4.0)], arms=EQUAL, warm_s=2.0) for _ in range(7)]
+    epochs = [bench.epoch([Way("read", 10 * MS, 4.0)], arms=EQUAL, warm_s=2.0) for _ in range(7)]
     pairs = by_way(epochs)["read"]
     values = [pair.value for pair in pairs]
     between, within = components(values, [pair.variance_of_mean for pair in pairs])
@@ -48,7 +49,7 @@ def restart(bench: RealBench) -> Result:
 def connections(bench: RealBench) -> Result:
     """Equal servers, eight starts, each measured at several numbers of connections."""
     rungs = (1, 2, 4, 8, 16)
-    ways = [Way(str(threads), 50 * MS, 2.5, threads=threads) for threads in rungs]
+    ways = [Way(str(threads), 10 * MS, 2.5, threads=threads) for threads in rungs]
     epochs = [bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(8)]
     pairs = by_way(epochs)
     rows = []
@@ -76,20 +77,20 @@ def connections(bench: RealBench) -> Result:
 
 def slice_length(bench: RealBench) -> Result:
     """One long series of the shortest slices, put together to longer ones."""
-    base_ns = 20 * MS
+    base_ns = 5 * MS
     series = []
     for _ in range(2):
-        epoch = bench.epoch([Way("read", base_ns, 25.0, guard_ns=2 * MS)], arms=EQUAL, warm_s=2.0)
+        epoch = bench.epoch([Way("read", base_ns, 25.0, guard_ns=MS // 2)], arms=EQUAL, warm_s=2.0)
         residual = pl.col("log_rate") - pl.col("log_rate").mean().over("arm")
         series.append(with_rates(epoch.slices).sort("start_ns").select(residual).to_series().to_numpy())
     rows, best = [], (math.inf, 0)
-    for factor in (1, 2, 5, 10, 25, 50, 100):
+    for factor in (1, 2, 4, 10, 20, 40, 100, 200, 400):
         found = [contrast_variance(values, factor) for values in series]
         if min(blocks for _, blocks in found) < 2:
             continue
         variance = math.fsum(value for value, _ in found) / len(found)
         length_ns = factor * base_ns
-        j_s = variance * 4 * (length_ns + 5 * MS) / 1e9
+        j_s = variance * 4 * (length_ns + guard_ns(length_ns)) / 1e9
         best = min(best, (j_s, length_ns))
         rows.append((length_ns // MS, j_s, 1.96 * math.sqrt(j_s / 60) * 100, 1.96 * math.sqrt(j_s / 600) * 100))
     return Result(
@@ -156,8 +157,8 @@ def attenuation(bench: RealBench) -> Result:
 
 
 def real_difference(bench: RealBench) -> Result:
-    """A real difference, one that caches and the scheduler take part in, in slices from 50 ms to 2 s."""
-    lengths = (50, 200, 2000)
+    """A real difference, one that caches and the scheduler take part in, in slices from 5 ms to 2 s."""
+    lengths = (5, 20, 200, 2000)
     ways = [Way(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0) for ms in lengths]
     epochs = [bench.epoch(ways, arms=INSTRUMENTED, warm_s=2.0) for _ in range(4)]
     found = {name: [pair.value for pair in pairs] for name, pairs in by_way(epochs).items()}
@@ -166,7 +167,7 @@ def real_difference(bench: RealBench) -> Result:
     for ms in lengths:
         estimate = mean_of(found[f"{ms} ms"])
         per_s = math.fsum(rate(of_way(epoch, f"{ms} ms")) for epoch in epochs) / len(epochs)
-        apart = mean_of([one - other for one, other in zip(found[f"{ms} ms"], long, strict=True)], looks=2)
+        apart = mean_of([one - other for one, other in zip(found[f"{ms} ms"], long, strict=True)], looks=3)
         rows.append((ms, shown(estimate), shown(apart) if ms < lengths[-1] else "–", per_s))
         if ms < lengths[-1] and excludes_zero(apart.interval):
             beyond.append(f"{ms} ms")

@@ -53,7 +53,7 @@ class Way:
     threads: int = 4
     workload: int = 0
     freeze: bool = False
-    placement: str = "free"
+    placement: str = "paired"
     settle_ns: int = 0
     guard_ns: int | None = None
     arms: tuple[str, ...] = ()

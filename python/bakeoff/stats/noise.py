@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from bakeoff.plan import EPOCHS_MIN, Plan, best_seconds_per_cell
-from bakeoff.spec import Study
+from bakeoff.spec import Placement, Study
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
 from bakeoff.stats.interval import epochs_needed, precision_half_width, standard_deviation
 from bakeoff.stats.model import Frozen
@@ -37,6 +37,7 @@ class NoiseLine(Frozen):
         expected: minutes of the whole run -> expected half-width; None where too few epochs fit.
         epochs_needed, needed_s: for the target precision, by this spread.
         slice_ns: chosen slice length.
+        placement: where the threads of a connection run.
     """
 
     cell: str
@@ -48,6 +49,7 @@ class NoiseLine(Frozen):
     epochs_needed: int
     needed_s: float
     slice_ns: int
+    placement: Placement
 
 
 class NoiseCard(Frozen):
@@ -109,6 +111,7 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
                 epochs_needed=needed,
                 needed_s=plan.load_s + needed * plan.epoch_s,
                 slice_ns=plan.cell(cell).slices.slice_ns,
+                placement=plan.cell(cell).placement,
             )
         )
     return NoiseCard(

@@ -14,8 +14,6 @@ from bakeoff.trial.study import run_study
 TRIAL_S = 60.0
 """Wall seconds of the trial, about."""
 
-_NEVER = 1e-4  # a half-width that no trial of a minute reaches: it ends with its budget
-
 
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
     """Run two equal servers against each other and foretell; the run is thrown away.
@@ -41,8 +39,6 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
         threads=(threads,),
         tables=1,
         table_size=10_000,
-        precision=_NEVER,
-        equivalence=_NEVER,
         budget_s=TRIAL_S,
         builds=1,
         seed=seed,
