@@ -70,7 +70,8 @@ def placement(bench: RealBench) -> Result:
         found = []
         for name, index, threads in cases:
             writes = name in WRITING
-            way = Way(f"{name}/{threads} {kind}", (200 if writes else 20) * MS, 2.0, threads=threads, workload=index)
+            slice_ms, seconds = (1000, 6.0) if writes else (20, 2.0)
+            way = Way(f"{name}/{threads} {kind}", slice_ms * MS, seconds, threads=threads, workload=index)
             found.append(replace(way, freeze=writes, placement="paired" if kind == "paired" else "free"))
         return found
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Failure, Length, Load, Measure};
+use bakeoff_engine::contract::{Failure, Length, Load, Measure, Placement};
 use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
@@ -108,6 +108,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         order_seed: 1,
         key_seed: 2,
         load: Load::Closed,
+        placement: Placement::Free,
         freeze: false,
         settle_ns: 0,
     };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Arrivals, Failure, Length, Load, Measure};
+use bakeoff_engine::contract::{Arrivals, Failure, Length, Load, Measure, Placement};
 use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
@@ -117,6 +117,7 @@ fn no_event_allocates() {
             order_seed: 1,
             key_seed: 2,
             load,
+            placement: Placement::Free,
             freeze: false,
             settle_ns: 0,
         };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Failure, Length, Load, Measure};
+use bakeoff_engine::contract::{Failure, Length, Load, Measure, Placement};
 use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
@@ -103,6 +103,7 @@ pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
         order_seed: 1,
         key_seed: 2,
         load: Load::Closed,
+        placement: Placement::Free,
         freeze: false,
         settle_ns: 0,
     }
