@@ -292,10 +292,10 @@ mod tests {
                 }
             };
             spinner.spawn_scoped(scope, spin).unwrap();
-            while !observer
+            while observer
                 .busy_threads(&before, &observer.threads(), 100_000_000)
                 .get("log_spinner")
-                .is_some_and(|spent_ns| *spent_ns >= 20_000_000)
+                .is_none_or(|spent_ns| *spent_ns < 20_000_000)
             {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }

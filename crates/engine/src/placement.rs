@@ -268,13 +268,13 @@ fn siblings_before(cpu: usize, usable: &[usize]) -> usize {
 
 /// The CPUs of the kernel's lists, as in `0-1,4`.
 fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
-    list.trim().split(',').flat_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        match (first.parse(), last.parse()) {
-            (Ok(first), Ok(last)) => first..=last,
-            _ => 1..=0,
-        }
-    })
+    list.trim()
+        .split(',')
+        .filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        })
+        .flatten()
 }
 
 /// How often a thread has been given a CPU: the third field of its `schedstat`, see the kernel's sched-stats documentation.

@@ -10,7 +10,7 @@ fn says_hello_and_what_it_is() {
     let hello = engine.line();
     assert_eq!(
         (&hello["type"], &hello["contract"]),
-        (&json!("hello"), &json!(1))
+        (&json!("hello"), &json!(2))
     );
     for field in ["profile", "commit", "rustc", "target"] {
         assert!(
