@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
 from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, slice_bounds, whole_blocks, with_longer_slices
-from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.spec import Arm, Placement, Study, Workload, parse_server
 
 SERVER = parse_server("mysql:8.0")
 SCRIPTS = ("oltp_point_select", "oltp_insert", "oltp_read_only", "/tmp/mine.lua")
@@ -200,3 +200,18 @@ def test_reads_are_measured_as_long_as_a_restart_costs(scripts, needed_s, expect
     plan = plan_study(study(scripts=scripts, threads=(4,)), overhead_s=8, load_s=0, needed_s=needed_s)
     # A few per cent more: what whole epochs leave of the budget.
     assert expected <= plan.seconds_per_cell < 1.1 * expected
+
+
+def test_connections_are_paired_where_that_is_sensible():
+    many = plan_study(study(scripts=("oltp_read_only",), threads=(4, 1024, 1025)), overhead_s=5, load_s=0)
+    assert [cell.placement for cell in many.cells] == ["paired", "paired", "free"]
+    for value, expected in (("100", "free"), ("0", "paired"), (False, "paired")):
+        again = study().model_copy(
+            update={"workloads": (Workload(script="oltp_read_only", options=(("reconnect", value),)),)}
+        )
+        assert {cell.placement for cell in plan_study(again, overhead_s=5, load_s=0).cells} == {expected}
+        asked = again.model_copy(update={"placement": Placement.PAIRED})
+        assert {cell.placement for cell in plan_study(asked, overhead_s=5, load_s=0).cells} == {"paired"}
+    free = many.all_free("the server has a thread pool")
+    assert {cell.placement for cell in free.cells} == {"free"}
+    assert free.unpaired == "the server has a thread pool"

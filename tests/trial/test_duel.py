@@ -119,3 +119,13 @@ def test_the_interleaved_time_is_shared_fairly(shell):
     assert by_arm["A"] / by_arm["B"] == pytest.approx(1.0, abs=0.05)
     assert run.outcome(0).start_order != run.outcome(1).start_order
     assert {run.outcome(epoch).build for epoch in run.finished_epochs()} == {0, 1}
+
+
+def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_why(shell):
+    pool = "mariadb:10.11,thread_handling=pool-of-threads"
+    short = ("--tables", "1", "--table-size", "2000", "--builds", "1", "--warm-up", "1s", "--budget", "25s")
+    run, _, _ = duel(shell, "mysql:8.0.15", pool, *short, "--threads", "2", "--placement", "paired")
+    plan = run.plan()
+    assert {cell["placement"] for cell in plan["cells"]} == {"free"}
+    assert "thread_handling=pool-of-threads" in plan["unpaired"]
+    assert "thread_handling=pool-of-threads" in (run.path / "report.html").read_text(encoding="utf-8")

@@ -30,6 +30,8 @@ pub struct Pairing {
     server_pid: i32,
     /// CPUs that client and server may both use, in the order in which connections are given them.
     cpus: Vec<usize>,
+    /// CPUs of the server's process, which its threads get back.
+    all_cpus: CpuSet,
     /// Locked while a connection is made and its thread is found: one at a time, so that the others' threads are quiet.
     threads: Mutex<Threads>,
 }
@@ -53,9 +55,12 @@ impl Pairing {
     /// # Errors
     /// One line: client and server share no CPU, or the process is not there.
     pub fn new(server_pid: i32) -> Result<Self, String> {
+        let all_cpus = sched_getaffinity(Pid::from_raw(server_pid))
+            .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
         Ok(Self {
             server_pid,
-            cpus: shared_cpus(server_pid)?,
+            cpus: shared_cpus(&all_cpus)?,
+            all_cpus,
             threads: Mutex::default(),
         })
     }
@@ -192,7 +197,6 @@ impl Search<'_> {
         let refused = |error| format!("the server's threads cannot be pinned: {error}");
         let mut cpu = CpuSet::new();
         cpu.set(self.worker.cpu);
-        let former = sched_getaffinity(Pid::from_raw(thread)).map_err(refused)?;
         sched_setaffinity(Pid::from_raw(thread), &cpu).map_err(refused)?;
         sched_setaffinity(None, &cpu)
             .map_err(|error| format!("the client's threads cannot be pinned: {error}"))?;
@@ -206,7 +210,6 @@ impl Search<'_> {
             pairing: Arc::clone(&self.worker.pairing),
             thread,
             number,
-            former,
         })
     }
 }
@@ -218,8 +221,6 @@ pub struct Pair {
     pairing: Arc<Pairing>,
     thread: i32,
     number: u64,
-    /// CPUs that the thread might use before.
-    former: CpuSet,
 }
 
 impl Pair {
@@ -236,16 +237,14 @@ impl Drop for Pair {
         if threads.paired.get(&self.thread) == Some(&self.number) {
             threads.paired.remove(&self.thread);
             // The thread may have ended.
-            let _ = sched_setaffinity(Pid::from_raw(self.thread), &self.former);
+            let _ = sched_setaffinity(Pid::from_raw(self.thread), &self.pairing.all_cpus);
         }
     }
 }
 
 /// CPUs that this process and the server may both use: one of each core first, then the siblings of these.
-fn shared_cpus(server_pid: i32) -> Result<Vec<usize>, String> {
+fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
     let ours = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
-    let theirs = sched_getaffinity(Pid::from_raw(server_pid))
-        .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
     let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|&cpu| ours.is_set(cpu) && theirs.is_set(cpu))
         .collect();

@@ -10,6 +10,7 @@ from bakeoff.plan.workloads import workload_names, writes
 from bakeoff.spec import Origin, Placement, Study, Workload
 
 _NEVER = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
+_PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
 _PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
 
 
@@ -174,7 +175,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 threads=threads,
                 writes=changes_data,
                 freeze=freeze,
-                placement=study.placement or _placement(study, workload),
+                placement=study.placement or _placement(study, workload, threads),
                 open_loop=open_loop,
                 slices=slices,
             )
@@ -183,11 +184,14 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _placement(study: Study, workload: Workload) -> Placement:
-    """Paired, unless the script connects again and again: finding the server's thread takes longer than connecting."""
+def _placement(study: Study, workload: Workload, threads: int) -> Placement:
+    """Paired, unless there are too many connections, or the script connects again and again.
+
+    Finding the server's thread of a connection takes longer than connecting.
+    """
     given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
     reconnects = any(name == "reconnect" and str(value).lower() not in _NEVER for name, value in given)
-    return Placement.FREE if reconnects else Placement.PAIRED
+    return Placement.FREE if reconnects or threads > _PAIRED_MAX else Placement.PAIRED
 
 
 def _writes(workload: Workload) -> bool:
