@@ -111,8 +111,9 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
 def test_the_interleaved_time_is_shared_fairly(shell):
     asked = ("--budget", "60s", "--precision", "5%")
     run, _, _ = duel(shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, *asked)
-    warmed_s = [run.outcome(epoch).phases_s["warm"] / run.study().warm_s for epoch in run.finished_epochs()]
-    assert min(warmed_s) >= 1
+    warmed_s = [run.outcome(epoch).phases_s["warm"] for epoch in run.finished_epochs()]
+    assert min(warmed_s) >= 1  # until the arms' ratio is steady, which takes a second to see
+    assert max(warmed_s) < run.study().warm_s + 1
     assert run.study().warm_s == 2
     slices = run.scan_slices().collect()
     by_arm = {arm: rows.get_column("length_ns").sum() for (arm,), rows in slices.group_by("arm")}
