@@ -18,8 +18,7 @@ from bakeoff.stats.model import Comparison, EpochPoint, Estimate
 ALPHA = 0.05
 _SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
 _LEAK_EPOCHS = 3  # of two, one may lie anywhere
-_STEADY_WINDOW_NS, _STEADY_SLICES = 500_000_000, 4
-_STEADY_MOVE, _STEADY_RISE = 0.01, 0.1
+_STEADY_MOVE, _STEADY_BLOCKS = 0.015, 4
 _SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
 
 # 99 % quantiles, under normal values, of the largest share of the sum of squares that a split into two groups of at
@@ -153,54 +152,48 @@ def _percent(log_ratio: float) -> str:
     return f"{abs(math.expm1(log_ratio)) * 100:.2g}%"
 
 
-def is_steady(slices: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a warm-up has done its work: for a second or more nothing but noise has changed between the arms.
+def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
+    """Whether a warm-up may end: its time is over, unless the ratios of the arms are seen to move or to have stopped.
 
-    The last half second (longer with many arms, for four slices of each) is compared with the one before. Throughput
-    itself is never steady on a shared machine, so the arms are compared: the log ratio to the first arm has moved by at
-    most 1 % or two standard errors, and no arm has become faster by more than a tenth.
+    Throughput itself is never steady on a shared machine, so the arms are compared within blocks. Before `planned_s`
+    the last second is compared with the one before: the log ratio of every arm to the first must have moved by less
+    than 1.5 %, two standard errors included. Later the last two seconds are compared with the two before (or the two
+    halves), and it goes on while an arm has moved by more than 1.5 % and two standard errors.
 
     Args:
         slices: the engine's messages so far.
+        planned_s: seconds that a warm-up takes where noise hides both.
     """
-    windows = ([], []) if not slices else _last_windows(slices)
-    rates = [_mean_and_error(window) for window in windows]
-    if not all(rates) or rates[0].keys() != rates[1].keys():
+    end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
+    early = end_s < planned_s
+    window_s = 1.0 if early else min(2.0, end_s / 2)
+    if end_s < 2 * window_s:
         return False
-    before, now = rates
-    first = next(iter(now))
-    for arm in now:
-        moves = [now[each][0] - before[each][0] for each in (arm, first)]
-        error = math.sqrt(math.fsum(found[each][1] ** 2 for found in rates for each in {arm, first}))
-        if moves[0] > _STEADY_RISE or abs(moves[0] - moves[1]) > max(_STEADY_MOVE, 2 * error):
-            return False
-    return True
+    begin_s, middle_s = end_s - 2 * window_s, end_s - window_s
+    before = _contrasts(each for each in slices if begin_s <= each["start_ns"] / 1e9 < middle_s)
+    now = _contrasts(each for each in slices if each["start_ns"] / 1e9 >= middle_s)
+    if not now or before.keys() != now.keys() or min(map(len, [*before.values(), *now.values()])) < _STEADY_BLOCKS:
+        return not early
+    if early:
+        return all(_move(before[arm], now[arm], errors=2) < _STEADY_MOVE for arm in now)
+    return all(_move(before[arm], now[arm], errors=-2) < _STEADY_MOVE for arm in now)
 
 
-def _last_windows(slices: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The slices of the last half second but one, and of the last; nothing before a whole second has gone by."""
-    end_ns = slices[-1]["start_ns"] + slices[-1]["length_ns"]
-    arms = len({each["arm"] for each in slices})
-    window_ns = max(_STEADY_WINDOW_NS, _STEADY_SLICES * arms * end_ns // len(slices))
-    if end_ns < 2 * window_ns:
-        return [], []
-    middle_ns, begin_ns = end_ns - window_ns, end_ns - 2 * window_ns
-    return (
-        [each for each in slices if begin_ns <= each["start_ns"] < middle_ns],
-        [each for each in slices if each["start_ns"] >= middle_ns],
-    )
+def _move(before: Sequence[float], now: Sequence[float], *, errors: float) -> float:
+    """How far the means of two samples lie apart, plus so many standard errors."""
+    error = math.sqrt(math.fsum(statistics.variance(values) / len(values) for values in (before, now)))
+    return abs(statistics.fmean(now) - statistics.fmean(before)) + errors * error
 
 
-def _mean_and_error(slices: Iterable[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Mean log throughput of each arm and its standard error; nothing when an arm has fewer than three slices."""
-    logs: dict[str, list[float]] = {}
+def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Log ratio of each arm to the first one, block by block; blocks that lack an arm are left out."""
+    blocks: dict[int, dict[str, list[float]]] = {}
     for each in slices:
         if each["busy_ns"] and each["events"]:
             rate = math.log(each["events"] * each["connections"] / each["busy_ns"])
-            logs.setdefault(each["arm"], []).append(rate)
-    if any(len(values) < 3 for values in logs.values()):
-        return {}
+            blocks.setdefault(each["block"], {}).setdefault(each["arm"], []).append(rate)
+    arms = sorted({arm for found in blocks.values() for arm in found})
+    whole = [found for found in blocks.values() if len(found) == len(arms)]
     return {
-        arm: (math.fsum(values) / len(values), statistics.stdev(values) / math.sqrt(len(values)))
-        for arm, values in logs.items()
+        arm: [statistics.fmean(found[arm]) - statistics.fmean(found[arms[0]]) for found in whole] for arm in arms[1:]
     }

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from bakeoff.engine import Engine, Measurement, Message, declares
@@ -16,7 +17,7 @@ from bakeoff.plan.rounds import ROUND_BLOCKS
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.spec import Workload
 from bakeoff.stats.recount import ServerCounts, compare_counts
-from bakeoff.stats.side_tests import is_steady
+from bakeoff.stats.side_tests import is_warm
 from bakeoff.trial import recount
 from bakeoff.trial.arms import ArmSetup
 from bakeoff.trial.epoch_servers import EpochServers, EpochTools, Phases
@@ -27,7 +28,11 @@ from bakeoff.trial.ticker import Ticker
 from bakeoff.trial.voiding import check_errors
 
 _WARM_CELL_MIN_S = 1.5
-_WARM_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
+_WARM_STRETCH = 4  # of a warm-up in which the arms are seen to move apart
+_WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
+_WARM_WRITE_SLICES = SliceLength(
+    slice_ns=50_000_000, guard_ns=5_000_000
+)  # stopping a server takes a millisecond or two
 _BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
 
 
@@ -103,7 +108,7 @@ class Epoch:
         judge_rows(self._tools.study, answers, self._tools.listener)
 
     def warm(self, cells: tuple[Cell, ...]) -> None:
-        """Load every workload at its highest concurrency, until reads are steady or the study's seconds have gone by.
+        """Load every workload at its highest concurrency for the study's seconds; reads less or longer, as they show.
 
         The slices are kept apart: the warm-up curve.
         """
@@ -116,9 +121,15 @@ class Epoch:
         with self.phases.measure("warm"):
             for cell in hottest.values():
                 self._tools.listener.stage(f"epoch {self._draft.epoch}: warming {cell.name}")
-                steady = None if cell.writes or cell.open_loop else is_steady
-                padding = self._draft.seeds.padding
-                warmed = self._measure(cell, seconds, order_seed=0, key_seed=padding, until=steady)
+                reads = not (cell.writes or cell.open_loop)
+                warmed = self._measure(
+                    cell,
+                    _WARM_STRETCH * seconds if reads else seconds,
+                    order_seed=0,
+                    key_seed=self._draft.seeds.padding,
+                    slices=_WARM_SLICES if reads else _WARM_WRITE_SLICES,
+                    until=partial(is_warm, planned_s=seconds) if reads else None,
+                )
                 self.warmed[cell.workload_index] = warmed.slices
                 self._writer.add_warm_up(warmed.slices)
 
