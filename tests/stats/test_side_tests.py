@@ -22,21 +22,30 @@ def pairs(**columns):
     return [type(pair("c/1", "B", 0, 0.0))(**{**base, **{k: v[i] for k, v in columns.items()}}) for i in range(count)]
 
 
-def test_carry_over_takes_the_larger_arm_and_flags_it():
-    found = pairs(carry_over=[{"A": 0.0001 * (-1) ** e, "B": 0.01 + 0.0005 * (-1) ** e} for e in range(6)])
-    estimate = side_tests.carry_over(found)
-    assert estimate.mean == pytest.approx(0.01) and estimate.n == 6
-    assert side_tests.carry_over_flag(estimate, precision=0.01).startswith("CARRY-OVER: a slice is 1%")
-    assert side_tests.carry_over_flag(estimate, precision=0.05) is None
+def test_carry_over_of_one_arm_moves_the_ratio_by_half_of_it_and_is_flagged():
+    found = side_tests.carry_over(
+        pairs(carry_over=[{"A": 0.0001 * (-1) ** e, "B": 0.01 + 0.0005 * (-1) ** e} for e in range(6)])
+    )
+    assert found.bias.mean == pytest.approx(-0.005) and found.bias.n == 6
+    assert "moves the ratio by 0.5%" in side_tests.carry_over_flag(found, precision=0.01)
+    assert side_tests.carry_over_flag(found, precision=0.05) is None
+
+
+def test_carry_over_that_both_arms_share_cancels_unless_it_is_large():
+    def equal(size):
+        return side_tests.carry_over(pairs(carry_over=[{"A": size, "B": size + 0.0005 * (-1) ** e} for e in range(6)]))
+
+    assert side_tests.carry_over_flag(equal(0.02), precision=0.01) is None
+    assert side_tests.carry_over_flag(equal(0.10), precision=0.01).startswith("CARRY-OVER: a slice is 11% different")
 
 
 def test_epochs_before_the_slices_were_doubled_do_not_count_for_carry_over():
     short, long = {"A": 0.01, "B": 0.0}, {"A": 0.001, "B": 0.0}
     found = pairs(carry_over=[short] * 3 + [long] * 2, slice_s=[0.055] * 3 + [0.105] * 2)
-    estimate = side_tests.carry_over(found)
-    assert estimate.mean == pytest.approx(0.001) and estimate.n == 2
+    estimate = side_tests.carry_over(found).common
+    assert estimate.mean == pytest.approx(0.0005) and estimate.n == 2
     # Slices that are stretched by a fifth to fill a measuring are of the same plan.
-    assert side_tests.carry_over(pairs(carry_over=[short] * 4, slice_s=[0.055, 0.066] * 2)).n == 4
+    assert side_tests.carry_over(pairs(carry_over=[short] * 4, slice_s=[0.055, 0.066] * 2)).bias.n == 4
 
 
 def test_trend_is_flagged_when_large_and_certain():
@@ -45,7 +54,10 @@ def test_trend_is_flagged_when_large_and_certain():
     noisy = pairs(trend=[0.01 + 0.05 * (-1) ** e for e in range(6)])
     assert side_tests.trend_flag(side_tests.trend(noisy), precision=0.01) is None
     assert side_tests.trend(pairs(trend=[None, None, 0.1])) is None
-    assert side_tests.trend_flag(None, 0.01) is None and side_tests.carry_over_flag(None, 0.01) is None
+    assert (
+        side_tests.trend_flag(None, 0.01) is None
+        and side_tests.carry_over_flag(side_tests.carry_over([]), 0.01) is None
+    )
 
 
 def test_build_effect():
@@ -95,7 +107,7 @@ def test_bimodal_table_is_the_simulated_one():
 
 
 def test_no_epochs_no_flags():
-    assert side_tests.carry_over([]) is None and side_tests.trend([]) is None
+    assert side_tests.carry_over([]).bias is None and side_tests.trend([]) is None
     assert side_tests.outlier_flag(()) is None and side_tests.bimodal_flag(()) is None
     assert side_tests.build_effect(()) is None and math.isclose(len(side_tests.build_flags([])), 0)
 

@@ -46,7 +46,7 @@ def duel(
         str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision.")
     ] = None,
     budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
-    warm_up: Annotated[str, typer.Option("--warm-up", help="Load after every start, before measuring: 2s, 5m.")] = "5s",
+    warm_up: Annotated[str, typer.Option("--warm-up", help="Load after every start, before measuring: 2s, 5m.")] = "3s",
     builds: Annotated[int, typer.Option(min=1, help="Independent loads of the data per arm.")] = 2,
     profile: Annotated[
         Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")

@@ -23,6 +23,7 @@ def plan_study(
     turns: int | None = None,
     builds: int | None = None,
     needed_s: float = 0.0,
+    precise_s: float | None = None,
 ) -> Plan:
     """Turn a study into cells, orders and seconds.
 
@@ -34,6 +35,7 @@ def plan_study(
         turns: arms that take turns in a cell, the baseline counted once a round (`rounds.turns`); None: every arm.
         builds: loads of the data there are; None: the study's.
         needed_s: measuring seconds that the slowest cell needs by its pilot (`timing.needed_seconds`).
+        precise_s: mean over cells of those that the pilots' noise asks for (`timing.precise_seconds`); None: not known.
 
     Returns:
         A plan; it may not fit the budget (`fits`), which is for the caller to tell.
@@ -47,7 +49,9 @@ def plan_study(
     count = len(study.workloads) * len(dict.fromkeys(study.threads))
     comfortable_s = timing.LONG_S
     if not any(_writes(workload) or workload.rate_per_s is not None for workload in study.workloads):
-        comfortable_s = timing.comfortable_seconds(overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s)
+        comfortable_s = timing.comfortable_seconds(
+            overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s, precise_s=precise_s
+        )
     seconds = seconds_per_cell or timing.seconds_per_cell(
         budget_s=study.budget_s,
         load_s=load_s,

@@ -63,10 +63,13 @@ def precise_seconds(*, variance_rate_s: float, precision: float) -> float:
     return variance_rate_s / (_EPOCH_SD * precision) ** 2
 
 
-def comfortable_seconds(*, overhead_s: float, cells: int, turns: int = 2, needed_s: float = 0.0) -> float:
+def comfortable_seconds(
+    *, overhead_s: float, cells: int, turns: int = 2, needed_s: float = 0.0, precise_s: float | None = None
+) -> float:
     """Measuring seconds a cell and epoch, where all cells only read and the budget does not matter.
 
-    All cells together take as long as everything else in the epoch. The variance of an estimate for a given time is
+    As long as the noise needs. Where it is not known all cells together take as long as everything else in the epoch:
+    the variance of an estimate for a given time is
     (sigma_I^2 + v/m)(o + C m) (method 2.6); at C m = o it is at most twice the least that any m gives, whatever the
     restart variance sigma_I^2 and the rate v within an epoch are.
 
@@ -75,11 +78,13 @@ def comfortable_seconds(*, overhead_s: float, cells: int, turns: int = 2, needed
         cells: C, how many there are.
         turns: arms that share a cell's seconds; each has 2.5 s at least.
         needed_s: what the slowest cell needs (`needed_seconds`).
+        precise_s: mean over cells of what their noise needs (`precise_seconds`); None: not known yet.
 
     Returns:
         At most `LONG_S`.
     """
-    return min(max(overhead_s / cells, _TURN_COMFORTABLE_S * turns, needed_s), LONG_S)
+    noise_s = overhead_s / cells if precise_s is None else precise_s
+    return min(max(noise_s, _TURN_COMFORTABLE_S * turns, needed_s), LONG_S)
 
 
 def seconds_per_cell(

@@ -182,7 +182,7 @@ class Study(BaseModel):
     equivalence: float = Field(default=math.log(1.01), gt=0)
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)
-    warm_s: float = Field(default=5.0, ge=0)
+    warm_s: float = Field(default=3.0, ge=0)
     profile: Profile = Profile.MATCHED
     freeze: bool | None = None
     placement: Placement | None = None

@@ -82,6 +82,18 @@ class Verdict(Frozen):
     sentence: str
 
 
+class CarryOver(Frozen):
+    """How much faster a slice is right after one of the same arm; None below two epochs.
+
+    Attributes:
+        common: mean of the two arms.
+        bias: half of the baseline's minus half of the contender's: what of it the log ratio contains.
+    """
+
+    common: Estimate | None
+    bias: Estimate | None
+
+
 class Comparison(Frozen):
     """Throughput of one contender over the baseline in one cell.
 
@@ -120,7 +132,7 @@ class Comparison(Frozen):
     check: bool
     sd_restart: float | None
     sd_within: float | None
-    carry_over: Estimate | None
+    carry_over: CarryOver
     trend: Estimate | None
     build_effect: float | None
     flags: tuple[str, ...]

@@ -8,7 +8,7 @@ spread at the measuring time that a real run would take. It steers expectations 
 import math
 from collections.abc import Sequence
 
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from bakeoff.plan import comfortable_seconds
 from bakeoff.stats.estimate import PairEstimate
@@ -80,7 +80,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     sd_restart = math.sqrt(max(0.0, variance - within_now))
     sd = math.hypot(sd_restart, math.sqrt(within_then))
     # n times the mean square of n normal values over their variance is chi-squared with n degrees of freedom.
-    sd_worst = sd * math.sqrt(n / float(chi2.ppf(1 - _WORST, n)))
+    sd_worst = sd * math.sqrt(n / float(chdtri(n, _WORST)))
 
     def seconds(sd: float, target: float) -> float:
         return load_s + epochs_needed(sd, target) * (overhead_s + measured_s)

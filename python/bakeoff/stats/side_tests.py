@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import f_oneway
+from scipy.special import fdtrc
 
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import excludes_zero, holm, standard_deviation, t_interval, t_quantile
-from bakeoff.stats.model import Comparison, EpochPoint, Estimate
+from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate
 
 ALPHA = 0.05
 _SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
 _LEAK_EPOCHS = 3  # of two, one may lie anywhere
+_CARRY_OVER_MAX = 0.05  # of one arm, whatever the others'
 _STEADY_MOVE, _STEADY_BLOCKS = 0.015, 4
 _SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
 
@@ -27,22 +28,24 @@ _BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
 _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
 
 
-def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
-    """How much faster an arm is right after itself than after another arm; the arm for which it is larger.
+def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
+    """How much faster an arm is right after itself than after another arm.
 
-    A t interval over epochs, of 95 % over both arms and all `comparisons` of the run together. None below two epochs.
-    Epochs with shorter slices than others do not count: a run that finds carry-over doubles its slices.
+    What both arms lose alike, such as refilling the processor's caches, cancels in their ratio but for a share of its
+    distance from 1 as small as the loss itself. Half of what they lose differently stays in it, since about half of
+    the slices follow one of another arm.
+
+    t intervals over epochs, of 95 % over both of them and all `comparisons` of the run together. Epochs with shorter
+    slices than others do not count: a run that finds carry-over doubles its slices.
     """
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
-    pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s]
-    largest: Estimate | None = None
-    arms = sorted({arm for pair in pairs for arm in pair.carry_over})
-    for arm in arms:
-        values = [pair.carry_over[arm] for pair in pairs if arm in pair.carry_over]
-        estimate = _estimate(values, alpha=ALPHA / (len(arms) * comparisons))
-        if estimate is not None and (largest is None or abs(estimate.mean) > abs(largest.mean)):
-            largest = estimate
-    return largest
+    pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
+    both = [tuple(pair.carry_over.values()) for pair in pairs]
+    alpha = ALPHA / (2 * comparisons)
+    return CarryOver(
+        common=_estimate([(first + second) / 2 for first, second in both], alpha=alpha),
+        bias=_estimate([(first - second) / 2 for first, second in both], alpha=alpha),
+    )
 
 
 def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
@@ -53,14 +56,16 @@ def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | 
     return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA / comparisons)
 
 
-def carry_over_flag(estimate: Estimate | None, precision: float) -> str | None:
-    """A flag when it is significant and larger than a quarter of the target precision."""
-    if estimate is None or abs(estimate.mean) <= precision / 4 or not excludes_zero(estimate.interval):
-        return None
-    return (
-        f"CARRY-OVER: a slice is {_percent(estimate.mean)} different right after one of the same arm; "
-        "longer slices are needed, or arms measured one after the other."
-    )
+def carry_over_flag(found: CarryOver, precision: float) -> str | None:
+    """A flag when it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
+    for estimate, limit, told in (
+        (found.bias, precision / 4, "what a slice leaves to the next moves the ratio by {}"),
+        (found.common, _CARRY_OVER_MAX, "a slice is {} different right after one of the same arm"),
+    ):
+        if estimate is not None and abs(estimate.mean) > limit and excludes_zero(estimate.interval):
+            told = told.format(_percent(estimate.mean))
+            return f"CARRY-OVER: {told}; longer slices are needed, or arms measured one after the other."
+    return None
 
 
 def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozenset[str]:
@@ -68,7 +73,7 @@ def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozen
     return frozenset(
         each.cell
         for each in comparisons
-        if each.carry_over and each.carry_over.n >= _LEAK_EPOCHS and carry_over_flag(each.carry_over, precision)
+        if (found := each.carry_over).bias and found.bias.n >= _LEAK_EPOCHS and carry_over_flag(found, precision)
     )
 
 
@@ -89,10 +94,13 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
         groups.setdefault(point.build, []).append(point.value)
     if len(groups) < 2 or len(points) <= len(groups):
         return None
-    if all(standard_deviation(group) == 0 for group in groups.values()):
+    within = math.fsum((len(group) - 1) * standard_deviation(group) ** 2 for group in groups.values() if len(group) > 1)
+    if within == 0:
         return None
-    p = float(f_oneway(*groups.values()).pvalue)
-    return p if math.isfinite(p) else None
+    mean = statistics.fmean(point.value for point in points)
+    between = math.fsum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
+    between_df, within_df = len(groups) - 1, len(points) - len(groups)
+    return float(fdtrc(between_df, within_df, (between / between_df) / (within / within_df)))
 
 
 def build_flags(p_values: Sequence[float | None]) -> list[str | None]:

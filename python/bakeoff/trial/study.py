@@ -53,8 +53,8 @@ from bakeoff.trial.resume import Before, check_machine, check_servers, keep_memo
 from bakeoff.trial.voiding import TooManyErrors, is_voiding
 
 # Of a cell; a cell of many has less, since seconds are shared among them by what all pilots found.
-_PILOT_S, _PILOTS_S = 3.0, 12.0
-_STOP_S = 2.0  # what stopping the servers will take, before the first epoch has shown it
+_PILOT_S, _PILOTS_S = 2.0, 12.0
+_STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
 # What analysis and report take after the last epoch: the budget ends with the verdict.
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
 # Of the budget: while loading takes no more of it, further builds are loaded.
@@ -407,7 +407,8 @@ class _Trial:
             load_s=self._elapsed_s() - begun_s + _REPORT_S + _REPORT_CELL_S * min(len(draft.cells), _REPORT_CELLS),
             turns=self._turns,
             builds=self.builds,
-            needed_s=max(needed_s, math.fsum(precise_s) / max(len(precise_s), 1)),
+            needed_s=needed_s,
+            precise_s=math.fsum(precise_s) / len(precise_s) if precise_s else None,
         )
         plan = share_seconds(plan.with_slices(chosen), noise)
         if draft.unpaired:
