@@ -206,7 +206,7 @@ def after_the_other_arm(epoch, loss, arms):
     ("loss", "arms", "epochs", "leaks"),
     [
         (0.10, "AB", 3, True), (0.10, "AB", 2, False), (0.02, "AB", 8, False), (0.0, "AB", 8, False),
-        (0.06, "B", 4, True), (0.06, "B", 2, False),
+        (0.06, "B", 4, True),
     ],
 )  # fmt: skip
 def test_slices_that_disturb_the_next_are_found_from_three_epochs_on(loss, arms, epochs, leaks):
