@@ -19,7 +19,7 @@ ALPHA = 0.05
 _SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
 _LEAK_EPOCHS = 3  # of two, one may lie anywhere
 _CARRY_OVER_MAX = 0.05  # of one arm, whatever the others'
-_STEADY_MOVE, _STEADY_BLOCKS = 0.015, 4
+_STEADY_MOVE, _STEADY_BLOCKS, _STEADY_WINDOWS_S = 0.015, 4, (0.5, 1.0, 2.0)
 _SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
 
 # 99 % quantiles, under normal values, of the largest share of the sum of squares that a split into two groups of at
@@ -165,26 +165,32 @@ def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
 
     Throughput itself is never steady on a shared machine, so the arms are compared within blocks. Before `planned_s`
     the last second is compared with the one before: the log ratio of every arm to the first must have moved by less
-    than 1.5 %, two standard errors included. Later the last two seconds are compared with the two before (or the two
-    halves), and it goes on while an arm has moved by more than 1.5 % and two standard errors.
+    than 1.5 %, two standard errors included. Later the last half second, second and two seconds are compared with as
+    long before them, and it goes on while an arm has moved by more than 1.5 % and two standard errors in one of them:
+    a ratio may rise and fall again, as while one server builds its adaptive hash index, and two halves then agree.
 
     Args:
         slices: the engine's messages so far.
         planned_s: seconds that a warm-up takes where noise hides both.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
-    early = end_s < planned_s
-    window_s = 1.0 if early else min(2.0, end_s / 2)
-    if end_s < 2 * window_s:
-        return False
+    if end_s < planned_s:
+        move = _largest_move(slices, end_s, 1.0, errors=2)
+        return move is not None and move < _STEADY_MOVE
+    moves = [_largest_move(slices, end_s, window_s, errors=-2) for window_s in _STEADY_WINDOWS_S]
+    return all(move is None or move < _STEADY_MOVE for move in moves)
+
+
+def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: float, *, errors: float) -> float | None:
+    """How far the arm that moved most has moved between the last two windows; None where they hold too little."""
     begin_s, middle_s = end_s - 2 * window_s, end_s - window_s
+    if begin_s < 0:
+        return None
     before = _contrasts(each for each in slices if begin_s <= each["start_ns"] / 1e9 < middle_s)
     now = _contrasts(each for each in slices if each["start_ns"] / 1e9 >= middle_s)
     if not now or before.keys() != now.keys() or min(map(len, [*before.values(), *now.values()])) < _STEADY_BLOCKS:
-        return not early
-    if early:
-        return all(_move(before[arm], now[arm], errors=2) < _STEADY_MOVE for arm in now)
-    return all(_move(before[arm], now[arm], errors=-2) < _STEADY_MOVE for arm in now)
+        return None
+    return max(_move(before[arm], now[arm], errors=errors) for arm in now)
 
 
 def _move(before: Sequence[float], now: Sequence[float], *, errors: float) -> float:

@@ -27,7 +27,7 @@ from bakeoff.trial.same_rows import ask_tables, judge_rows
 from bakeoff.trial.ticker import Ticker
 from bakeoff.trial.voiding import check_errors
 
-_WARM_CELL_MIN_S = 1.5
+_WARM_CELL_MIN_S = 2.0
 _WARM_STRETCH = 4  # of a warm-up in which the arms are seen to move apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
 _WARM_WRITE_SLICES = SliceLength(
