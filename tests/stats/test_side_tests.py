@@ -156,6 +156,6 @@ def test_a_warm_up_goes_on_where_a_ratio_rises_and_falls_again():
     def hump(at_s):
         return 1 + 0.25 * max(0.0, 1 - abs(at_s - 1.25) / 1.25)
 
-    slices = warm_up(seconds=20, ratio=hump, noise=0.05)
+    slices = warm_up(seconds=20, ratio=hump, noise=0.01)
     ended_s = next(n for n in range(len(slices)) if is_warm(slices[:n], planned_s=2)) * 0.02
     assert 2.5 < ended_s < 6
