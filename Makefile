@@ -28,7 +28,7 @@ test-studies: setup ## every study that ships, at scale demo, on real servers, i
 	$(PYTEST) -m "slow and server" tests/studies
 
 test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
-	$(PYTEST) -m "slow and server" tests/servers tests/trial
+	$(PYTEST) -m "slow and server" tests/servers tests/run
 
 gauntlet: setup ## the method against known truths: traces, laws, fake servers (minutes); real servers: bakeoff gauntlet --size quick
 	$(BAKEOFF) gauntlet

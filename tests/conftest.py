@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from bakeoff import servers
-from bakeoff.servers.places import cache_root, make_open_folder
+from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.main")

@@ -1,4 +1,4 @@
-"""The picture of the house in docs/architecture.md, kept true."""
+"""The picture of the pool in docs/architecture.md, kept true."""
 
 import json
 import subprocess

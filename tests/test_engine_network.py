@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bakeoff.servers import ServerHouse, ServerMemory, install, settings_for
+from bakeoff.servers import ServerMemory, ServerPool, install, settings_for
 from bakeoff.spec import Data, Profile, parse_server
 
 ROOT = Path(__file__).parent.parent
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.server
 
 @pytest.mark.timeout(900)
 def test_logins_statements_results_and_failures_on_three_servers():
-    with ServerHouse() as house:
+    with ServerPool() as pool:
         environment = {}
         for name, text in SERVERS.items():
             spec = parse_server(text)
             installation = install(spec)
             memory = ServerMemory(buffer_pool_bytes=64 << 20)
             settings = settings_for(installation, spec, Profile.STOCK, Data(), memory, connections=50, tls=True)
-            instance = house.create(name.lower(), installation, settings)
+            instance = pool.create(name.lower(), installation, settings)
             instance.start()
             environment[f"BAKEOFF_TEST_{name}_SOCKET"] = str(instance.socket_path)
             environment[f"BAKEOFF_TEST_{name}_PORT"] = str(instance.port)

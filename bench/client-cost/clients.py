@@ -227,7 +227,7 @@ class Engine(Client):
             "tls": {"mode": "disabled", "ca": None, "cert": None, "key": None},
             "prepare_mode": "server" if case.statements == "prepared" else "text",
             "server_pid": server.pid,
-            "shadow_per_100": 0,
+            "slowdown_percent": 0,
             "ignore_errors": [1213, 1020, 1205],
         }
         measure = {

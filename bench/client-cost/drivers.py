@@ -8,7 +8,7 @@ from pathlib import Path
 from case import Case, Server
 from clients import BareLoop
 
-from bakeoff.servers.places import cache_root
+from bakeoff.servers.paths import cache_root
 
 _PEERS = Path(__file__).parent / "peers"
 

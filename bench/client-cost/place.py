@@ -10,9 +10,9 @@ from pathlib import Path
 import pymysql
 from case import Server
 
-from bakeoff.servers.house import ServerHouse
 from bakeoff.servers.install import install
 from bakeoff.servers.model import ServerMemory
+from bakeoff.servers.pool import ServerPool
 from bakeoff.servers.profile import settings_for
 from bakeoff.spec import Data, Profile, parse_server
 
@@ -58,8 +58,8 @@ def started(text: str, connections: int, database: str, root: Path | None = None
     settings = settings_for(
         installation, spec, Profile.MATCHED, Data(), ServerMemory(BUFFER_POOL_BYTES), connections=connections
     )
-    with ServerHouse(root) as house:
-        instance = house.create("client-cost", installation, settings)
+    with ServerPool(root) as pool:
+        instance = pool.create("client-cost", installation, settings)
         instance.start()
         server = running(str(instance.socket_path), instance.account().user, database)
         _admit_over_tcp(server)

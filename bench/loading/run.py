@@ -36,9 +36,9 @@ from ways import Way
 
 from bakeoff.engine import Engine, engine_path
 from bakeoff.errors import BakeoffError, HostError
-from bakeoff.servers import gates
-from bakeoff.servers.identity import server_identity
-from bakeoff.servers.places import make_open_folder, work_root
+from bakeoff.servers import readiness
+from bakeoff.servers.paths import make_open_folder, work_root
+from bakeoff.servers.process import server_identity
 
 REFERENCES = ("sysbench", "server")
 _SETTLE_LIMIT_S = 60.0
@@ -135,7 +135,7 @@ def measure(
 def load_once(server: Server, shape: Shape, way: Way, charset: str) -> Loaded:
     """One load into an empty database, from a server at rest."""
     empty(server, charset)
-    gates.settle(server.instance, _SETTLE_LIMIT_S)
+    readiness.settle(server.instance, _SETTLE_LIMIT_S)
     process = psutil.Process(server.instance.pid)
     cpu, begun = process.cpu_times(), time.monotonic()
     way.load(server, shape)

@@ -12,7 +12,7 @@ from place import Server
 from shape import DATABASE, LoadFailed, Shape
 
 from bakeoff.engine import ArmAddress, Engine
-from bakeoff.trial.loading import loader_threads
+from bakeoff.run.loading import loader_threads
 
 SCRIPT = "oltp_read_only"
 

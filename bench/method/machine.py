@@ -11,10 +11,10 @@ import polars as pl
 from reads import EQUAL, MS
 from table import Result
 
-from bakeoff.gauntlet.estimates import by_way, mean_of, of_way, rate, shown
-from bakeoff.gauntlet.real_epochs import RealBench, Way, usable_cpus
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import excludes_zero
+from validation.model import by_way, mean_of, of_way, rate, shown
+from validation.real_epochs import RealBench, Way, usable_cpus
 
 THREADS_MAX = 256
 # By their place in the study of run.py.

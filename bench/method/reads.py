@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import polars as pl
 from table import Result
 
-from bakeoff.gauntlet.estimates import by_way, mean_of, of_way, rate, shown
-from bakeoff.gauntlet.real_epochs import RealBench, Way, usable_cpus
 from bakeoff.plan import guard_ns
 from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, standard_deviation
-from bakeoff.stats.noise import components
+from bakeoff.stats.resolution import components
 from bakeoff.stats.slice_length import contrast_variance
+from validation.model import by_way, mean_of, of_way, rate, shown
+from validation.real_epochs import RealBench, Way, usable_cpus
 
 MS = 1_000_000
-EQUAL, PLANTED, INSTRUMENTED = ("A", "B"), ("A", "C"), ("A", "D")
+EQUAL, INJECTED, INSTRUMENTED = ("A", "B"), ("A", "C"), ("A", "D")
 SHADOW = 5.0
 TRUTH = -math.log1p(SHADOW / 100)
 
@@ -128,12 +128,12 @@ def carry_over(bench: RealBench) -> Result:
 
 
 def attenuation(bench: RealBench) -> Result:
-    """A planted 5 % in slices from 20 ms to 2 s."""
+    """A injected 5 % in slices from 20 ms to 2 s."""
     lengths = (20, 50, 100, 200, 2000)
     ways = [
         Way(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0, guard_ns=max(2, min(ms // 10, 10)) * MS) for ms in lengths
     ]
-    epochs = [bench.epoch(ways, arms=PLANTED, warm_s=2.0) for _ in range(4)]
+    epochs = [bench.epoch(ways, arms=INJECTED, warm_s=2.0) for _ in range(4)]
     found = by_way(epochs)
     rows = []
     for ms in lengths:
@@ -146,7 +146,7 @@ def attenuation(bench: RealBench) -> Result:
     off = [row[0] for row in rows if abs(row[1] / 100 - math.expm1(TRUTH)) > row[2] / 100]
     return Result(
         name="attenuation",
-        asks=f"Do short slices make a planted {math.expm1(TRUTH) * 100:.2f} % smaller?",
+        asks=f"Do short slices make a injected {math.expm1(TRUTH) * 100:.2f} % smaller?",
         columns=("slice, ms", "found, %", "±", "attenuation, % of the effect", "SD within a start, %", "events/s"),
         rows=tuple(rows),
         says=f"The interval misses the truth at {', '.join(map(str, off))} ms."

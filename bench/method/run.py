@@ -27,7 +27,7 @@ from table import Result
 from writes import freeze
 
 from bakeoff.errors import BakeoffError
-from bakeoff.gauntlet.real_epochs import RealBench, question
+from validation.real_epochs import RealBench, question
 
 EXPERIMENTS: dict[str, Callable[[RealBench], Result]] = {
     "restart": restart,
@@ -65,7 +65,7 @@ def main() -> int:
         threads=THREADS_MAX,
         seed=options.seed,
     )
-    slowed = study.arms[2].model_copy(update={"shadow_per_100": SHADOW})
+    slowed = study.arms[2].model_copy(update={"slowdown_percent": SHADOW})
     study = study.model_copy(update={"arms": (*study.arms[:2], slowed, study.arms[3])})
     with tempfile.TemporaryDirectory(prefix="bakeoff-method-") as folder:
         try:

@@ -2,27 +2,27 @@
 
 import math
 
-from reads import PLANTED, SHADOW, TRUTH
+from reads import INJECTED, SHADOW, TRUTH
 from table import Result
 
-from bakeoff.gauntlet.estimates import by_way, mean_of
-from bakeoff.gauntlet.real_epochs import RealBench, Way
+from bakeoff.stats.diagnostics import carry_over
 from bakeoff.stats.interval import standard_deviation
-from bakeoff.stats.side_tests import carry_over
+from validation.model import by_way, mean_of
+from validation.real_epochs import RealBench, Way
 
 _SLICE_NS = 2_000_000_000
 _WRITES = 1  # place of the workload in the study
 
 
 def freeze(bench: RealBench) -> Result:
-    """A planted 5 % on writes, with freezing and without, each on servers started for it."""
+    """A injected 5 % on writes, with freezing and without, each on servers started for it."""
     ways = [
         Way("freeze", _SLICE_NS, 16.0, workload=_WRITES, freeze=True),
         Way("no freeze", _SLICE_NS, 16.0, workload=_WRITES),
     ]
     epochs = []
     for number in range(4):
-        epochs += [bench.epoch([way], arms=PLANTED, warm_s=2.0) for way in (ways if number % 2 else ways[::-1])]
+        epochs += [bench.epoch([way], arms=INJECTED, warm_s=2.0) for way in (ways if number % 2 else ways[::-1])]
     rows = []
     for name, pairs in by_way(epochs).items():
         values = [pair.value for pair in pairs]
@@ -40,12 +40,12 @@ def freeze(bench: RealBench) -> Result:
     held = [name for name, row in by_name.items() if abs(row[1] - math.expm1(TRUTH) * 100) <= row[2]]
     return Result(
         name="freeze",
-        asks=f"Writes, a planted {math.expm1(TRUTH) * 100:.2f} %: what does stopping the resting server change?",
+        asks=f"Writes, a injected {math.expm1(TRUTH) * 100:.2f} %: what does stopping the resting server change?",
         columns=("", "found, %", "±", "SD of one epoch's ratio, %", "carry-over, %"),
         rows=tuple(rows),
         says=(
             f"The truth is held by {' and '.join(held) or 'neither'}; with freezing the spread of an epoch's ratio is "
             f"{by_name['freeze'][3] / by_name['no freeze'][3]:.2g} times that without."
         ),
-        figures={"shadow_per_100": SHADOW},
+        figures={"slowdown_percent": SHADOW},
     )

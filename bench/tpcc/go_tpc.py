@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bakeoff.servers.places import cache_root
+from bakeoff.servers.paths import cache_root
 
 MODULE, VERSION = "github.com/pingcap/go-tpc", "v1.0.12"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bakeoff.servers import Instance, ServerHouse, ServerMemory, install, settings_for
+from bakeoff.servers import Instance, ServerMemory, ServerPool, install, settings_for
 from bakeoff.spec import Data, Profile, parse_server
 
 
@@ -36,8 +36,8 @@ def started(text: str, *, connections: int, buffer_pool_bytes: int) -> Iterator[
     installation = install(spec)
     memory = ServerMemory(buffer_pool_bytes=buffer_pool_bytes, redo_bytes=1 << 30)
     settings = settings_for(installation, spec, Profile.MATCHED, Data(), memory, connections=connections)
-    with ServerHouse() as house:
-        instance = house.create("tpcc", installation, settings)
+    with ServerPool() as pool:
+        instance = pool.create("tpcc", installation, settings)
         instance.start()
         account = instance.account("tcp")
         yield Server(instance, "127.0.0.1", instance.port, account.user, account.password, str(instance.version_string))

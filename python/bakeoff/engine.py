@@ -49,7 +49,7 @@ class ArmAddress:
     tls: str = "disabled"
     prepare_mode: str = "server"
     server_pid: int | None = None
-    shadow_per_100: float = 0.0
+    slowdown_percent: float = 0.0
 
     def message(self) -> Message:
         """The arm as the contract writes it."""
@@ -65,7 +65,7 @@ class ArmAddress:
             "tls": {"mode": self.tls, "ca": None, "cert": None, "key": None},
             "prepare_mode": self.prepare_mode,
             "server_pid": self.server_pid,
-            "shadow_per_100": self.shadow_per_100,
+            "slowdown_percent": self.slowdown_percent,
             "ignore_errors": [1213, 1020, 1205],
         }
 

@@ -19,8 +19,9 @@ def loading(monkeypatch):
     names = ("place", "record", "shape", "ways", "run", "estimate", "case", "cost")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    import run
     import shape
+
+    import run
 
     yield SimpleNamespace(run=run, shape=shape)
     for name in names:

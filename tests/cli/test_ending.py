@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from bakeoff.cli.running import ending_in_order
+from bakeoff.cli.execution import ending_in_order
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -5,8 +5,7 @@ from itertools import combinations
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.factorial import make_study
-from bakeoff.plan.fraction import generators, points, words
+from bakeoff.plan.factorial import generators, make_study, points, words
 from bakeoff.spec.study_file import read_study
 
 

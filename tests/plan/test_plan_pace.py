@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.plan.pace import EpochCost, Pace, pace_of
-from bakeoff.plan.rounds import rounds, turns
-from bakeoff.plan.timing import comfortable_seconds, seconds_min, seconds_per_cell, shared_seconds
+from bakeoff.plan.model import rounds, turns
+from bakeoff.plan.timing import (
+    EpochCost,
+    Pace,
+    comfortable_seconds,
+    pace_of,
+    seconds_min,
+    seconds_per_cell,
+    shared_seconds,
+)
 
 
 def test_noisy_cells_get_more_and_the_epoch_takes_as_long():

@@ -7,8 +7,8 @@ from bakeoff.report import build_view
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
-    """Two workloads, three concurrencies, a control, one voided epoch."""
-    return make_run(tmp_path_factory.mktemp("runs"), duel_study(), voided={5: "arm B: server crashed (signal 11)"})
+    """Two workloads, three concurrencies, a control, one discarded epoch."""
+    return make_run(tmp_path_factory.mktemp("runs"), duel_study(), discarded={5: "arm B: server crashed (signal 11)"})
 
 
 @pytest.fixture(scope="session")

@@ -59,7 +59,7 @@ def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
             for name in contenders
         },
         trusted=None if control is None else True,
-        voided={epoch.epoch: epoch.void_reason for epoch in run.load_epochs() if not epoch.valid},
+        discarded={epoch.epoch: epoch.discard_reason for epoch in run.load_epochs() if not epoch.valid},
         undeclared={"B": {"log_bin": ("OFF", "ON"), "character_set_server": ("latin1", "utf8mb4")}},
         epochs_used=len(epochs),
         stopped=Stop.PRECISE,

@@ -277,7 +277,7 @@ def make_run(
     epochs: int = 8,
     blocks: int = 12,
     slice_ns: int = 100_000_000,
-    voided: dict[int, str] | None = None,
+    discarded: dict[int, str] | None = None,
     name: str = NAME,
     command: tuple[str, ...] = ("bakeoff", "duel", "mysql:5.7", "mysql:8.0,innodb_flush_method=fsync", "--control"),
 ) -> RunDirectory:
@@ -302,7 +302,7 @@ def make_run(
                 },
             )
     for epoch in range(epochs):
-        _write_epoch(run, study, truth, plan, epoch, blocks, slice_ns, (voided or {}).get(epoch, ""))
+        _write_epoch(run, study, truth, plan, epoch, blocks, slice_ns, (discarded or {}).get(epoch, ""))
     return run
 
 
@@ -347,7 +347,7 @@ def _write_epoch(
             epoch=epoch,
             build=build,
             valid=not void,
-            void_reason=void,
+            discard_reason=void,
             started_at=STARTED + timedelta(seconds=40 + 90 * epoch),
             wall_s=6 + measured,
             measured_s=measured,

@@ -10,9 +10,8 @@ from bakeoff.cli.main import run as command
 from bakeoff.errors import ResultsError
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.compare import arm_labels, compare_runs
-from bakeoff.spec.shipped import shipped_studies
-from bakeoff.spec.study_file import read_study
-from bakeoff.stats.unpaired import welch
+from bakeoff.spec.study_file import read_study, shipped_studies
+from bakeoff.stats.interval import welch
 
 SLOWER = math.log(0.8)
 

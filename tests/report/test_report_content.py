@@ -25,7 +25,7 @@ def one_cell(**options) -> Study:
     return duel_study(workloads=("oltp_read_only",), threads=(4,), **options)
 
 
-def test_a_planted_slowdown_is_told_as_one(view):
+def test_a_injected_slowdown_is_told_as_one(view):
     assert {answer.words for answer in view.answers} == {("SLOWER",)}
     for answer in view.answers:
         low, high = (float(text) for text in re.findall(r"\d\.\d+", answer.interval))
@@ -71,7 +71,7 @@ def test_time_charts_hold_the_throughput_of_each_arm(view, analysis):
 
 
 def test_thinning_out_keeps_sums(run):
-    from bakeoff.report.series import cell_times
+    from bakeoff.report.context import cell_times
 
     slices = run.scan_slices()
     bins = cell_times(slices, ("oltp_read_only/4",))["oltp_read_only/4"].bins
@@ -93,8 +93,8 @@ def test_percentile_curves_rise_and_pass_through_the_table(view, analysis):
 
 
 def test_voided_epochs_and_reasons_are_shown(view):
-    assert [value.text for value in view.voided.rows[0].values] == ["5", "arm B: server crashed (signal 11)"]
-    assert "7 counted, 1 voided" in view.attempts
+    assert [value.text for value in view.discarded.rows[0].values] == ["5", "arm B: server crashed (signal 11)"]
+    assert "7 counted, 1 discarded" in view.attempts
     assert "signal 11" in render_html(view) and "signal 11" in render_markdown(view)
 
 
@@ -113,11 +113,11 @@ def test_how_measuring_ended_is_told(tmp_path, stop, word):
     assert word in [status.word for status in view.statuses]
 
 
-def test_a_planted_slowdown_is_never_hidden(tmp_path):
+def test_a_injected_slowdown_is_never_hidden(tmp_path):
     study = one_cell()
-    arms = (study.arms[0], study.arms[1].model_copy(update={"shadow_per_100": 10.0}), study.arms[2])
+    arms = (study.arms[0], study.arms[1].model_copy(update={"slowdown_percent": 10.0}), study.arms[2])
     view = view_of(tmp_path, study.model_copy(update={"arms": arms}), epochs=2)
-    assert "PLANTED" in [status.word for status in view.statuses]
+    assert "INJECTED" in [status.word for status in view.statuses]
 
 
 def test_a_busy_machine_is_told_beside_the_verdict(tmp_path):

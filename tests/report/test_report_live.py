@@ -18,7 +18,7 @@ def tell_everything(live, analysis):
     live.stage("measuring oltp_read_only/4")
     live.throughput("oltp_read_only/4", "A", 4321.0)
     live.epoch_finished(0, analysis.comparisons[:3], 30.0, 240.0)
-    live.note("epoch 2 is voided for all arms: arm B: lost")
+    live.note("epoch 2 is discarded for all arms: arm B: lost")
     live.epoch_finished(2, analysis.comparisons[:3], 60.0, None)
 
 
@@ -32,7 +32,7 @@ def test_without_a_terminal_it_is_plain_lines(run, analysis):
     assert sum("rows" in line for line in lines) == 1 and "100 of 100" in out.getvalue()
     assert "oltp_point_select/1: mysql:8.0 0.8" in out.getvalue() and "live interval" in out.getvalue()
     assert "about 4 min left" in out.getvalue() and "time left unknown" in out.getvalue()
-    assert "voided" in out.getvalue()
+    assert "discarded" in out.getvalue()
 
 
 def test_json_lines_are_json_lines(run, analysis):
@@ -64,7 +64,7 @@ def test_a_terminal_shows_ratio_throughput_and_time_left(run, analysis):
         text = shown.export_text()
     assert "oltp_point_select/1" in text and "├" in text and "●" in text
     assert "measuring oltp_read_only/4" in text and "time left unknown" in text
-    assert "voided" in out.getvalue()
+    assert "discarded" in out.getvalue()
     assert not live._live.is_started
 
 

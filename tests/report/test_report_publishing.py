@@ -5,7 +5,7 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
-from bakeoff.report.publishing import objection, publish
+from bakeoff.report.renderers import objection, publish
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ EVIL = '</svg></style></title><script>alert("1")</script>{{ 7*7 }}|`x`*<img src=
 def page(tmp_path_factory):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), labels=(f"A{EVIL}", f"B{EVIL}"), title=EVIL)
     run = make_run(
-        tmp_path_factory.mktemp("evil"), study, epochs=3, voided={1: EVIL}, command=("bakeoff", "duel", EVIL)
+        tmp_path_factory.mktemp("evil"), study, epochs=3, discarded={1: EVIL}, command=("bakeoff", "duel", EVIL)
     )
     for path in run.path.glob("epochs/*/servers/*/my.cnf"):
         path.write_text(EVIL)

@@ -19,13 +19,13 @@ from bakeoff.units import format_duration
 
 def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4))
-    run = make_run(tmp_path, study, Truth(sd_slice=0.02), epochs=8, voided={2: "arm A: too many errors"})
+    run = make_run(tmp_path, study, Truth(sd_slice=0.02), epochs=8, discarded={2: "arm A: too many errors"})
     run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
     view = build_view(run, run.analysis())
     assert [answer.tone.value for answer in view.answers] == ["slower", "slower"]
     assert all("slower" in answer.sentence and "at least" in answer.headline for answer in view.answers)
     assert {row.verdict for row in view.forest.rows if row.kind == "control"} == {"holds 1"}
-    assert view.voided.rows and not [status for status in view.statuses if status.word == "UNTRUSTED"]
+    assert view.discarded.rows and not [status for status in view.statuses if status.word == "UNTRUSTED"]
     for text in (render_html(view), render_markdown(view)):
         assert "mysql:8.0" in text and "too many errors" in text
     assert "SLOWER" in render_csv(view) and json.loads(render_json(view))["comparisons"]

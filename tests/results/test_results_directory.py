@@ -110,8 +110,8 @@ def test_a_further_epoch_removes_what_was_concluded_without_it(tmp_path):
 def test_voided_epochs_are_read_but_their_slices_are_not_summed(tmp_path):
     run = new_run(tmp_path)
     write_epoch(run, 0)
-    write_epoch(run, 1, valid=False, void_reason="arm B: server crashed")
-    assert [(epoch.valid, epoch.void_reason) for epoch in run.load_epochs()] == [
+    write_epoch(run, 1, valid=False, discard_reason="arm B: server crashed")
+    assert [(epoch.valid, epoch.discard_reason) for epoch in run.load_epochs()] == [
         (True, ""),
         (False, "arm B: server crashed"),
     ]
@@ -178,7 +178,7 @@ def test_no_secret_reaches_the_disk(tmp_path):
     writer.write_server_text("A", "my.cnf", f"[client]\npassword = {secret}\n")
     writer.write_server_json("A", "variables.json", {"init_connect": f"SET PASSWORD = '{secret}'", "password": secret})
     run.write_json("builds/A-0.json", {"address": f"mysql://root:{secret}@db/"})
-    writer.finish(outcome(valid=False, void_reason=f"access denied (using {secret})"))
+    writer.finish(outcome(valid=False, discard_reason=f"access denied (using {secret})"))
     for path in run.path.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path

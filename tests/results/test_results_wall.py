@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bakeoff.results import Outcome
-from bakeoff.results.wall import wall_time
+from bakeoff.results.epoch_data import wall_time
 
 BEGIN = datetime(2026, 11, 22, tzinfo=UTC)
 

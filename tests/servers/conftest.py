@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bakeoff.servers import ServerHouse, ServerMemory, install, settings_for
-from bakeoff.servers.places import work_root
+from bakeoff.servers import ServerMemory, ServerPool, install, settings_for
+from bakeoff.servers.paths import work_root
 from bakeoff.spec import Data, Profile, parse_server
 
 SMALL = ServerMemory(buffer_pool_bytes=64 << 20, redo_bytes=32 << 20)
@@ -24,19 +24,19 @@ def work():
 
 
 @pytest.fixture
-def house(work):
-    with ServerHouse(work) as opened:
+def pool(work):
+    with ServerPool(work) as opened:
         yield opened
 
 
 @pytest.fixture
-def make(house):
+def make(pool):
     """`make("mysql:8.0.15", name)`: a created, not started server."""
 
     def create(text, name="A", *, profile=Profile.MATCHED, data=None, connections=8, memory=SMALL, **more):
         spec = parse_server(text)
         installation = install(spec)
         settings = settings_for(installation, spec, profile, data or Data(), memory, connections=connections)
-        return house.create(name, installation, settings, env=dict(spec.env), **more)
+        return pool.create(name, installation, settings, env=dict(spec.env), **more)
 
     return create

@@ -3,8 +3,7 @@
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Catalog
-from bakeoff.servers.versions import parse_range, parse_version
+from bakeoff.servers.catalog import Catalog, parse_range, parse_version
 from bakeoff.spec import parse_server
 
 OWN = """

@@ -3,8 +3,8 @@
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.dialect import Target, redo_options, stem, translate
-from bakeoff.servers.readback import differences, same
+from bakeoff.servers.options import Target, redo_options, stem, translate
+from bakeoff.servers.profile import differences, same
 
 MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
 MARIADB = ["10.1.23", "10.2.11", "10.5.23", "10.11.5", "10.11.19", "11.4.5", "11.8.6", "11.8.9"]

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from bakeoff.errors import ServerError
-from bakeoff.servers import ServerHouse, ServerMemory, docker, install, settings_for
+from bakeoff.servers import ServerMemory, ServerPool, docker, install, settings_for
 from bakeoff.spec import Data, Profile, parse_server
 
 STAND_IN = """
@@ -86,15 +86,15 @@ def test_a_container_is_a_server_like_any_other(engine, work):
     assert (found.name, found.container_image) == ("mysql-5.7.22", "test/mysql:5.7")
     assert "innodb_flush_method" in found.known_options
     settings = settings_for(found, spec, Profile.MATCHED, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
-    with ServerHouse(work / "house") as house:
-        server = house.create("A", found, settings, cpus=frozenset({0}), padding_bytes=10)
+    with ServerPool(work / "pool") as pool:
+        server = pool.create("A", found, settings, cpus=frozenset({0}), padding_bytes=10)
         server.start()
         assert server.variables()["innodb_flush_method"] == "fsync"
         assert psutil.Process(server.pid).name() == "mysqld"
         server.query("CREATE DATABASE kept")
         server.stop()
-        kept = house.snapshot(server, "x")
-        again = house.restore("B", kept, found, settings)
+        kept = pool.snapshot(server, "x")
+        again = pool.restore("B", kept, found, settings)
         again.start()
         assert ("kept",) in again.query("SHOW DATABASES")
         pid = again.pid
@@ -111,8 +111,8 @@ def test_a_container_ends_when_its_client_is_killed(engine, work):
     spec = parse_server("docker:test/mysql:5.7")
     found = install(spec)
     settings = settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4)
-    with ServerHouse(work / "house") as house:
-        server = house.create("A", found, settings)
+    with ServerPool(work / "pool") as pool:
+        server = pool.create("A", found, settings)
         server.start()
         inside = psutil.Process(server.pid)
         server._child.stdin.close()  # what happens to it when bakeoff dies

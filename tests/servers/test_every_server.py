@@ -13,9 +13,9 @@ import pymysql
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers import Catalog, ServerMemory, gates, install, settings_for
+from bakeoff.servers import Catalog, ServerMemory, install, readiness, settings_for
 from bakeoff.servers.datadir import template
-from bakeoff.servers.dialect import option_facts
+from bakeoff.servers.options import option_facts
 from bakeoff.spec import Data, Profile, parse_server
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
@@ -91,10 +91,10 @@ def test_it_serves_crashes_and_comes_back(entry, make):
     assert start_after_crash(server) < 20
     open_transaction.close()
     assert server.query("SELECT COUNT(*), MAX(id) FROM t.committed") == [(1000, 999)]
-    assert gates.warm(server, "t", ["committed", "utf", "z"]).warm
-    settled = gates.settle(server, 30)
-    assert settled.history_list_length < gates.HISTORY_LIMIT
-    assert settled.dirty_pages <= gates.DIRTY_LIMIT
+    assert readiness.warm(server, "t", ["committed", "utf", "z"]).warm
+    settled = readiness.settle(server, 30)
+    assert settled.history_list_length < readiness.HISTORY_LIMIT
+    assert settled.dirty_pages <= readiness.DIRTY_LIMIT
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -8,10 +8,10 @@ import tarfile
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
-from bakeoff.servers import ServerHouse, ServerMemory, datadir, install, installed, remove, settings_for
+from bakeoff.servers import ServerMemory, ServerPool, datadir, install, installed, remove, settings_for
 from bakeoff.servers.datadir import clone_template, template
 from bakeoff.servers.install import RECORD
-from bakeoff.servers.places import cache_root, locked_if_free, make_open_folder
+from bakeoff.servers.paths import cache_root, locked_if_free, make_open_folder
 from bakeoff.spec import Data, Profile, parse_server
 
 
@@ -202,9 +202,9 @@ def test_a_real_server_out_of_a_tarball_and_by_path(work, request):
     by_path = install(parse_server(f"path:{found.basedir / 'bin/mysqld'}"))
     assert by_path.base_options == found.base_options
     spec = parse_server(f"tarball:{work / 'm.tar.xz'},innodb_io_capacity=500")
-    with ServerHouse(work / "house") as house:
+    with ServerPool(work / "pool") as pool:
         settings = settings_for(found, spec, Profile.MATCHED, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
-        server = house.create("A", found, settings)
+        server = pool.create("A", found, settings)
         server.start()
         assert server.variables()["innodb_io_capacity"] == "500"
 

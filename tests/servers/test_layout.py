@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.layout import detect
+from bakeoff.servers.install import detect
 
 
 def tree(root, *files):

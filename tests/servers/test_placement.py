@@ -11,7 +11,7 @@ import pytest
 
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.errors import EngineError
-from bakeoff.gauntlet.fakeserver import FakeServer
+from validation.fake_server import FakeServer
 
 CPUS = sorted(os.sched_getaffinity(0))
 # What each worker runs, and how each server reports the operating system's thread of the connection that runs it.

@@ -6,8 +6,8 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.servers import profile as profile_module
-from bakeoff.servers.cnf import read_cnf
 from bakeoff.servers.model import Installation, ServerMemory
+from bakeoff.servers.options import read_cnf
 from bakeoff.servers.profile import memory_bytes, settings_for, table_engine
 from bakeoff.spec import Data, Profile, parse_server
 

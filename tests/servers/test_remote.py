@@ -4,7 +4,7 @@ import pymysql
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
-from bakeoff.servers import RemoteServer, gates
+from bakeoff.servers import RemoteServer, readiness
 from bakeoff.spec import parse_server
 
 
@@ -72,8 +72,8 @@ def test_a_running_server_is_read_and_left_as_it_is(make):
     ours.query("CREATE DATABASE d")
     ours.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
     before = remote.variables()
-    assert gates.warm(remote, "d").warm
-    gates.settle(remote, 0.5)
+    assert readiness.warm(remote, "d").warm
+    readiness.settle(remote, 0.5)
     after = remote.variables()
     assert {name for name in before if before[name] != after[name] and name.startswith("innodb")} == set()
     assert remote.data_bytes("d") > 0

@@ -16,10 +16,10 @@ import pymysql
 import pytest
 
 from bakeoff.errors import HostError, ServerError
-from bakeoff.servers import ServerHouse, ServerMemory, gates, install, sandbox
+from bakeoff.servers import ServerMemory, ServerPool, install, readiness, sandbox
 from bakeoff.servers import instance as instance_module
-from bakeoff.servers.identity import server_identity
-from bakeoff.servers.sweep import OWNER_FILE
+from bakeoff.servers.paths import OWNER_FILE
+from bakeoff.servers.process import server_identity
 from bakeoff.spec import Data, Profile, parse_server
 
 pytestmark = pytest.mark.server
@@ -42,7 +42,7 @@ def rows(server):
 
 
 @pytest.mark.parametrize("name", DEFAULT_SET)
-def test_from_nothing_to_a_crash_and_back(make, house, name):
+def test_from_nothing_to_a_crash_and_back(make, pool, name):
     server = make(name)
     server.start()
     assert server.version_string.startswith(name.split(":")[1])
@@ -50,25 +50,25 @@ def test_from_nothing_to_a_crash_and_back(make, house, name):
     assert psutil.Process(server.pid).uids().real == server_identity().uid
     assert server_identity().uid != 0
     load(server)
-    gates.analyze(server, "sbtest")
-    settled = gates.settle(server, deadline_s=30)
-    assert settled.dirty_pages <= gates.DIRTY_LIMIT
+    readiness.analyze(server, "sbtest")
+    settled = readiness.settle(server, deadline_s=30)
+    assert settled.dirty_pages <= readiness.DIRTY_LIMIT
     server.stop(slow=True)
-    kept = house.snapshot(server, "build-0")
+    kept = pool.snapshot(server, "build-0")
     home = server.home
     server.remove()
-    assert house.instances == ()
+    assert pool.instances == ()
 
-    again = house.restore("A", kept, server.installation, server.settings)
+    again = pool.restore("A", kept, server.installation, server.settings)
     assert again.home == home
     assert again.start() < 30
     assert rows(again) == (ROWS, 97)
-    warmth = gates.warm(again, "sbtest")
-    at_once = gates.settle(again, 0, warmth, dirty_limit=gates.STARTED_DIRTY_LIMIT)
+    warmth = readiness.warm(again, "sbtest")
+    at_once = readiness.settle(again, 0, warmth, dirty_limit=readiness.STARTED_DIRTY_LIMIT)
     assert at_once.notes == ()
-    record = gates.settle(again, 30, warmth).as_record()
+    record = readiness.settle(again, 30, warmth).as_record()
     assert record["buffer_pool_warm"] is True
-    assert record["history_list_length"] < gates.HISTORY_LIMIT
+    assert record["history_list_length"] < readiness.HISTORY_LIMIT
     assert again.data_bytes("sbtest") > ROWS * 100
 
     pid = again.pid
@@ -77,7 +77,7 @@ def test_from_nothing_to_a_crash_and_back(make, house, name):
     again.start()
     assert again.pid != pid
     assert rows(again) == (ROWS, 97)
-    assert str(house.work) in again.my_cnf
+    assert str(pool.work) in again.my_cnf
 
 
 @pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11"])
@@ -102,23 +102,23 @@ def test_tcp_with_an_account_of_its_own(make, name):
     assert listening == {"127.0.0.1"}
 
 
-def test_arms_are_alike_in_all_lengths(make, house):
+def test_arms_are_alike_in_all_lengths(make, pool):
     one, other = make("mysql:5.7.22", "A"), make("mariadb:10.11", "a-much-longer-name")
-    house.start_all([one, other])
+    pool.start_all([one, other])
     assert len(str(one.socket_path)) == len(str(other.socket_path)) <= instance_module.SOCKET_PATH_LIMIT
     assert len(str(one.datadir)) == len(str(other.datadir))
     assert len(str(one.port)) == len(str(other.port))
     assert one.port != other.port
-    house.stop_all()
+    pool.stop_all()
     assert not one.running
     assert not other.running
     assert one.stopped_cleanly
 
 
-def test_nobody_else_may_come_in(make, house):
+def test_nobody_else_may_come_in(make, pool):
     make("mariadb:10.11")
-    assert stat.S_IMODE(house.runtime.stat().st_mode) & 0o007 == 0
-    assert stat.S_IMODE(house.work.stat().st_mode) & 0o007 == 0
+    assert stat.S_IMODE(pool.runtime.stat().st_mode) & 0o007 == 0
+    assert stat.S_IMODE(pool.work.stat().st_mode) & 0o007 == 0
 
 
 def test_cpus_environment_and_padding(make):
@@ -166,7 +166,7 @@ def test_a_port_that_someone_takes_is_replaced(make, monkeypatch):
         assert server.query("SELECT 1") == [(1,)]
 
 
-def test_a_server_that_cannot_start_says_why(make, house):
+def test_a_server_that_cannot_start_says_why(make, pool):
     server = make("mysql:5.7.22,loose_innodb_data_file_path=nonsense")
     server.settings = server.settings.__class__(
         options={**server.settings.options, "innodb_data_file_path": "nonsense"}
@@ -183,19 +183,19 @@ def test_what_a_server_changed_is_read_back(make):
     assert server.ignored_settings() == ["innodb_buffer_pool_instances=4: the server has 1"]
 
 
-def test_only_a_cleanly_stopped_server_is_kept(make, house):
+def test_only_a_cleanly_stopped_server_is_kept(make, pool):
     server = make("mariadb:10.11")
     server.start()
     with pytest.raises(ServerError, match="not stopped cleanly"):
-        house.snapshot(server, "x")
+        pool.snapshot(server, "x")
     server.kill()
     with pytest.raises(ServerError, match="not stopped cleanly"):
-        house.snapshot(server, "x")
+        pool.snapshot(server, "x")
     server.start()
     server.stop()
-    kept = house.snapshot(server, "x")
+    kept = pool.snapshot(server, "x")
     with pytest.raises(ServerError, match="cannot be used by"):
-        house.restore("B", kept, install(parse_server("mysql:5.7.22")), server.settings)
+        pool.restore("B", kept, install(parse_server("mysql:5.7.22")), server.settings)
 
 
 def test_a_frozen_server_is_stopped_and_killed_all_the_same(make):
@@ -225,26 +225,26 @@ def test_rocksdb(make):
     server.start()
     load(server, "RocksDB")
     assert server.ignored_settings() == []
-    assert gates.warm(server, "sbtest").warm is None
-    assert gates.settle(server, 20).notes == ()
+    assert readiness.warm(server, "sbtest").warm is None
+    assert readiness.settle(server, 20).notes == ()
     assert rows(server) == (ROWS, 97)
     assert server.data_bytes("sbtest") > 0
 
 
 def test_leaving_the_house_leaves_nothing(work):
-    with pytest.raises(ZeroDivisionError), ServerHouse(work) as house:
+    with pytest.raises(ZeroDivisionError), ServerPool(work) as pool:
         spec = parse_server("mariadb:10.11")
         found = install(spec)
         from bakeoff.servers import settings_for
 
-        server = house.create(
+        server = pool.create(
             "A", found, settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4)
         )
         server.start()
         pid = server.pid
         raise ZeroDivisionError
     assert not psutil.pid_exists(pid)
-    assert not house.runtime.exists()
+    assert not pool.runtime.exists()
     assert list(work.iterdir()) == []
 
 
@@ -256,11 +256,11 @@ from bakeoff.spec import Data, Profile, parse_server
 spec = parse_server("mariadb:10.11")
 found = install(spec)
 settings = settings_for(found, spec, Profile.MATCHED, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
-house = ServerHouse(Path(sys.argv[1])).__enter__()
-servers = [house.create(name, found, settings) for name in "AB"]
-house.start_all(servers)
+pool = ServerPool(Path(sys.argv[1])).__enter__()
+servers = [pool.create(name, found, settings) for name in "AB"]
+pool.start_all(servers)
 os.kill(servers[1].pid, signal.SIGSTOP)
-print(house.runtime, *(server.pid for server in servers), flush=True)
+print(pool.runtime, *(server.pid for server in servers), flush=True)
 time.sleep(60)
 """
 
@@ -288,10 +288,10 @@ def test_servers_die_with_bakeoff_even_when_stopped_and_the_next_one_cleans_up(w
     parent.send_signal(number)
     parent.wait()
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
-    assert list(work.glob(f"house-*/{OWNER_FILE}"))  # the other folder may be swept by any bakeoff on this machine
-    with ServerHouse(work) as house:
+    assert list(work.glob(f"pool-*/{OWNER_FILE}"))  # the other folder may be swept by any bakeoff on this machine
+    with ServerPool(work) as pool:
         assert not runtime.exists()
-        assert [each.name for each in work.iterdir()] == [house.work.name]
+        assert [each.name for each in work.iterdir()] == [pool.work.name]
 
 
 def test_two_bakeoffs_do_not_disturb_each_other(work, make):
@@ -299,7 +299,7 @@ def test_two_bakeoffs_do_not_disturb_each_other(work, make):
     try:
         server = make("mariadb:10.11")
         server.start()
-        with ServerHouse(work):
+        with ServerPool(work):
             assert runtime.exists()
         assert all(psutil.pid_exists(pid) for pid in pids)
         assert server.query("SELECT 1") == [(1,)]

@@ -10,14 +10,12 @@ import psutil
 import pytest
 
 from bakeoff.errors import HostError, ServerError
-from bakeoff.servers import identity as identity_module
-from bakeoff.servers import supervise
-from bakeoff.servers.binary import flavour_and_version, options_in_help
+from bakeoff.servers import process
+from bakeoff.servers import process as identity_module
+from bakeoff.servers.catalog import flavour_and_version, options_in_help
 from bakeoff.servers.datadir import prune
-from bakeoff.servers.identity import server_identity
-from bakeoff.servers.places import cache_root, locked, require_reachable
-from bakeoff.servers.supervise import ProcessId, run, spawn, tail
-from bakeoff.servers.sweep import OWNER_FILE, Owner, sweep, sweep_unfinished
+from bakeoff.servers.paths import OWNER_FILE, Owner, cache_root, locked, require_reachable, sweep, sweep_unfinished
+from bakeoff.servers.process import ProcessId, run, server_identity, spawn, tail
 
 
 @pytest.fixture
@@ -58,7 +56,7 @@ def test_a_childs_environment_is_for_nobody_else_to_see(place, monkeypatch):
             started.append(argv)
             super().__init__(argv, **more)
 
-    monkeypatch.setattr(supervise.subprocess, "Popen", Watched)
+    monkeypatch.setattr(process.subprocess, "Popen", Watched)
     script = "echo $MYSQL_PWD; ls /proc/self/fd | wc -l"
     done = run(["/bin/sh", "-c", script], server_identity(), env={"MYSQL_PWD": "geheim"}, cwd=place, log=place / "out")
     assert done.output.split() == ["geheim", "4"]  # its three, and the folder that ls reads
@@ -124,18 +122,18 @@ def test_only_folders_of_dead_owners_are_swept(tmp_path):
     me = ProcessId.of(os.getpid())
     dead = ProcessId(me.pid, me.start_ticks + 1)
     gone = abandoned(tmp_path, "bakeoff-00000001", dead)
-    before_boot = abandoned(tmp_path, "house-00000002", me, boot="another boot")
+    before_boot = abandoned(tmp_path, "pool-00000002", me, boot="another boot")
     mine = abandoned(tmp_path, "bakeoff-00000003", me)
     other_name = abandoned(tmp_path, "something-00000004", dead)
-    just_made = tmp_path / "house-00000005"
+    just_made = tmp_path / "pool-00000005"
     just_made.mkdir()
-    old = tmp_path / "house-00000006"
+    old = tmp_path / "pool-00000006"
     old.mkdir()
     os.utime(old, (time.time() - 7200,) * 2)
     target = tmp_path / "target"
     target.mkdir()
     (target / OWNER_FILE).write_text((gone / OWNER_FILE).read_text())
-    (tmp_path / "house-00000007").symlink_to(target)
+    (tmp_path / "pool-00000007").symlink_to(target)
     assert set(sweep(tmp_path)) == {gone, before_boot, old}
     assert mine.exists()
     assert other_name.exists()
@@ -148,7 +146,7 @@ def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pa
     dead = ProcessId(me.pid, me.start_ticks + 1)
     children = [subprocess.Popen(["/bin/sleep", "60"]) for _ in range(2)]
     left, reused = (ProcessId.of(child.pid) for child in children)
-    abandoned(tmp_path, "house-00000001", dead, [left, ProcessId(reused.pid, reused.start_ticks + 5)])
+    abandoned(tmp_path, "pool-00000001", dead, [left, ProcessId(reused.pid, reused.start_ticks + 5)])
     sweep(tmp_path)
     assert children[0].wait(5) == -9
     assert children[1].poll() is None
@@ -157,7 +155,7 @@ def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pa
 
 
 def test_a_folder_whose_owner_just_leaves_it_is_no_trouble(tmp_path, monkeypatch):
-    (tmp_path / "house-00000001").mkdir()
+    (tmp_path / "pool-00000001").mkdir()
     monkeypatch.setattr(Owner, "read", lambda folder: folder.rmdir())
     assert sweep(tmp_path) == []
 
@@ -188,7 +186,7 @@ def test_templates_wanted_longest_ago_make_room(own_cache, tmp_path):
 def test_a_lock_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     script = (
-        "import time\nfrom bakeoff.servers.places import locked\n"
+        "import time\nfrom bakeoff.servers.paths import locked\n"
         "with locked('x'):\n print('held', flush=True); time.sleep(0.5)"
     )
     holder = subprocess.Popen(

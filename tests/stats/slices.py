@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from bakeoff.results.epoch import EpochData
-from bakeoff.results.frames import SLICE_SCHEMA
+from bakeoff.results.epoch_data import SLICE_SCHEMA, EpochData
 
 
 def slice_row(arm, block, position, *, events, seconds=1.0, cell="oltp_point_select/4", start_s=None, **other):
@@ -36,7 +35,7 @@ def epoch_of(rows, *, epoch=0, build=0, valid=True, histograms=(), variables=Non
         epoch=epoch,
         build=build,
         valid=valid,
-        void_reason="" if valid else "server crashed",
+        discard_reason="" if valid else "server crashed",
         slices=table,
         histograms=list(histograms),
         variables=variables or {},

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from slices import epoch_of, quads
 
 from bakeoff.plan import plan_study
-from bakeoff.results.epoch import EpochData
+from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import parse_server
 from bakeoff.stats import interval as iv
 from bakeoff.stats.analysis import analyse
+from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.model import Analysis, Stop, Word
-from bakeoff.stats.side_tests import leaking_cells
-from bakeoff.stats.simulate import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
-from bakeoff.stats.wording import percent_text
+from bakeoff.stats.verdict import percent_text
+from validation.simulation import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
 
 CELL = "oltp_point_select/4"
 
@@ -111,11 +111,11 @@ def test_what_had_finished_before_an_abort_keeps_its_interval():
 def test_voided_epochs_are_counted_and_not_used():
     epochs = simulated({"A": 0.0, "B": -0.1}, epochs=8)
     spoilt = [
-        with_variables(epoch, {}, valid=False, void_reason="arm B crashed") if epoch.epoch == 3 else epoch
+        with_variables(epoch, {}, valid=False, discard_reason="arm B crashed") if epoch.epoch == 3 else epoch
         for epoch in epochs
     ]
     analysis = analyse(spoilt, simulated_study(precision=0.01), ended=Stop.BUDGET)
-    assert analysis.voided == {3: "arm B crashed"} and analysis.epochs_used == 7
+    assert analysis.discarded == {3: "arm B crashed"} and analysis.epochs_used == 7
     assert [point.epoch for point in analysis.comparisons[0].points] == [0, 1, 2, 4, 5, 6, 7]
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bakeoff.stats import calibration as cal
-from bakeoff.stats.simulate import CLOUD, LOADED, QUIET, Noise, arm_orders
+from validation import simulation as cal
+from validation.simulation import CLOUD, LOADED, QUIET, Noise, arm_orders
 
 
 def rng(seed=20):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bakeoff.stats.client import client_flag
 from bakeoff.stats.model import ArmSummary
+from bakeoff.stats.summary import client_flag
 
 
 def arm(*, client_ns, server_ns, share=0.1):

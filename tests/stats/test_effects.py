@@ -7,10 +7,9 @@ from slices import epoch_of, slice_row
 
 from bakeoff.plan.factorial import arm_names
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from bakeoff.spec.design import Design, Factor, Part, Published, PublishedFigure
+from bakeoff.spec.study import Design, Factor, Part, Published, PublishedFigure
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.contrasts import contrast, epoch_values
-from bakeoff.stats.effects import interactions, main_effects
+from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects
 from bakeoff.stats.model import Estimate, Interval, Stop
 from bakeoff.stats.published import Judgement, judge, one_factor_pairs, published_ratios
 

@@ -5,10 +5,9 @@ import math
 import pytest
 from slices import epoch_of, slice_row
 
-from bakeoff.plan.factorial import arm_names
-from bakeoff.plan.fraction import generators, points, words
+from bakeoff.plan.factorial import arm_names, generators, points, words
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from bakeoff.spec.design import Design, Factor, Fraction, Part
+from bakeoff.spec.study import Design, Factor, Fraction, Part
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.effects import interactions, main_effects
 from bakeoff.stats.model import Stop

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slices import epoch_of, quads, slice_row
 
 from bakeoff.stats.estimate import epoch_estimates, trimmed_mean, variance_of_mean
-from bakeoff.stats.simulate import CLOUD, simulate_epoch
+from validation.simulation import CLOUD, simulate_epoch
 
 
 def only(epoch, baseline="A"):

@@ -10,8 +10,8 @@ from test_stopping_rule import CELL, alternating, history, pair
 from bakeoff.plan import plan_study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
-from bakeoff.stats.noise import better_seconds, components, noise_card, steal_share
-from bakeoff.stats.simulate import Noise, simulate_epoch, simulated_study
+from bakeoff.stats.resolution import better_seconds, components, noise_card, steal_share
+from validation.simulation import Noise, simulate_epoch, simulated_study
 
 
 def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.0, precision=0.01):

@@ -7,7 +7,7 @@ from slices import epoch_of, slice_row
 from bakeoff.spec import Workload
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop, Word
-from bakeoff.stats.simulate import simulated_study
+from validation.simulation import simulated_study
 
 SLICE_S = 1.0
 CONNECTIONS = 4

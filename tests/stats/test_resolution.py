@@ -1,4 +1,4 @@
-"""What the doctor foretells from a trial of a minute is what complete runs then take."""
+"""What the doctor forecasts from a trial of a minute is what complete runs then take."""
 
 import statistics
 
@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 from bakeoff.plan import comfortable_seconds
-from bakeoff.report import foretelling
-from bakeoff.stats.calibration import run_to_end, simulated_runs, values_of
+from bakeoff.report import numbers
 from bakeoff.stats.resolution import resolution
-from bakeoff.stats.simulate import CLOUD, LOADED, QUIET
+from validation.simulation import CLOUD, LOADED, QUIET, run_to_end, simulated_runs, values_of
 
 RUNS = 60
 OVERHEAD_S = 6.0
 MEASURED_S = comfortable_seconds(overhead_s=OVERHEAD_S, cells=1)
 
 
-def foretold(noise, *, epochs=6, seconds=3.0, seed=1):
+def forecast(noise, *, epochs=6, seconds=3.0, seed=1):
     """A prediction from each of `RUNS` short trials."""
     rng = np.random.default_rng(seed)
     history = simulated_runs(rng, runs=RUNS, epochs=epochs, noise=noise, seconds=seconds)
@@ -36,8 +35,8 @@ def taken_s(noise, half_width, *, seed=2, epochs_max=200):
 @pytest.mark.parametrize(
     ("noise", "half_width"), [(QUIET, 0.005), (CLOUD, 0.01), (LOADED, 0.02)], ids=["quiet", "cloud", "loaded"]
 )
-def test_complete_runs_take_what_was_foretold(noise, half_width):
-    lines = [next(each for each in r.foretold if each.half_width == half_width) for r in foretold(noise)]
+def test_complete_runs_take_what_was_forecast(noise, half_width):
+    lines = [next(each for each in r.forecast if each.half_width == half_width) for r in forecast(noise)]
     taken = statistics.median(taken_s(noise, half_width))
     assert 0.6 < statistics.median(line.seconds for line in lines) / taken < 1.7
     # "At worst" is a limit of 90 %: of the predictions at most a few may promise less than is usual.
@@ -45,21 +44,21 @@ def test_complete_runs_take_what_was_foretold(noise, half_width):
 
 
 def test_narrower_takes_longer_and_worst_is_no_better_than_expected():
-    for each in foretold(CLOUD):
-        seconds = [line.seconds for line in each.foretold]
+    for each in forecast(CLOUD):
+        seconds = [line.seconds for line in each.forecast]
         assert seconds == sorted(seconds) and seconds[-1] > seconds[0]
-        assert all(line.at_worst_s >= line.seconds for line in each.foretold)
-        assert each.half_width_after(seconds[2]) <= each.foretold[2].half_width
+        assert all(line.at_worst_s >= line.seconds for line in each.forecast)
+        assert each.half_width_after(seconds[2]) <= each.forecast[2].half_width
         assert each.half_width_after(1.0) is None
 
 
-def test_too_little_foretells_nothing():
+def test_too_little_forecasts_nothing():
     history = simulated_runs(np.random.default_rng(3), runs=1, epochs=2, noise=QUIET, seconds=3.0)
     assert resolution([epoch.pairs[0] for epoch in history], overhead_s=5.0, load_s=5.0) is None
 
 
 def test_the_sentence_says_what_can_be_had_and_what_cannot():
-    quiet, loaded = foretold(QUIET)[0], foretold(LOADED)[0]
-    assert foretelling.sentence(quiet).startswith("This machine now resolves ±")
-    assert "out of reach" in foretelling.sentence(loaded)
-    assert "From 6 restarts of two equal servers (mysql:8.0.15)" in foretelling.grounds(quiet, "mysql:8.0.15")
+    quiet, loaded = forecast(QUIET)[0], forecast(LOADED)[0]
+    assert numbers.sentence(quiet).startswith("This machine now resolves ±")
+    assert "out of reach" in numbers.sentence(loaded)
+    assert "From 6 restarts of two equal servers (mysql:8.0.15)" in numbers.grounds(quiet, "mysql:8.0.15")

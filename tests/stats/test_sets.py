@@ -1,6 +1,6 @@
 """The publication's median of three sets."""
 
-from bakeoff.stats.sets import median_ratios
+from bakeoff.stats.published import median_ratios
 
 
 def test_the_median_of_each_arm_over_every_choice_of_three():

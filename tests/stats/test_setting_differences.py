@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.spec import Arm, Data, Profile, Study, Workload, parse_server
-from bakeoff.stats.settings import Origin, differences, settings_flag, undeclared
+from bakeoff.stats.differences import Origin, differences, settings_flag, undeclared
 
 BASE = {
     "version": "8.0.15", "version_comment": "MySQL Community Server - GPL", "log_bin": "ON", "innodb_doublewrite": "ON",

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from test_stopping_rule import pair
 
-from bakeoff.stats import side_tests
-from bakeoff.stats.calibration import bimodal_quantiles
+from bakeoff.stats import diagnostics
+from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.model import EpochPoint
-from bakeoff.stats.side_tests import is_warm
+from validation.simulation import bimodal_quantiles
 
 
 def points(values, builds=1):
@@ -23,40 +23,40 @@ def pairs(**columns):
 
 
 def test_carry_over_of_one_arm_moves_the_ratio_by_half_of_it_and_is_flagged():
-    found = side_tests.carry_over(
+    found = diagnostics.carry_over(
         pairs(carry_over=[{"A": 0.0001 * (-1) ** e, "B": 0.01 + 0.0005 * (-1) ** e} for e in range(6)])
     )
     assert found.bias.mean == pytest.approx(-0.005) and found.bias.n == 6
-    assert "moves the ratio by 0.5%" in side_tests.carry_over_flag(found, precision=0.01)
-    assert side_tests.carry_over_flag(found, precision=0.05) is None
+    assert "moves the ratio by 0.5%" in diagnostics.carry_over_flag(found, precision=0.01)
+    assert diagnostics.carry_over_flag(found, precision=0.05) is None
 
 
 def test_carry_over_that_both_arms_share_cancels_unless_it_is_large():
     def equal(size):
-        return side_tests.carry_over(pairs(carry_over=[{"A": size, "B": size + 0.0005 * (-1) ** e} for e in range(6)]))
+        return diagnostics.carry_over(pairs(carry_over=[{"A": size, "B": size + 0.0005 * (-1) ** e} for e in range(6)]))
 
-    assert side_tests.carry_over_flag(equal(0.02), precision=0.01) is None
-    assert side_tests.carry_over_flag(equal(0.10), precision=0.01).startswith("CARRY-OVER: a slice is 11% different")
+    assert diagnostics.carry_over_flag(equal(0.02), precision=0.01) is None
+    assert diagnostics.carry_over_flag(equal(0.10), precision=0.01).startswith("CARRY-OVER: a slice is 11% different")
 
 
 def test_epochs_before_the_slices_were_doubled_do_not_count_for_carry_over():
     short, long = {"A": 0.01, "B": 0.0}, {"A": 0.001, "B": 0.0}
     found = pairs(carry_over=[short] * 3 + [long] * 2, slice_s=[0.055] * 3 + [0.105] * 2)
-    estimate = side_tests.carry_over(found).common
+    estimate = diagnostics.carry_over(found).common
     assert estimate.mean == pytest.approx(0.0005) and estimate.n == 2
     # Slices that are stretched by a fifth to fill a measuring are of the same plan.
-    assert side_tests.carry_over(pairs(carry_over=[short] * 4, slice_s=[0.055, 0.066] * 2)).bias.n == 4
+    assert diagnostics.carry_over(pairs(carry_over=[short] * 4, slice_s=[0.055, 0.066] * 2)).bias.n == 4
 
 
 def test_trend_is_flagged_when_large_and_certain():
     steady = pairs(trend=[0.01 + 0.0005 * (-1) ** e for e in range(6)])
-    assert side_tests.trend_flag(side_tests.trend(steady), precision=0.01).startswith("DRIFT")
+    assert diagnostics.trend_flag(diagnostics.trend(steady), precision=0.01).startswith("DRIFT")
     noisy = pairs(trend=[0.01 + 0.05 * (-1) ** e for e in range(6)])
-    assert side_tests.trend_flag(side_tests.trend(noisy), precision=0.01) is None
-    assert side_tests.trend(pairs(trend=[None, None, 0.1])) is None
+    assert diagnostics.trend_flag(diagnostics.trend(noisy), precision=0.01) is None
+    assert diagnostics.trend(pairs(trend=[None, None, 0.1])) is None
     assert (
-        side_tests.trend_flag(None, 0.01) is None
-        and side_tests.carry_over_flag(side_tests.carry_over([]), 0.01) is None
+        diagnostics.trend_flag(None, 0.01) is None
+        and diagnostics.carry_over_flag(diagnostics.carry_over([]), 0.01) is None
     )
 
 
@@ -64,12 +64,12 @@ def test_build_effect():
     rng = np.random.default_rng(1)
     same = rng.normal(0, 0.01, 10)
     apart = same + np.tile([0.0, 0.1], 5)
-    assert side_tests.build_effect(points(apart, builds=2)) < 1e-6
-    assert side_tests.build_effect(points(same, builds=2)) > 0.05
-    assert side_tests.build_effect(points(same, builds=1)) is None
-    assert side_tests.build_effect(points([0.1, 0.2], builds=2)) is None
-    assert side_tests.build_effect(points([0.0] * 6, builds=2)) is None
-    flags = side_tests.build_flags([0.03, None, 1e-6])
+    assert diagnostics.build_effect(points(apart, builds=2)) < 1e-6
+    assert diagnostics.build_effect(points(same, builds=2)) > 0.05
+    assert diagnostics.build_effect(points(same, builds=1)) is None
+    assert diagnostics.build_effect(points([0.1, 0.2], builds=2)) is None
+    assert diagnostics.build_effect(points([0.0] * 6, builds=2)) is None
+    flags = diagnostics.build_flags([0.03, None, 1e-6])
     assert [flag is not None for flag in flags] == [False, False, True]  # 0.03 does not survive Holm
 
 
@@ -77,39 +77,39 @@ def test_outlier():
     rng = np.random.default_rng(2)
     values = rng.normal(0, 0.01, 12)
     values[4] = 0.5
-    assert "epoch 4" in side_tests.outlier_flag(points(values))
-    assert side_tests.outlier_flag(points([0.1] * 8)) is None
-    assert side_tests.outlier_flag(points([0, 0, 0, 0, 9])) is None  # five are too few to say
+    assert "epoch 4" in diagnostics.outlier_flag(points(values))
+    assert diagnostics.outlier_flag(points([0.1] * 8)) is None
+    assert diagnostics.outlier_flag(points([0, 0, 0, 0, 9])) is None  # five are too few to say
 
 
 def test_two_kinds_of_restart():
     rng = np.random.default_rng(3)
     values = np.where(np.arange(10) % 3 == 0, 0.05, 0.0) + rng.normal(0, 0.002, 10)
-    assert side_tests.bimodal_flag(points(values)).startswith("BIMODAL: 6 epochs lie together and 4 apart")
-    assert side_tests.bimodal_flag(points([0.2] * 9)) is None
-    assert side_tests.bimodal_flag(points([0, 0, 1, 1])) is None
+    assert diagnostics.bimodal_flag(points(values)).startswith("BIMODAL: 6 epochs lie together and 4 apart")
+    assert diagnostics.bimodal_flag(points([0.2] * 9)) is None
+    assert diagnostics.bimodal_flag(points([0, 0, 1, 1])) is None
 
 
 def test_shape_flags_are_rare_on_normal_values():
     rng = np.random.default_rng(4)
     for n in (6, 9, 20):
         samples = [points(row) for row in rng.normal(0, 1, (1500, n))]
-        for flag in (side_tests.outlier_flag, side_tests.bimodal_flag):
+        for flag in (diagnostics.outlier_flag, diagnostics.bimodal_flag):
             assert sum(flag(sample) is not None for sample in samples) < 1500 * 0.02
 
 
 def test_bimodal_table_is_the_simulated_one():
     sizes = (6, 10, 20)
     simulated = bimodal_quantiles(np.random.default_rng(5), runs=20_000, sizes=sizes)
-    table = dict(zip(side_tests._BIMODAL_N, side_tests._BIMODAL_SHARE, strict=True))
+    table = dict(zip(diagnostics._BIMODAL_N, diagnostics._BIMODAL_SHARE, strict=True))
     for n in sizes:
         assert simulated[n] == pytest.approx(table[n], abs=0.004)
 
 
 def test_no_epochs_no_flags():
-    assert side_tests.carry_over([]).bias is None and side_tests.trend([]) is None
-    assert side_tests.outlier_flag(()) is None and side_tests.bimodal_flag(()) is None
-    assert side_tests.build_effect(()) is None and math.isclose(len(side_tests.build_flags([])), 0)
+    assert diagnostics.carry_over([]).bias is None and diagnostics.trend([]) is None
+    assert diagnostics.outlier_flag(()) is None and diagnostics.bimodal_flag(()) is None
+    assert diagnostics.build_effect(()) is None and math.isclose(len(diagnostics.build_flags([])), 0)
 
 
 def warm_up(*, seconds, ratio=lambda at_s: 1.0, level=lambda at_s: 1.0, noise=0.01, seed=1):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from slices import epoch_of, slice_row
 
 from bakeoff.plan import guard_ns
-from bakeoff.stats.simulate import Noise, simulate_epoch
 from bakeoff.stats.slice_length import CANDIDATES_NS, choose_slice_length, contrast_variance, pilot_slice_ns
+from validation.simulation import Noise, simulate_epoch
 
 CELL = "oltp_point_select/4"
 MS = 1_000_000

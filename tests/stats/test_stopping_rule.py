@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.plan.pace import Pace
+from bakeoff.plan.timing import Pace
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
 from bakeoff.stats.model import Stop
-from bakeoff.stats.simulate import simulated_study
 from bakeoff.stats.stopping import contenders, control_name, decide, family_size, stop_state
+from validation.simulation import simulated_study
 
 EVEN = (0.001, -0.001)
 

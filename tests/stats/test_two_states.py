@@ -8,7 +8,7 @@ from slices import epoch_of, slice_row
 
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Placement
-from bakeoff.stats.two_states import states_flag, two_states
+from bakeoff.stats.diagnostics import states_flag, two_states
 
 CELL = "oltp_update_non_index/4"
 

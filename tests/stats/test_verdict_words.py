@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakeoff.stats.model import Estimate, Interval, Stop, Word
-from bakeoff.stats.verdict import Case, may_claim, verdict
-from bakeoff.stats.wording import at_least_text, decimals_for, percent_text, ratio_text
+from bakeoff.stats.verdict import Case, at_least_text, decimals_for, may_claim, percent_text, ratio_text, verdict
 
 W = math.log(1.01)
 

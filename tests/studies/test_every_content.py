@@ -3,10 +3,10 @@
 import pytest
 
 from bakeoff.engine import ArmAddress, Engine
+from bakeoff.run.data_check import ask_tables
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import Data, parse_server
-from bakeoff.spec.texts import CONTENTS, client_charset, holds
-from bakeoff.trial.same_rows import ask_tables
+from bakeoff.spec.factors import CONTENTS, client_charset, holds
 
 CHARSETS = (
     "utf8mb4", "utf8", "ucs2", "utf16", "utf32", "latin1", "cp850", "koi8r", "cp1251", "sjis", "ujis", "gbk", "gb18030",

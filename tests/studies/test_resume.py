@@ -14,8 +14,8 @@ from bakeoff.cli import run as run_command
 from bakeoff.errors import HostError
 from bakeoff.plan import plan_study
 from bakeoff.results import RunDirectory, open_run
+from bakeoff.run.resume import resumed_study
 from bakeoff.stats.model import Analysis
-from bakeoff.trial.resume import resumed_study
 
 STUDY = """\
 title: to be killed

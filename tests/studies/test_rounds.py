@@ -10,16 +10,16 @@ from slices import epoch_of, quads, slice_row
 
 from bakeoff.errors import HostError
 from bakeoff.plan.factorial import arm_names, make_study
-from bakeoff.plan.rounds import ROUND_BLOCKS, rounds
+from bakeoff.plan.model import ROUND_BLOCKS, rounds
 from bakeoff.report.live import QuietLive
+from bakeoff.run import run_study
+from bakeoff.run import runner as trial
+from bakeoff.run.arms import servers_by_aio, share_memory
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.interval import around
-from bakeoff.stats.latency import latency_ratios
-from bakeoff.trial import run_study
-from bakeoff.trial import study as trial
-from bakeoff.trial.memory import servers_by_aio, share_memory
+from bakeoff.stats.summary import latency_ratios
 
 
 @given(count=st.integers(2, 40), at_once=st.integers(2, 12), seed=st.integers(0, 9), epoch=st.integers(0, 9))

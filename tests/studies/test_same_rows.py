@@ -7,9 +7,9 @@ import pytest
 from bakeoff.errors import TrialInvalid
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.live import QuietLive
+from bakeoff.run import loading, run_study
 from bakeoff.spec.study_file import read_study
-from bakeoff.stats.same_rows import Answer, row_differences
-from bakeoff.trial import loading, run_study
+from bakeoff.stats.differences import Answer, row_differences
 
 STUDY = """\
 title: same rows
@@ -70,7 +70,7 @@ def test_arms_whose_rows_are_meant_to_differ_are_not_compared(tmp_path):
 
 
 @pytest.mark.server
-def test_a_planted_difference_ends_the_run_before_anything_is_measured(shell, monkeypatch):
+def test_a_injected_difference_ends_the_run_before_anything_is_measured(shell, monkeypatch):
     (shell.folder / "my.yaml").write_text(STUDY)
     monkeypatch.setenv("XDG_CACHE_HOME", str(shell.cache))
     study = make_study(read_study(shell.folder / "my.yaml"), seed=4)

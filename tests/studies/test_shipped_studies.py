@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bakeoff.results import open_run
-from bakeoff.spec.shipped import shipped_studies
-from bakeoff.spec.study_file import read_study
+from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.model import Analysis
 
 CHROMIUM = Path("/usr/bin/chromium")

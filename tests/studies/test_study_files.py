@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_files import assert_refused, study_of
 
-from bakeoff.cli.asking import ask
+from bakeoff.cli.arguments import ask
 from bakeoff.errors import SpecError
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import arm_names, make_study
+from bakeoff.run.arms import build_key
 from bakeoff.spec import Connection
-from bakeoff.spec.design import Part
+from bakeoff.spec.factors import rows_of
 from bakeoff.spec.schema import study_schema
-from bakeoff.spec.settings import rows_of
-from bakeoff.spec.shipped import find_study, shipped_studies
-from bakeoff.spec.study_file import read_study
-from bakeoff.trial.arms import build_key
+from bakeoff.spec.study import Part
+from bakeoff.spec.study_file import find_study, read_study, shipped_studies
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,12 +12,12 @@ from study_files import assert_refused, study_of
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.plan.sizes import workload_bytes
+from bakeoff.run.arms import build_key
+from bakeoff.run.loading import script_options
 from bakeoff.servers import install
 from bakeoff.spec import parse_server
+from bakeoff.spec.factors import CONTENTS, client_charset, holds
 from bakeoff.spec.study_file import read_study
-from bakeoff.spec.texts import CONTENTS, client_charset, holds
-from bakeoff.trial.arms import build_key
-from bakeoff.trial.loading import script_options
 
 ALPHABETS = Path(__file__).parents[2] / "crates" / "script" / "src" / "random" / "alphabets.rs"
 

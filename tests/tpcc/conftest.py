@@ -8,8 +8,8 @@ import pytest
 from tpcc_shop import SMALL, Shop
 
 from bakeoff.engine import Engine
-from bakeoff.servers import ServerHouse, install, settings_for
-from bakeoff.servers.places import work_root
+from bakeoff.servers import ServerPool, install, settings_for
+from bakeoff.servers.paths import work_root
 from bakeoff.spec import Data, Profile, parse_server
 
 
@@ -20,14 +20,14 @@ def open_shop():
     folder = Path(tempfile.mkdtemp(prefix="test-", dir=work_root()))
     folder.chmod(0o755)
     shops = {}
-    with Engine() as engine, ServerHouse(folder) as house:
+    with Engine() as engine, ServerPool(folder) as pool:
 
         def create(text):
             if text not in shops:
                 spec = parse_server(text)
                 installation = install(spec)
                 settings = settings_for(installation, spec, Profile.MATCHED, Data(), SMALL, connections=32)
-                instance = house.create(f"S{len(shops)}", installation, settings)
+                instance = pool.create(f"S{len(shops)}", installation, settings)
                 instance.start()
                 shops[text] = Shop(engine, instance)
             shops[text].open()

@@ -6,7 +6,7 @@ import pytest
 from tpcc_shop import SMALL, Shop
 
 from bakeoff.engine import Engine
-from bakeoff.servers import ServerHouse, install, settings_for
+from bakeoff.servers import ServerPool, install, settings_for
 from bakeoff.servers.catalog import Catalog
 from bakeoff.spec import Data, Profile, parse_server
 
@@ -23,8 +23,8 @@ def shop(request, tmp_path_factory):
     spec = parse_server(request.param)
     installation = install(spec)
     settings = settings_for(installation, spec, Profile.MATCHED, Data(), SMALL, connections=32)
-    with Engine() as engine, ServerHouse() as house:
-        instance = house.create("S", installation, settings)
+    with Engine() as engine, ServerPool() as pool:
+        instance = pool.create("S", installation, settings)
         instance.start()
         opened = Shop(engine, instance)
         opened.open()

@@ -77,7 +77,7 @@ CORRUPTIONS = {
 
 
 @pytest.mark.parametrize("condition", CORRUPTIONS)
-def test_a_planted_corruption_is_found(loaded_shop, condition):
+def test_a_injected_corruption_is_found(loaded_shop, condition):
     shop = loaded_shop("mysql:8.0.15")
     statement, failing = CORRUPTIONS[condition]
     assert condition in failing

@@ -3,8 +3,8 @@
 import pytest
 
 from bakeoff.errors import SpecError
+from bakeoff.run.arms import check_workloads
 from bakeoff.spec import Arm, Data, Workload, parse_server
-from bakeoff.trial.arms import check_workloads
 
 
 @pytest.mark.parametrize("option", ["keying_time", "think_time"])

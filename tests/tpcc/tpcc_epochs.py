@@ -8,7 +8,7 @@ from collections import Counter
 import polars as pl
 
 from bakeoff.results import SLICE_SCHEMA
-from bakeoff.results.epoch import EpochData
+from bakeoff.results.epoch_data import EpochData
 
 CELL = "tpcc/4"
 
@@ -76,7 +76,7 @@ def epoch_of(counts, *, seconds=30.0, busy_s=None, arm="A", epoch=0, latency_ns=
         epoch=epoch,
         build=0,
         valid=valid,
-        void_reason="" if valid else "server crashed",
+        discard_reason="" if valid else "server crashed",
         slices=pl.DataFrame([row], schema=SLICE_SCHEMA),
         histograms=[histogram(name, latencies, arm=arm) for name, latencies in given.items()],
         variables={},

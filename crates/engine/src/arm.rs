@@ -25,7 +25,7 @@ pub struct OpenArm {
     /// Process to observe and to freeze.
     pub server_pid: Option<i32>,
     /// Uncounted events for each hundred counted ones.
-    pub shadow_per_100: f64,
+    pub slowdown_percent: f64,
     /// Server errors after which an event is run again.
     pub ignore_errors: Vec<u16>,
 }
@@ -90,7 +90,7 @@ impl From<Arm> for OpenArm {
             name: arm.name,
             address: Arc::new(address),
             server_pid: arm.server_pid,
-            shadow_per_100: arm.shadow_per_100,
+            slowdown_percent: arm.slowdown_percent,
             ignore_errors: arm.ignore_errors,
         }
     }

@@ -16,8 +16,8 @@ use crate::connector::Connector;
 use crate::contract::{Answer, Code, Command, Failure};
 use crate::control::Control;
 use crate::gate::Gate;
-use crate::lifeline::Lifeline;
-use crate::outbox::Outbox;
+use crate::canceller::Canceller;
+use crate::message_writer::MessageWriter;
 use crate::progress::Progress;
 use crate::scripting::{failure, settings};
 use crate::team::{guarded, spawn};
@@ -32,7 +32,7 @@ struct CommandHost {
     connector: Connector,
     barrier: Arc<Barrier>,
     progress: Arc<Progress>,
-    outbox: Outbox,
+    writer: MessageWriter,
     /// Kept for scripts that count in commands too; nobody is told.
     counters: RefCell<[u64; 8]>,
 }
@@ -66,7 +66,7 @@ impl Host for CommandHost {
         self.progress.add(label, done, total);
     }
     fn log(&self, level: LogLevel, message: &str) {
-        self.outbox.log(level, message);
+        self.writer.log(level, message);
     }
 }
 
@@ -79,7 +79,7 @@ struct Work {
     gate: Gate,
     barrier: Arc<Barrier>,
     progress: Arc<Progress>,
-    outbox: Outbox,
+    writer: MessageWriter,
 }
 
 /// Runs the command and sends its `progress`; returns its `done`.
@@ -90,7 +90,7 @@ pub fn command(
     id: u64,
     request: &Command,
     arm: &OpenArm,
-    outbox: &Outbox,
+    writer: &MessageWriter,
     control: &Control,
 ) -> Result<Answer, Failure> {
     let begun = Instant::now();
@@ -113,8 +113,8 @@ pub fn command(
         command: request.command.clone(),
         gate: Gate::new(threads),
         barrier: Arc::new(Barrier::new(threads)),
-        progress: Arc::new(Progress::new(id, &arm.name, outbox.clone())),
-        outbox: outbox.clone(),
+        progress: Arc::new(Progress::new(id, &arm.name, writer.clone())),
+        writer: writer.clone(),
     });
     run(&work, threads, parallel, control)?;
     work.progress.finish();
@@ -137,12 +137,12 @@ fn is_parallel(source: &ScriptSource, command: &str) -> Result<bool, Failure> {
 }
 
 fn run(work: &Arc<Work>, threads: usize, parallel: bool, control: &Control) -> Result<(), Failure> {
-    let mut lifelines = Vec::with_capacity(threads);
+    let mut cancellers = Vec::with_capacity(threads);
     let mut handles = Vec::with_capacity(threads);
     let mut refused = None;
     for thread in 0..u32::try_from(threads).unwrap_or(u32::MAX) {
-        let lifeline = Arc::<Lifeline>::default();
-        lifelines.push(Arc::clone(&lifeline));
+        let canceller = Arc::<Canceller>::default();
+        cancellers.push(Arc::clone(&canceller));
         let role = if parallel {
             ThreadRole::Worker(thread)
         } else {
@@ -150,7 +150,7 @@ fn run(work: &Arc<Work>, threads: usize, parallel: bool, control: &Control) -> R
         };
         let its_work = Arc::clone(work);
         match spawn(&work.arm.name, &thread.to_string(), move || {
-            its_work.run(role, lifeline)
+            its_work.run(role, canceller)
         }) {
             Ok(handle) => handles.push(handle),
             Err(failure) => {
@@ -168,7 +168,7 @@ fn run(work: &Arc<Work>, threads: usize, parallel: bool, control: &Control) -> R
         }
         cut = true;
         work.barrier.break_up();
-        lifelines.iter().for_each(|lifeline| lifeline.cut());
+        cancellers.iter().for_each(|canceller| canceller.cut());
         let stuck = work.gate.wait_all_gone(LAST_GRACE);
         if stuck > 0 {
             let message = format!(
@@ -192,13 +192,13 @@ fn run(work: &Arc<Work>, threads: usize, parallel: bool, control: &Control) -> R
 
 impl Work {
     /// One thread's whole life.
-    fn run(&self, role: ThreadRole, lifeline: Arc<Lifeline>) {
+    fn run(&self, role: ThreadRole, canceller: Arc<Canceller>) {
         let result = guarded(|| {
             let host = Rc::new(CommandHost {
-                connector: Connector::new(self.arm.patient_address(), lifeline),
+                connector: Connector::new(self.arm.patient_address(), canceller),
                 barrier: Arc::clone(&self.barrier),
                 progress: Arc::clone(&self.progress),
-                outbox: self.outbox.clone(),
+                writer: self.writer.clone(),
                 counters: RefCell::default(),
             });
             let script = Script::load(&self.source, &self.settings, role, host).map_err(failure)?;

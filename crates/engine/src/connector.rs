@@ -1,4 +1,4 @@
-//! How one worker connects: to its arm's server, on its lifeline, its bytes counted, its threads paired where that is asked for.
+//! How one worker connects: to its arm's server, on its canceller, its bytes counted, its threads paired where that is asked for.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
-use crate::lifeline::{Lifeline, Traffic};
+use crate::canceller::{Canceller, Traffic};
 use crate::net::{Client, Endpoint, Secret, ServerAddress};
 use crate::placement::{PairedWorker, Pairing};
 
@@ -53,22 +53,22 @@ impl Rotation {
 #[derive(Debug)]
 pub struct Connector {
     rotation: Arc<Rotation>,
-    lifeline: Arc<Lifeline>,
+    canceller: Arc<Canceller>,
     traffic: Rc<Traffic>,
     paired: Option<PairedWorker>,
 }
 
 impl Connector {
-    /// Connections to `address` that end when `lifeline` is cut.
-    pub fn new(address: Arc<ServerAddress>, lifeline: Arc<Lifeline>) -> Self {
-        Self::rotating(Arc::new(Rotation::new(vec![address])), lifeline)
+    /// Connections to `address` that end when `canceller` is cut.
+    pub fn new(address: Arc<ServerAddress>, canceller: Arc<Canceller>) -> Self {
+        Self::rotating(Arc::new(Rotation::new(vec![address])), canceller)
     }
 
     /// Connections to the rotation's addresses in turn.
-    pub fn rotating(rotation: Arc<Rotation>, lifeline: Arc<Lifeline>) -> Self {
+    pub fn rotating(rotation: Arc<Rotation>, canceller: Arc<Canceller>) -> Self {
         Self {
             rotation,
-            lifeline,
+            canceller,
             traffic: Rc::default(),
             paired: None,
         }
@@ -111,7 +111,7 @@ impl Connector {
     pub fn connect_to(&self, address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
         Client::connect_attached(
             address,
-            Arc::clone(&self.lifeline),
+            Arc::clone(&self.canceller),
             Rc::clone(&self.traffic),
             self.paired.clone(),
         )

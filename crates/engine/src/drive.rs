@@ -17,7 +17,7 @@ use crate::contract::{Answer, Body, CONTRACT, Code, Failure, Measure, Request};
 use crate::control::Control;
 use crate::freeze::thaw_for_good;
 use crate::measure::{Contender, measure};
-use crate::outbox::Outbox;
+use crate::message_writer::MessageWriter;
 use crate::process::allow_many_files;
 use crate::scripting::{ScriptWorkload, UniqueReach, failure, settings};
 
@@ -46,9 +46,9 @@ struct Job {
 ///
 /// The end of the input while a request runs ends the whole process at once, after thawing every frozen server: nobody is left to
 /// read an answer, and the kernel closes the connections.
-pub fn drive(input: impl BufRead + Send + 'static, outbox: &Outbox) -> ExitCode {
+pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> ExitCode {
     allow_many_files();
-    outbox.send(&Answer::Hello {
+    writer.send(&Answer::Hello {
         contract: CONTRACT,
         engine: env!("CARGO_PKG_VERSION"),
         build: build(),
@@ -64,7 +64,7 @@ pub fn drive(input: impl BufRead + Send + 'static, outbox: &Outbox) -> ExitCode 
             fatal: true,
             ..Failure::new(Code::Internal, format!("no thread for the reader: {error}"))
         };
-        outbox.send(&Answer::error(None, failure));
+        writer.send(&Answer::error(None, failure));
         return ExitCode::FAILURE;
     }
     let mut arms = Vec::new();
@@ -73,14 +73,14 @@ pub fn drive(input: impl BufRead + Send + 'static, outbox: &Outbox) -> ExitCode 
         let (id, outcome) = match request {
             Ok(Request { id, body }) => (
                 Some(id),
-                serve(id, body, &mut arms, &unique, outbox, &control),
+                serve(id, body, &mut arms, &unique, writer, &control),
             ),
             Err((id, failure)) => (id, Err(failure)),
         };
         // Before the answer: whoever has read it may send the next request and a cancel, which must not be taken for this one's.
         queue.done();
         let fatal = outcome.as_ref().is_err_and(|failure| failure.fatal);
-        outbox.send(&outcome.unwrap_or_else(|failure| Answer::error(id, failure)));
+        writer.send(&outcome.unwrap_or_else(|failure| Answer::error(id, failure)));
         if fatal {
             return ExitCode::FAILURE;
         }
@@ -94,7 +94,7 @@ fn serve(
     body: Body,
     arms: &mut Vec<OpenArm>,
     unique: &Arc<UniqueReach>,
-    outbox: &Outbox,
+    writer: &MessageWriter,
     control: &Control,
 ) -> Result<Answer, Failure> {
     crate::team::guarded(|| match body {
@@ -105,9 +105,9 @@ fn serve(
             Ok(Answer::Opened { id, arms: found })
         }
         Body::Command(request) => {
-            command(id, &request, find_arm(arms, &request.arm)?, outbox, control)
+            command(id, &request, find_arm(arms, &request.arm)?, writer, control)
         }
-        Body::Measure(request) => measure_scripts(id, &request, arms, unique, outbox, control),
+        Body::Measure(request) => measure_scripts(id, &request, arms, unique, writer, control),
         // A cancel was obeyed by the reader when it came in; none is queued.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
     })
@@ -131,7 +131,7 @@ fn measure_scripts(
     request: &Measure,
     arms: &[OpenArm],
     unique: &Arc<UniqueReach>,
-    outbox: &Outbox,
+    writer: &MessageWriter,
     control: &Control,
 ) -> Result<Answer, Failure> {
     let unique_from = unique.furthest();
@@ -165,7 +165,7 @@ fn measure_scripts(
         request,
         contenders,
         bakeoff_script::reseed,
-        outbox,
+        writer,
         control,
     )
 }

@@ -18,7 +18,7 @@ use crate::counting;
 use crate::desk::Desk;
 use crate::gate::Gate;
 use crate::latencies::Latencies;
-use crate::outbox::Outbox;
+use crate::message_writer::MessageWriter;
 use crate::slice::Slice;
 
 /// An open-loop event that begins later than this after its intended start, by a worker that was free, is the client's fault [ns].
@@ -33,12 +33,12 @@ pub struct LoadHost {
     pub(crate) gate: Arc<Gate>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) barrier: Arc<Barrier>,
-    pub(crate) outbox: Outbox,
+    pub(crate) writer: MessageWriter,
     pub(crate) reseed: Reseed,
     pub(crate) key_seed: u64,
     pub(crate) thread: u32,
-    /// Uncounted events owed for each counted one, `shadow_per_100 / 100`.
-    pub(crate) shadow_per_event: f64,
+    /// Uncounted events owed for each counted one, `slowdown_percent / 100`.
+    pub(crate) slowdown_per_event: f64,
     pub(crate) turn: Turn,
     pub(crate) event: Event,
     pub(crate) latencies: RefCell<Latencies>,
@@ -77,11 +77,11 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Before a worker's first event. What is owed then goes round from 0 to `1 + shadow_per_event`; the workers of an arm begin at
+    /// Before a worker's first event. What is owed then goes round from 0 to `1 + slowdown_per_event`; the workers of an arm begin at
     /// places, from 0 to 1, spread over that round: if each began with nothing owed, each would have half a shadow too few.
-    pub(crate) fn at_phase(place: f64, shadow_per_event: f64) -> Self {
+    pub(crate) fn at_phase(place: f64, slowdown_per_event: f64) -> Self {
         Self {
-            owed: Cell::new(place * (1.0 + shadow_per_event)),
+            owed: Cell::new(place * (1.0 + slowdown_per_event)),
             ..Self::default()
         }
     }
@@ -235,7 +235,7 @@ impl Host for LoadHost {
             let step = if event.shadow.get() {
                 -1.0
             } else {
-                self.shadow_per_event
+                self.slowdown_per_event
             };
             event.owed.set(event.owed.get() + step);
         }
@@ -309,6 +309,6 @@ impl Host for LoadHost {
     fn progress(&self, _label: &str, _done: u64, _total: u64) {}
 
     fn log(&self, level: LogLevel, message: &str) {
-        self.outbox.log(level, message);
+        self.writer.log(level, message);
     }
 }

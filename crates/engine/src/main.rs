@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use bakeoff_engine::build_info::build;
-use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_engine::{drive, freeze, sysbench, workloads};
 use clap::{Parser, Subcommand};
 
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
             freeze::thaw_when_ended();
             drive::drive(
                 BufReader::new(std::io::stdin()),
-                &Outbox::new(std::io::stdout()),
+                &MessageWriter::new(std::io::stdout()),
             )
         }
         Mode::Sysbench { arguments } => sysbench::sysbench(&arguments),

@@ -14,7 +14,7 @@ use crate::gate::WaitError;
 use crate::host::Reseed;
 use crate::observe::Observer;
 use crate::order::BlockOrders;
-use crate::outbox::Outbox;
+use crate::message_writer::MessageWriter;
 use crate::placement::Pairing;
 use crate::process::give_back_memory;
 use crate::records::{record_of, send_histograms};
@@ -47,7 +47,7 @@ pub struct Contender<'a> {
 struct Cell<'a> {
     id: u64,
     request: &'a Measure,
-    outbox: &'a Outbox,
+    writer: &'a MessageWriter,
     control: &'a Control,
     turns: Vec<TurnTaker>,
     freezer: Freezer,
@@ -83,7 +83,7 @@ pub fn measure(
     request: &Measure,
     contenders: Vec<Contender<'_>>,
     reseed: Reseed,
-    outbox: &Outbox,
+    writer: &MessageWriter,
     control: &Control,
 ) -> Result<Answer, Failure> {
     if request.freeze
@@ -97,7 +97,7 @@ pub fn measure(
     let mut cell = Cell {
         id,
         request,
-        outbox,
+        writer,
         control,
         turns: Vec::with_capacity(contenders.len()),
         freezer: Freezer::new(),
@@ -138,8 +138,8 @@ impl Cell<'_> {
                 threads: u32::try_from(self.request.threads).unwrap_or(u32::MAX),
                 key_seed: self.request.key_seed,
                 reseed,
-                shadow_per_100: arm.shadow_per_100,
-                outbox: self.outbox.clone(),
+                slowdown_percent: arm.slowdown_percent,
+                writer: self.writer.clone(),
                 pairing: pairing.clone(),
             };
             self.turns.push(TurnTaker {
@@ -198,7 +198,7 @@ impl Cell<'_> {
             }
         }
         self.started_ns = now_ns();
-        self.outbox.send(&Answer::Started { id: self.id });
+        self.writer.send(&Answer::Started { id: self.id });
         let orders = BlockOrders::new(self.turns.len(), self.request.order_seed);
         for (block, order) in (0_u64..).zip(orders) {
             if self.is_over(block) {
@@ -286,7 +286,7 @@ impl Cell<'_> {
             threads: threads.unwrap_or_default(),
             ..record_of(sum, spent)
         };
-        self.outbox.send(&Answer::Slice(Box::new(record)));
+        self.writer.send(&Answer::Slice(Box::new(record)));
         self.first_slice_done = true;
         Ok(true)
     }
@@ -365,7 +365,7 @@ impl Cell<'_> {
         let ended: Vec<_> = teams.into_iter().map(Team::end).collect();
         let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (name, latencies) in names.iter().zip(&latencies) {
-            send_histograms(self.id, self.request, name, latencies, self.outbox)?;
+            send_histograms(self.id, self.request, name, latencies, self.writer)?;
         }
         Ok(done)
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::contract::Answer;
-use crate::outbox::Outbox;
+use crate::message_writer::MessageWriter;
 
 /// Shortest time between two messages of one label.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub struct Progress {
     id: u64,
     arm: String,
-    outbox: Outbox,
+    writer: MessageWriter,
     labels: Mutex<BTreeMap<String, Label>>,
 }
 
@@ -28,11 +28,11 @@ struct Label {
 
 impl Progress {
     /// Progress of request `id` on `arm`.
-    pub fn new(id: u64, arm: &str, outbox: Outbox) -> Self {
+    pub fn new(id: u64, arm: &str, writer: MessageWriter) -> Self {
         Self {
             id,
             arm: arm.to_owned(),
-            outbox,
+            writer,
             labels: Mutex::default(),
         }
     }
@@ -70,7 +70,7 @@ impl Progress {
             return;
         }
         entry.told = Some((Instant::now(), entry.done));
-        self.outbox.send(&Answer::Progress {
+        self.writer.send(&Answer::Progress {
             id: self.id,
             arm: self.arm.clone(),
             label: label.to_owned(),

@@ -8,7 +8,7 @@ use bakeoff_script::host::LogLevel;
 use crate::contract::{Answer, Clock, Code, Failure, Load, Measure, SliceRecord};
 use crate::latencies::Latencies;
 use crate::observe::Snapshot;
-use crate::outbox::Outbox;
+use crate::message_writer::MessageWriter;
 use crate::team::SliceSum;
 
 /// Quantiles told in plain numbers; the rest is in the histogram.
@@ -63,7 +63,7 @@ pub(crate) fn send_histograms(
     request: &Measure,
     arm: &str,
     latencies: &Latencies,
-    outbox: &Outbox,
+    writer: &MessageWriter,
 ) -> Result<(), Failure> {
     let clock = if request.load == Load::Closed {
         Clock::Service
@@ -76,9 +76,9 @@ pub(crate) fn send_histograms(
                 "arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h",
                 histogram.clipped()
             );
-            outbox.log(LogLevel::Warning, &message);
+            writer.log(LogLevel::Warning, &message);
         }
-        outbox.send(&Answer::Histogram {
+        writer.send(&Answer::Histogram {
             id,
             cell: request.cell.clone(),
             arm: arm.to_owned(),

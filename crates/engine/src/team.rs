@@ -20,9 +20,9 @@ use crate::desk::Desk;
 use crate::gate::{Gate, WaitError};
 use crate::host::{Event, LoadHost, Reseed};
 use crate::latencies::Latencies;
-use crate::lifeline::Lifeline;
+use crate::canceller::Canceller;
 use crate::net::ServerAddress;
-use crate::outbox::Outbox;
+use crate::message_writer::MessageWriter;
 use crate::placement::Pairing;
 use crate::slice::Slice;
 
@@ -66,9 +66,9 @@ pub struct TeamPlan {
     /// Starts a thread's random streams anew.
     pub reseed: Reseed,
     /// Uncounted events for each hundred counted ones.
-    pub shadow_per_100: f64,
+    pub slowdown_percent: f64,
     /// Where `print` goes.
-    pub outbox: Outbox,
+    pub writer: MessageWriter,
     /// Pairs the threads of the workers' connections; `None`: they run where the kernel puts them.
     pub pairing: Option<Arc<Pairing>>,
 }
@@ -90,7 +90,7 @@ pub struct Team {
     gate: Arc<Gate>,
     barriers: [Arc<Barrier>; 2],
     desks: Vec<Arc<Desk>>,
-    lifelines: Vec<Arc<Lifeline>>,
+    cancellers: Vec<Arc<Canceller>>,
     workers: Vec<JoinHandle<Latencies>>,
     conductor: Option<Conductor>,
     /// Number of the present slice.
@@ -109,7 +109,7 @@ struct Seat {
     thread: u32,
     gate: Arc<Gate>,
     desk: Arc<Desk>,
-    lifeline: Arc<Lifeline>,
+    canceller: Arc<Canceller>,
     /// Passed when the conductor has initialised.
     start: Arc<Barrier>,
     /// The script's own.
@@ -132,7 +132,7 @@ impl Team {
             gate: Arc::new(Gate::new(threads + 1)),
             barriers: [Arc::clone(&start), Arc::clone(&barrier)],
             desks: Vec::with_capacity(threads),
-            lifelines: Vec::with_capacity(threads + 1),
+            cancellers: Vec::with_capacity(threads + 1),
             workers: Vec::with_capacity(threads),
             conductor: None,
             slice: 0,
@@ -143,11 +143,11 @@ impl Team {
                 thread,
                 gate: Arc::clone(&team.gate),
                 desk: Arc::default(),
-                lifeline: Arc::default(),
+                canceller: Arc::default(),
                 start: Arc::clone(&start),
                 barrier: Arc::clone(&barrier),
             };
-            team.lifelines.push(Arc::clone(&seat.lifeline));
+            team.cancellers.push(Arc::clone(&seat.canceller));
             seat
         };
         let mut seats: Vec<Seat> = (0..plan.threads).map(&mut seat).collect();
@@ -258,7 +258,7 @@ impl Team {
     /// Makes every blocking call of the threads return.
     pub fn cut(&self) {
         self.gate.close();
-        self.lifelines.iter().for_each(|lifeline| lifeline.cut());
+        self.cancellers.iter().for_each(|canceller| canceller.cut());
         self.barriers.iter().for_each(|barrier| barrier.break_up());
     }
 
@@ -335,24 +335,24 @@ impl Seat {
         let paired = pairing
             .filter(|_| self.thread < self.plan.threads)
             .map(|pairing| pairing.worker(self.thread));
-        Connector::new(Arc::clone(&self.plan.address), Arc::clone(&self.lifeline)).paired(paired)
+        Connector::new(Arc::clone(&self.plan.address), Arc::clone(&self.canceller)).paired(paired)
     }
 
     fn host(&self) -> Rc<LoadHost> {
-        let shadow_per_event = self.plan.shadow_per_100 / 100.0;
+        let slowdown_per_event = self.plan.slowdown_percent / 100.0;
         let place = (f64::from(self.thread) + 0.5) / f64::from(self.plan.threads);
         Rc::new(LoadHost {
             connector: self.connector(),
             gate: Arc::clone(&self.gate),
             desk: Arc::clone(&self.desk),
             barrier: Arc::clone(&self.barrier),
-            outbox: self.plan.outbox.clone(),
+            writer: self.plan.writer.clone(),
             reseed: self.plan.reseed,
             key_seed: self.plan.key_seed,
             thread: self.thread,
-            shadow_per_event,
+            slowdown_per_event,
             turn: Default::default(),
-            event: Event::at_phase(place, shadow_per_event),
+            event: Event::at_phase(place, slowdown_per_event),
             latencies: RefCell::default(),
         })
     }

@@ -14,7 +14,7 @@ use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::net::ServerAddress;
-use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_engine::team::Workload;
 use bakeoff_script::host::{EventEnd, Host};
 
@@ -91,7 +91,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         name: name.into(),
         address: Arc::new(ServerAddress::default()),
         server_pid: None,
-        shadow_per_100: 0.0,
+        slowdown_percent: 0.0,
         ignore_errors: vec![],
     };
     let arms = [arm("A"), arm("B")];
@@ -117,7 +117,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         workload: Arc::new(Naming),
     });
     let (slices, early_bytes, most_bytes) = <(Arc<AtomicU64>, Arc<_>, Arc<_>)>::default();
-    let outbox = Outbox::new(Watching {
+    let writer = MessageWriter::new(Watching {
         slices: Arc::clone(&slices),
         early_bytes: Arc::clone(&early_bytes),
         most_bytes: Arc::clone(&most_bytes),
@@ -127,7 +127,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         &request,
         contenders.collect(),
         |_, _, _| {},
-        &outbox,
+        &writer,
         &Control::default(),
     )
     .unwrap();

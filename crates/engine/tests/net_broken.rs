@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bakeoff_engine::lifeline::Lifeline;
+use bakeoff_engine::canceller::Canceller;
 use bakeoff_engine::net::{Client, Endpoint, ServerAddress, TlsMode, TlsOptions};
 use bakeoff_script::host::{Connection as _, SqlError};
 
@@ -260,18 +260,18 @@ fn a_cut_lifeline_ends_a_statement_at_once() {
         log_in(&mut stream);
         std::thread::sleep(Duration::from_secs(20));
     });
-    let lifeline = Arc::new(Lifeline::default());
+    let canceller = Arc::new(Canceller::default());
     let address = Arc::new(ServerAddress {
         read_timeout: Duration::from_secs(20),
         ..address
     });
     let mut client =
-        Client::connect_attached(&address, Arc::clone(&lifeline), Default::default(), None)
+        Client::connect_attached(&address, Arc::clone(&canceller), Default::default(), None)
             .unwrap();
     let began = Instant::now();
     let cutter = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
-        lifeline.cut();
+        canceller.cut();
     });
     assert_eq!(client.query(b"SELECT SLEEP(20)").unwrap_err().code, 2013);
     assert!(began.elapsed() < Duration::from_secs(10));

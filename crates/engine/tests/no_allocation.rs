@@ -15,7 +15,7 @@ use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::net::ServerAddress;
-use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_engine::team::Workload;
 use bakeoff_script::host::{EventEnd, Host, QueryClass, Reply};
 
@@ -101,7 +101,7 @@ fn no_event_allocates() {
             name: "A".into(),
             address: Arc::new(ServerAddress::default()),
             server_pid: None,
-            shadow_per_100: 10.0,
+            slowdown_percent: 10.0,
             ignore_errors: vec![],
         };
         let request = Measure {
@@ -126,13 +126,13 @@ fn no_event_allocates() {
             arm: &arm,
             workload: reporting.clone(),
         }];
-        let outbox = Outbox::new(std::io::sink());
+        let writer = MessageWriter::new(std::io::sink());
         measure(
             1,
             &request,
             contenders,
             |_, _, _| {},
-            &outbox,
+            &writer,
             &Control::default(),
         )
         .unwrap();

@@ -1,4 +1,4 @@
-//! Planted misbehaviour, to test that a client says what is wrong and never hangs.
+//! Injected misbehaviour, to test that a client says what is wrong and never hangs.
 
 use std::str::FromStr;
 

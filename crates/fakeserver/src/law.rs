@@ -62,7 +62,7 @@ impl Stall {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Law {
     pub(crate) draw: Draw,
-    /// A planted slowdown: 1.05 makes every statement take 5 % longer.
+    /// A injected slowdown: 1.05 makes every statement take 5 % longer.
     pub(crate) slow_factor: f64,
     /// This start's own factor, as restarts of a real server have one.
     pub(crate) instance_factor: f64,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_factors_multiply() {
+    fn injected_factors_multiply() {
         let mut slowed = law(Draw::Constant { ns: 100.0 * US });
         slowed.slow_factor = 1.05;
         slowed.instance_factor = 1.10;

@@ -9,7 +9,7 @@ use crate::law::{Draw, Drift, Law, Stall};
 use crate::server::Config;
 use crate::sql::RowShape;
 
-/// A MySQL-speaking server with a known latency law, for tests of bakeoff. Answers every statement with planted rows.
+/// A MySQL-speaking server with a known latency law, for tests of bakeoff. Answers every statement with injected rows.
 ///
 /// Prints one JSON line when it is ready and one when it ends; ends with its parent and on SIGTERM.
 #[derive(Debug, Parser)]
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// Burn CPU for the latency instead of waiting: one statement at a time and thread, the others queue.
     #[arg(long)]
     pub(crate) cpu_burn: bool,
-    /// A planted slowdown: 1.05 makes each latency 5 % longer.
+    /// A injected slowdown: 1.05 makes each latency 5 % longer.
     #[arg(long, default_value_t = 1.0, value_parser = read_factor)]
     slow_factor: f64,
     /// A periodic freeze, as 200ms/10s: 200 ms at each full 10 s since the origin.
@@ -73,7 +73,7 @@ pub(crate) struct Options {
     pub(crate) spin: u64,
 
     /// Every n-th statement fails: CODE/N, as 1213/1000.
-    #[arg(long, value_parser = read_planted_error)]
+    #[arg(long, value_parser = read_injected_error)]
     error: Option<(u16, u64)>,
     /// Misbehaviour at the server's N-th statement (NAME@N) or each connection's (NAME@N/connection): close, close-mid-reply,
     /// garbage, never-answer, bad-sequence, oversized, slow-bytes, local-infile, exit; or of the handshake:
@@ -104,7 +104,7 @@ impl Options {
                 drifts: self.drift.clone(),
                 stall: self.stall,
             },
-            planted_error: self.error,
+            injected_error: self.error,
             faults: self.fault.clone(),
             max_connections: self.max_connections,
             seed,
@@ -227,7 +227,7 @@ fn read_drift(text: &str) -> Result<Drift, String> {
     }
 }
 
-fn read_planted_error(text: &str) -> Result<(u16, u64), String> {
+fn read_injected_error(text: &str) -> Result<(u16, u64), String> {
     let wrong = || format!("'{text}' is not an error and a period: write 1213/1000");
     let (code, every) = text.split_once('/').ok_or_else(wrong)?;
     let every = every
@@ -273,7 +273,7 @@ mod tests {
                 period_s: 60.0
             })
         );
-        assert_eq!(read_planted_error("1213/1000"), Ok((1213, 1000)));
+        assert_eq!(read_injected_error("1213/1000"), Ok((1213, 1000)));
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         }
         assert!(read_stall("10s/10s").is_err());
         assert!(read_drift("linear:0.1/0s").is_err());
-        assert!(read_planted_error("1213/0").is_err());
+        assert!(read_injected_error("1213/0").is_err());
         assert!(read_factor("0").is_err());
     }
 

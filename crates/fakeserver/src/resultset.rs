@@ -91,7 +91,7 @@ impl SqlError {
                 "40001",
                 "Deadlock found when trying to get lock; try restarting transaction",
             ),
-            _ => Self::new(code, "HY000", format!("planted error {code}")),
+            _ => Self::new(code, "HY000", format!("injected error {code}")),
         }
     }
 }

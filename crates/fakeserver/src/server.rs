@@ -16,7 +16,7 @@ pub(crate) struct Config {
     pub(crate) shape: RowShape,
     pub(crate) law: Law,
     /// Server error, and every how many timed statements it comes.
-    pub(crate) planted_error: Option<(u16, u64)>,
+    pub(crate) injected_error: Option<(u16, u64)>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) max_connections: u64,
     pub(crate) seed: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Counters {
     pub(crate) timed_statements: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) open_connections: AtomicU64,
-    pub(crate) planted_errors: AtomicU64,
+    pub(crate) injected_errors: AtomicU64,
 }
 
 impl Counters {
@@ -38,8 +38,8 @@ impl Counters {
         [
             ("Connections", self.connections.load(Ordering::Relaxed)),
             (
-                "Fake_planted_errors",
-                self.planted_errors.load(Ordering::Relaxed),
+                "Fake_injected_errors",
+                self.injected_errors.load(Ordering::Relaxed),
             ),
             ("Questions", self.timed_statements.load(Ordering::Relaxed)),
             (
@@ -65,19 +65,19 @@ pub(crate) struct Lot<'a> {
 }
 
 impl Server {
-    /// Counts one timed statement, the connection's `of_connection`-th, and says what is planted on it.
+    /// Counts one timed statement, the connection's `of_connection`-th, and says what is injected on it.
     pub(crate) fn count_statement(&self, of_connection: u64) -> Lot<'_> {
         let number = self
             .counters
             .timed_statements
             .fetch_add(1, Ordering::Relaxed)
             + 1;
-        let planted = self
+        let injected = self
             .config
-            .planted_error
+            .injected_error
             .filter(|(_, every)| number.is_multiple_of(*every));
-        if planted.is_some() {
-            self.counters.planted_errors.fetch_add(1, Ordering::Relaxed);
+        if injected.is_some() {
+            self.counters.injected_errors.fetch_add(1, Ordering::Relaxed);
         }
         let strikes = |fault: &&Fault| {
             fault.at
@@ -87,12 +87,12 @@ impl Server {
                 }
         };
         Lot {
-            error: planted.map(|(code, _)| SqlError::numbered(code)),
+            error: injected.map(|(code, _)| SqlError::numbered(code)),
             fault: self.config.faults.iter().find(strikes),
         }
     }
 
-    /// The fault that strikes every handshake, if one is planted.
+    /// The fault that strikes every handshake, if one is injected.
     pub(crate) fn handshake_fault(&self) -> Option<&Fault> {
         self.config
             .faults

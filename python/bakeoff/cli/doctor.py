@@ -8,17 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from bakeoff.cli.output import Format, format_option
-from bakeoff.cli.running import ending_in_order
+from bakeoff.cli.arguments import Format, format_option
+from bakeoff.cli.execution import ending_in_order
 from bakeoff.errors import ExitCode, SpecError
-from bakeoff.report import foretelling
+from bakeoff.report import numbers
 from bakeoff.report.live import QuietLive
+from bakeoff.run.doctor import TRIAL_S, Finding, Severity, examine, resolve
 from bakeoff.servers import Catalog, is_installed
-from bakeoff.servers.places import work_root
+from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, parse_server
 from bakeoff.stats.resolution import Resolution
-from bakeoff.trial.doctor import Finding, Severity, examine
-from bakeoff.trial.resolving import TRIAL_S, resolve
 
 _THREADS = 4
 _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning", Severity.PROBLEM: "PROBLEM"}
@@ -30,7 +29,7 @@ def doctor(
         typer.Option(help="Server of the trial, fetched when missing; default: the newest that is here."),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help=f"Connections in the trial. [default: {_THREADS}]")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Look only: no trial, nothing foretold.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Look only: no trial, nothing forecast.")] = False,
     seed: Annotated[int | None, typer.Option(help="Everything random in the trial follows from it.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
@@ -71,12 +70,12 @@ def doctor(
     if output is Format.JSON:
         typer.echo(json.dumps(_as_json(findings, name, found), indent=1))
     elif found is not None:
-        typer.echo(f"{'':8} {foretelling.sentence(found)}")
-        typer.echo(f"{'':8} {foretelling.grounds(found, f'{name}, oltp_point_select, {threads} threads')}")
+        typer.echo(f"{'':8} {numbers.sentence(found)}")
+        typer.echo(f"{'':8} {numbers.grounds(found, f'{name}, oltp_point_select, {threads} threads')}")
     elif name is not None and worst is not Severity.PROBLEM:
-        typer.echo(f"{'':8} The trial was too short here for three usable epochs: nothing can be foretold.")
+        typer.echo(f"{'':8} The trial was too short here for three usable epochs: nothing can be forecast.")
     elif name is None and not quick:
-        typer.echo(f"{'':8} No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and foretells.")
+        typer.echo(f"{'':8} No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
     return ExitCode.NOT_READY if worst is Severity.PROBLEM else ExitCode.DONE
 
 

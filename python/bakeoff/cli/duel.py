@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.output import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
-from bakeoff.cli.running import RunOptions, run_and_tell
+from bakeoff.cli.arguments import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
+from bakeoff.cli.execution import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
+from bakeoff.run.arms import check_workloads
+from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.spec import Arm, Connection, Data, Placement, Profile, Study, Workload, control_of, parse_server
+from bakeoff.spec.factors import DEFAULT, ArmParts, check_level
 from bakeoff.spec.server import url_password
-from bakeoff.spec.settings import DEFAULT, ArmParts, check_level
 from bakeoff.spec.study import OptionValue
-from bakeoff.trial.arms import check_workloads
-from bakeoff.trial.outlook import outlook, require_disk
 from bakeoff.units import parse_duration_s, parse_precision
 
 Options = tuple[tuple[str, OptionValue], ...]
@@ -120,7 +120,7 @@ def duel(
             server=spec,
             data=data,
             connection=connection,
-            shadow_per_100=plant if index == len(specs) - 1 else 0.0,
+            slowdown_percent=plant if index == len(specs) - 1 else 0.0,
         )
         for index, (name, spec) in enumerate(zip(_ARM_NAMES, specs, strict=False))
     ]
@@ -150,7 +150,7 @@ def duel(
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     check_workloads(study.workloads, study.arms)
-    require_disk(outlook(study))
+    require_disk(forecast(study))
     return run_and_tell(
         study,
         RunOptions(

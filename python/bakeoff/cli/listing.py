@@ -9,12 +9,11 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bakeoff.cli.output import Format, console, format_option
+from bakeoff.cli.arguments import Format, console, format_option
 from bakeoff.engine import describe_workloads
 from bakeoff.results import list_runs
 from bakeoff.servers import Catalog, is_installed
-from bakeoff.spec.shipped import shipped_studies
-from bakeoff.spec.study_file import read_study
+from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.units import format_bytes
 
 

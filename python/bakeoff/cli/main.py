@@ -4,13 +4,42 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 
-from bakeoff.cli import compare, doctor, duel, gauntlet, listing, plan, report, server, sysbench
+from bakeoff.cli import doctor, duel, listing, plan, report, server
 from bakeoff.cli import run as run_command
+from bakeoff.engine import engine_path
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
+
+# `bakeoff sysbench …`: the drop-in for sysbench, which is the engine's own (docs/sysbench.md).
+#
+# The engine takes this process's place: every argument, `--help` too, reaches it untouched, and so do signals; its exit
+# codes are sysbench's (0, 1, 2).
+
+# For the list of commands and for callers of the app itself; `bakeoff` hands the arguments over before they are parsed.
+UNPARSED = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+
+
+def sysbench(context: typer.Context) -> None:
+    """Drop-in for sysbench on MySQL and MariaDB: same options, same scripts, same output."""
+    become_sysbench(context.args)
+
+
+def become_sysbench(arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by `bakeoff-engine sysbench ARGUMENTS`.
+
+    Raises:
+        HostError: there is no engine.
+    """
+    engine = str(engine_path())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(engine, [engine, "sysbench", *arguments])
+
 
 app = typer.Typer(
     name="bakeoff",
@@ -24,12 +53,11 @@ app.command("duel")(duel.duel)
 app.command("run")(run_command.run)
 app.command("plan")(plan.plan)
 app.command("report")(report.report)
-app.command("compare")(compare.compare)
+app.command("compare")(report.compare)
 app.command("list")(listing.list_things)
 app.command("doctor")(doctor.doctor)
-app.command("gauntlet")(gauntlet.gauntlet)
 app.add_typer(server.app, name="server")
-app.command("sysbench", add_help_option=False, context_settings=sysbench.UNPARSED)(sysbench.sysbench)
+app.command("sysbench", add_help_option=False, context_settings=UNPARSED)(sysbench)
 
 
 def main() -> None:
@@ -42,7 +70,7 @@ def run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
         if arguments[:1] == ["sysbench"]:
-            sysbench.become_sysbench(arguments[1:])
+            become_sysbench(arguments[1:])
         # Not `app(arguments)`, which has answers of its own to Ctrl-C and to a reader that went away.
         with command.make_context("bakeoff", arguments or ["--help"]) as context:
             return int(command.invoke(context) or ExitCode.DONE)

@@ -7,10 +7,9 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bakeoff.cli.asking import ask, telling_the_line
-from bakeoff.cli.output import Format, console, format_option
-from bakeoff.trial.arms import check_workloads
-from bakeoff.trial.outlook import Outlook, outlook
+from bakeoff.cli.arguments import Format, ask, console, format_option, telling_the_line
+from bakeoff.run.arms import check_workloads
+from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.units import format_bytes, format_duration
 
 
@@ -25,14 +24,14 @@ def plan(
     asked = ask(study, scale=scale, budget=budget, precision=precision)
     with telling_the_line(asked):
         check_workloads(asked.study.workloads, asked.study.arms)
-        seen = outlook(asked.study)
+        seen = forecast(asked.study)
     if output is Format.JSON:
         typer.echo(json.dumps(_record(seen), indent=1))
     else:
         _print(seen)
 
 
-def _record(seen: Outlook) -> dict[str, object]:
+def _record(seen: Forecast) -> dict[str, object]:
     plan, share, design = seen.plan, seen.share, seen.study.design
     return {
         "title": seen.study.title,
@@ -65,7 +64,7 @@ def _record(seen: Outlook) -> dict[str, object]:
     }
 
 
-def _print(seen: Outlook) -> None:
+def _print(seen: Forecast) -> None:
     page = console(piped_width=200)
     plan, share = seen.plan, seen.share
     design = seen.study.design

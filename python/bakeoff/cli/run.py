@@ -6,16 +6,26 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.asking import ask, telling_the_line
-from bakeoff.cli.output import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
-from bakeoff.cli.running import RunOptions, run_and_tell
+from bakeoff.cli.arguments import (
+    Format,
+    Open,
+    Publish,
+    Quiet,
+    Runs,
+    Seed,
+    ask,
+    format_option,
+    runs_root,
+    telling_the_line,
+)
+from bakeoff.cli.execution import RunOptions, run_and_tell
 from bakeoff.errors import SpecError
 from bakeoff.results import RunDirectory, open_run
+from bakeoff.run.arms import check_workloads
+from bakeoff.run.forecast import forecast, require_disk
+from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Study
 from bakeoff.stats.stopping import control_name
-from bakeoff.trial.arms import check_workloads
-from bakeoff.trial.outlook import outlook, require_disk
-from bakeoff.trial.resume import resumed_study
 from bakeoff.units import parse_duration_s
 
 
@@ -58,7 +68,7 @@ def run(
     asked = ask(study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish)
     with telling_the_line(asked):
         check_workloads(asked.study.workloads, asked.study.arms)
-        require_disk(outlook(asked.study))
+        require_disk(forecast(asked.study))
         return run_and_tell(asked.study, options)
 
 
@@ -78,7 +88,7 @@ def _resume(
         control = control_name(begun) is not None
         asked = ask(name, scale=scale, precision=precision, control=control).study
     study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=asked)
-    require_disk(outlook(study))
+    require_disk(forecast(study))
     return run_and_tell(study, replace(options, resume=run))
 
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
+from bakeoff.cli.arguments import Format, format_option
+from bakeoff.cli.execution import ending_signals
 from bakeoff.cli.listing import Kind, list_things
-from bakeoff.cli.output import Format, format_option
-from bakeoff.cli.running import ending_signals
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import Catalog, install, installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server

@@ -1,8 +1,7 @@
 """Which arms, cells and epochs, in which random order, with which seeds, within which budget. Pure functions."""
 
-from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength
-from bakeoff.plan.seeds import seed_for
-from bakeoff.plan.study import epoch_draft, plan_study, share_seconds, slice_bounds, with_longer_slices
+from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength, seed_for, writes
+from bakeoff.plan.schedule import epoch_draft, plan_study, share_seconds, slice_bounds, with_longer_slices
 from bakeoff.plan.timing import (
     EPOCHS_MIN,
     best_seconds_per_cell,
@@ -13,7 +12,6 @@ from bakeoff.plan.timing import (
     precise_seconds,
     whole_blocks,
 )
-from bakeoff.plan.workloads import writes
 
 __all__ = [
     "EPOCHS_MIN", "Cell", "CellDraft", "EpochDraft", "Plan", "Seeds", "SliceLength", "best_seconds_per_cell",

@@ -1,22 +1,171 @@
 """From a study file to a study: its arms are the combinations of levels that `where` leaves, the baseline first.
 
-From five factors on they are a fraction of these (bakeoff.plan.fraction), unless the file asks for all.
+From five factors on they are a fraction of these (bakeoff.plan.factorial), unless the file asks for all.
 """
 
+import csv
 import itertools
+import math
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import comb
 from pathlib import Path
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.fraction import FACTORS_MIN, generators, points, words
-from bakeoff.plan.published import read_published
+from bakeoff.plan.model import workload_names
 from bakeoff.plan.sizes import workload_bytes
 from bakeoff.spec import Arm, Study, Workload, control_of
-from bakeoff.spec.design import Design, Factor, Fraction
-from bakeoff.spec.settings import ArmParts, part_of
-from bakeoff.spec.study_file import LoadedStudy, StudyFile, WorkloadForm
+from bakeoff.spec.factors import ArmParts, part_of
+from bakeoff.spec.study import Design, Factor, Fraction, Published, PublishedFigure
+from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
+
+# Which combinations of many two-level factors to measure: a regular fraction of the best resolution there is.
+#
+# Levels are counted as 0 (the baseline's) and 1. Some factors, the basic ones, take all combinations of levels; each
+# other factor takes the sum modulo 2 of several basic ones, its generator. Every set of factors whose levels always sum
+# to 0 is a word of the defining relation; two effects that differ by a word cannot be told apart.
+#
+# Source: Box, Hunter & Hunter, Statistics for Experimenters (2005), ch. 6; Montgomery, Design and Analysis, ch. 8.
+
+FACTORS_MIN = 5
+"""Varied factors from which a study is fractioned unless it asks for all combinations."""
+
+RESOLUTION_MIN = 4
+"""Main effects are then mixed with no other main effect and no interaction of two factors."""
+
+_SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
+
+
+def generators(count: int) -> tuple[int, ...]:
+    """The generators of the smallest fraction of resolution IV or better of so many factors; () when there is none.
+
+    Returns:
+        One bit mask over the basic factors for each factor after them; the number of basic factors is `count` less
+        their number. Of all choices the one with the longest shortest word, then with the fewest words of that length.
+    """
+    basic = next(number for number in range(1, count + 1) if 2 ** (number - 1) >= count)
+    extra = count - basic
+    if extra <= 0:
+        return ()
+    masks = [mask for mask in range(1, 2**basic) if mask.bit_count() >= 2]
+    if comb(len(masks), extra) > _SEARCH_MAX:
+        masks = [mask for mask in masks if mask.bit_count() % 2 == 1]  # odd sums alone: no word is shorter than 4
+    # Longer sums first, so that of equally good choices the usual one is found.
+    masks.sort(key=lambda mask: (-mask.bit_count(), mask))
+    choices = itertools.islice(itertools.combinations(masks, extra), _SEARCH_MAX)
+    return min(choices, key=lambda chosen: _lengths(words(chosen, basic)))
+
+
+def words(chosen: Sequence[int], basic: int) -> tuple[int, ...]:
+    """All words of the defining relation as bit masks over the factors, the basic ones in the lowest bits."""
+    relation = {0}
+    for place, mask in enumerate(chosen):
+        word = mask | 1 << (basic + place)
+        relation |= {word ^ other for other in relation}
+    return tuple(sorted(relation - {0}, key=lambda word: (word.bit_count(), word)))
+
+
+def points(chosen: Sequence[int], basic: int) -> tuple[tuple[int, ...], ...]:
+    """The combinations measured: a 0 or 1 for each factor; the first is all 0, the baseline."""
+    found = []
+    for number in range(2**basic):
+        levels = [number >> place & 1 for place in range(basic)]
+        found.append((*levels, *((number & mask).bit_count() % 2 for mask in chosen)))
+    return tuple(found)
+
+
+def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
+    """How many words there are of length 1, 2, 3 …: the smaller the tuple, the better the fraction."""
+    counts = [0] * 32
+    for word in relation:
+        counts[word.bit_count()] += 1
+    return tuple(counts)
+
+
+# Published figures, found for the arms and cells of a study; read from the CSV that a study file names.
+
+
+def read_published(loaded: LoadedStudy, study: Study) -> Published | None:
+    """Figures for those arms and cells of the study that were published; None when the file names none.
+
+    Raises:
+        SpecError: the CSV cannot be read, lacks a column or a value, or holds no number where one is wanted.
+    """
+    form = loaded.form.published
+    if form is None or study.design is None:
+        return None
+    rows = _rows(loaded, form)
+    figures = []
+    fixed = loaded.form.settings
+    names = [factor.name for factor in study.design.factors]
+    workloads = list(zip(study.workloads, workload_names(study.workloads), strict=True))
+    for arm in study.arms:
+        if arm.name.endswith("'"):
+            continue
+        levels = fixed | dict(zip(names, study.design.levels[arm.name], strict=True))
+        for workload, name in workloads:
+            for threads in study.threads:
+                wanted = levels | {"workload": workload.name or workload.script, "threads": str(threads)}
+                for number, row in rows:
+                    if all(_same(factor, wanted[factor], row[column]) for factor, column in form.columns.items()):
+                        value = _value(loaded, form, number, row)
+                        figures.append(PublishedFigure(cell=f"{name}/{threads}", arm=arm.name, value=value))
+                        break
+    return Published(source=form.source, unit=form.value, figures=tuple(figures))
+
+
+def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str, str]]]:
+    path = loaded.path.parent / form.file
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no CSV in UTF-8"
+        raise loaded.error(
+            "published", "file", reason=f"{path} cannot be read: {reason}.", hint="It lies beside the study."
+        ) from None
+    have = list(reader.fieldnames or ()) if rows else []
+    for key, column in (("value", form.value), *form.columns.items()):
+        if column not in have:
+            place = ("published", "value") if key == "value" else ("published", "columns", key)
+            raise loaded.error(
+                *place, reason=f"{form.file} has no column {column}.", hint=f"It has {', '.join(have) or 'no rows'}."
+            )
+    for line, row in rows:
+        if None in row.values():
+            raise SpecError(
+                f"{form.file}:{line}: the row has fewer values than there are columns.",
+                hint=f"{loaded.path.name} names it as published figures.",
+            )
+    return rows
+
+
+def _value(loaded: LoadedStudy, form: PublishedForm, number: int, row: dict[str, str]) -> float:
+    try:
+        value = float(row[form.value])
+        if 0 < value < math.inf:
+            return value
+    except ValueError:
+        pass
+    raise SpecError(
+        f"{form.file}:{number}: {form.value} is {row[form.value]!r}, not a number above zero.",
+        hint=f"{loaded.path.name} names it as published figures.",
+    )
+
+
+def _same(factor: str, level: str, written: str) -> bool:
+    """Whether a published level is the study's; servers are the same from one release series on (5.7.25 is 5.7)."""
+    if level.lower() == written.lower():
+        return True
+    return factor == "server" and _series(level) is not None and _series(level) == _series(written)
+
+
+def _series(server: str) -> tuple[str, str] | None:
+    found = re.fullmatch(r"([a-z]+):(\d+\.\d+)[\d.]*", server.partition(",")[0].lower())
+    return (found[1], found[2]) if found else None
+
 
 ARMS_MAX = 64
 """More arms than a report can show, or a person can read."""

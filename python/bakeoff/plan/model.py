@@ -3,11 +3,14 @@
 Nothing here is measured; all follows from the study, its seed and the expected seconds of loading and restarting.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 
 from pydantic import BaseModel, ConfigDict
 
-from bakeoff.spec import Placement
+from bakeoff.spec import Placement, Workload
 
 
 class Frozen(BaseModel):
@@ -106,7 +109,7 @@ class Plan(Frozen):
     """A study turned into epochs.
 
     Attributes:
-        seed: the study's; every order and seed follows from it (bakeoff.plan.seeds).
+        seed: the study's; every order and seed follows from it (bakeoff.plan.model).
         arms: names, the baseline first.
         builds: loads of the data that the epochs take in turn.
         seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch, mean over cells.
@@ -183,3 +186,84 @@ class Plan(Frozen):
             for cell in self.cells
         )
         return self.model_copy(update={"cells": cells})
+
+
+# What bakeoff knows about a workload before it runs: its name, and whether it changes data.
+
+# Bundled scripts whose run only reads (facts/sysbench.md, 1(c)). Everything else may write: a script that bakeoff
+# has not read is treated as the dangerous kind.
+READ_ONLY = frozenset({"oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges"})
+
+
+def writes(script: str) -> bool:
+    """False only for the bundled scripts that are known to read; a file of one of their names is not one of them."""
+    return script not in READ_ONLY
+
+
+def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
+    """A short name for each: its own, or the script's without directory and `.lua`, with `#2` where it comes again."""
+    seen: Counter[str] = Counter()
+    names = []
+    for workload in workloads:
+        stem = workload.name or PurePath(workload.script).name.removesuffix(".lua") or "script"
+        seen[stem] += 1
+        names.append(stem if seen[stem] == 1 else f"{stem}#{seen[stem]}")
+    return tuple(names)
+
+
+# Every random choice of a run, from one number.
+#
+# The scheme (version 1): a choice has a path, such as `("start", 3, "A")`. Its number is the first 53 bits of
+# SHA-256 of the text `bakeoff/1/SEED/start/3/A`; 53 bits are exact in every JSON reader. A random order sorts items by
+# their numbers. So a choice depends on the study's seed and on its own path alone: adding a cell or an epoch changes no
+# other choice, and any language can recompute it.
+
+
+def seed_for(seed: int, *path: int | str) -> int:
+    """The number of one choice, uniform in [0, 2**53)."""
+    text = "/".join(["bakeoff", "1", str(seed), *map(str, path)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 11
+
+
+def shuffled(items: Iterable[str], seed: int, *path: int | str) -> tuple[str, ...]:
+    """The items in the random order that belongs to `path`; the order in which they come in does not matter."""
+    return tuple(sorted(items, key=lambda item: (seed_for(seed, *path, item), item)))
+
+
+# An epoch whose servers do not all fit into memory: several rounds, each with the baseline (method 2.1).
+
+ROUND_BLOCKS = 1_000_000
+"""Blocks of round r are numbered from r times this, so that one epoch's slices tell their rounds apart."""
+
+
+def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tuple[tuple[str, ...], ...]:
+    """Which arms run together in each round of an epoch.
+
+    Every contender is in one round, with the baseline; who is together with whom is drawn anew for every epoch.
+    Rounds are of the same size, or of two sizes that differ by one.
+
+    Args:
+        arms: the baseline first.
+        at_once: how many may run at the same time, 2 or more (1 when there is but one arm).
+        seed: the study's.
+        epoch: number from 0.
+    """
+    if len(arms) <= at_once:
+        return (arms,)
+    contenders = shuffled(arms[1:], seed, "rounds", epoch)
+    count = -(-len(contenders) // (at_once - 1))
+    least, more = divmod(len(contenders), count)
+    made = []
+    start = 0
+    for index in range(count):
+        end = start + least + (1 if index < more else 0)
+        made.append((arms[0], *contenders[start:end]))
+        start = end
+    return tuple(made)
+
+
+def turns(arms: int, *, at_once: int) -> int:
+    """How many arms take turns in a cell of an epoch: all, and the baseline once more for every round but the first."""
+    if arms <= at_once:
+        return arms
+    return arms - 1 + -(-(arms - 1) // (at_once - 1))

@@ -4,23 +4,31 @@ from typing import Any
 
 import polars as pl
 
-from bakeoff.report import answers as answering
-from bakeoff.report import numbers, panels, settings, tables
-from bakeoff.report.context import DETAIL_CELLS, Context
-from bakeoff.report.curves import latency_curves
-from bakeoff.report.lead import lead
-from bakeoff.report.same_rows import same_rows_status, same_rows_table
-from bakeoff.report.scaling import scaling
-from bakeoff.report.sets import sets_table
-from bakeoff.report.sizes import sizes_table
-from bakeoff.report.stability import stability_table, warm_up_panels
-from bakeoff.report.study import effects_table, interactions_table, pair_tables, published_table
-from bakeoff.report.tpcc import tpcc_tables
+from bakeoff.report import numbers, panels, setups, tables
+from bakeoff.report import verdicts as answering
+from bakeoff.report.context import DETAIL_CELLS, Context, latency_curves
+from bakeoff.report.study_parts import (
+    effects_table,
+    interactions_table,
+    pair_tables,
+    published_table,
+    scaling,
+    sets_table,
+    tpcc_tables,
+)
+from bakeoff.report.tables import (
+    same_rows_status,
+    same_rows_table,
+    sizes_table,
+    stability_table,
+    wall_table,
+    warm_up_panels,
+)
+from bakeoff.report.verdicts import lead
 from bakeoff.report.view import ArmView, ReportView, Role, Status
-from bakeoff.report.wall import wall_table
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
-from bakeoff.stats.wording import percent_text
+from bakeoff.stats.verdict import percent_text
 from bakeoff.units import format_bytes, format_duration
 
 BUSY_SHARE = 0.10
@@ -35,7 +43,7 @@ METHOD = (
     "measurement inside one start can show.",
     "The 95% interval is Student's over epochs, widened for stopping as soon as it is narrow enough; verdicts are "
     "corrected for the number of cells (Holm). An interval shown before the end is valid however often one looks.",
-    "No epoch and no slice is dropped for being slow; epochs are voided only for mechanical failures, for all arms at "
+    "No epoch and no slice is dropped for being slow; epochs are discarded only for mechanical failures, for all arms at "
     "once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
 )
 
@@ -91,21 +99,21 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         tpcc_types=tpcc_types,
         sets=sets_table(context),
         cpu_bars=tables.cpu_bars(context),
-        arm_panels=over_time.doings,
+        arm_panels=over_time.metrics,
         host_panels=panels.host_panels(context),
         pilot=pilot_table,
         pilot_panels=pilot_panels,
         data=tables.data_table(context),
         same_rows=same_rows_table(context),
-        declared=settings.declared_table(context),
-        undeclared=settings.undeclared_table(context),
-        other_settings=settings.other_settings_table(context),
-        documents=settings.documents(context),
-        environment=settings.environment_table(context),
+        declared=setups.declared_table(context),
+        undeclared=setups.undeclared_table(context),
+        other_settings=setups.other_settings_table(context),
+        documents=setups.documents(context),
+        environment=setups.environment_table(context),
         method=METHOD,
         wall=wall_table(context),
-        command=settings.command(context),
-        voided=tables.voided_table(context),
+        command=setups.command(context),
+        discarded=tables.voided_table(context),
         attempts=tables.attempts(context),
         footnotes=notes,
         detail_note=_detail_note(context),
@@ -183,14 +191,14 @@ def _statuses(context: Context) -> tuple[Status, ...]:
                 "supports this report nor speaks against it.",
             )
         )
-    planted = [
-        f"{context.labels[a.name]} ({a.shadow_per_100:g} per 100)" for a in context.study.arms if a.shadow_per_100
+    injected = [
+        f"{context.labels[a.name]} ({a.slowdown_percent:g} per 100)" for a in context.study.arms if a.slowdown_percent
     ]
-    if planted:
+    if injected:
         found.append(
             Status(
-                word="PLANTED",
-                text=f"A slowdown was planted to prove the method: uncounted events on {', '.join(planted)}.",
+                word="INJECTED",
+                text=f"A slowdown was injected to prove the method: uncounted events on {', '.join(injected)}.",
             )
         )
     if analysis.stopped is Stop.ABORTED:
@@ -255,7 +263,7 @@ def _arms(context: Context) -> tuple[ArmView, ...]:
                 role=role,
                 slot=context.slots[name],
                 version=version,
-                setup=settings.setup_line(arm),
+                setup=setups.setup_line(arm),
             )
         )
     return tuple(views)

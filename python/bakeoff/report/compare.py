@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from bakeoff.errors import ResultsError
 from bakeoff.report import numbers
 from bakeoff.results import RunDirectory
-from bakeoff.results.host import Host
+from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study, Workload
-from bakeoff.stats.interval import excludes_zero, holm
-from bakeoff.stats.rates import epoch_rates
-from bakeoff.stats.unpaired import Unpaired, welch
+from bakeoff.stats.estimate import epoch_rates
+from bakeoff.stats.interval import Unpaired, excludes_zero, holm, welch
 from bakeoff.units import format_bytes, format_rate
 
 MEMORY_TOLERANCE = 0.02
@@ -176,8 +175,8 @@ def _label(arm: Arm) -> str:
     parts += ["" if connection.prepare_mode == "server" else connection.prepare_mode]
     parts += ["" if connection.transport == "socket" else connection.transport]
     parts += ["" if connection.tls == "disabled" else f"tls {connection.tls}"]
-    if arm.shadow_per_100:
-        parts.append(f"{arm.shadow_per_100:g} planted")
+    if arm.slowdown_percent:
+        parts.append(f"{arm.slowdown_percent:g} injected")
     return " · ".join(part for part in parts if part)
 
 

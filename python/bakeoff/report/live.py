@@ -21,7 +21,7 @@ from rich.text import Text
 from bakeoff.report import numbers
 from bakeoff.spec import Study
 from bakeoff.stats.model import Comparison, Interval, Stop
-from bakeoff.stats.noise import NoiseCard
+from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_duration, format_ns, format_rate
 
 _PLAIN_EVERY_S = 10.0  # a line of progress at most that often
@@ -30,7 +30,7 @@ _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both
 
 
 class LiveView:
-    """What the trial tells (`bakeoff.trial.listener`), and a view that shows none of it: the others override.
+    """What the trial tells (`bakeoff.run.listener`), and a view that shows none of it: the others override.
 
     Use as a context manager, or call `close`.
     """

@@ -8,10 +8,8 @@ from typing import Any
 import polars as pl
 
 from bakeoff.report import numbers
-from bakeoff.report.answers import threads_text
-from bakeoff.report.context import Context
-from bakeoff.report.curves import Curve
-from bakeoff.report.series import CellTimes, cell_times, host_times
+from bakeoff.report.context import CellTimes, Context, Curve, cell_times, host_times
+from bakeoff.report.verdicts import threads_text
 from bakeoff.report.view import Panel, Series
 from bakeoff.stats.model import Comparison
 from bakeoff.units import format_ns, format_rate
@@ -131,12 +129,12 @@ class OverTime:
 
     Attributes:
         throughput: one a cell; `jitter`: the longest event of each stretch, likewise.
-        doings: what each server did, from the slices in which it alone was loaded.
+        metrics: what each server did, from the slices in which it alone was loaded.
     """
 
     throughput: tuple[Panel, ...]
     jitter: tuple[Panel, ...]
-    doings: tuple[Panel, ...]
+    metrics: tuple[Panel, ...]
 
 
 def time_panels(context: Context) -> OverTime:
@@ -155,16 +153,16 @@ def time_panels(context: Context) -> OverTime:
         )
         for index, cell in cells
     )
-    doings: list[Panel] = []
+    metrics: list[Panel] = []
     for place, (_, cell) in enumerate(cells[:_DOINGS_CELLS]):
         for column, title, unit in _DOINGS:
             values = times[cell].bins[column].drop_nulls()
             if values.len() and values.ne(0).any():
                 panel_title = f"{title} · {_cell_title(context, cell)}"
-                doings.append(_time_panel(context, times[cell], f"arm-{len(doings)}", panel_title, unit, column))
+                metrics.append(_time_panel(context, times[cell], f"arm-{len(metrics)}", panel_title, unit, column))
         if place == 0:
-            doings += _cpu_panels(context, times[cell], cell)
-    return OverTime(throughput, jitter, tuple(doings))
+            metrics += _cpu_panels(context, times[cell], cell)
+    return OverTime(throughput, jitter, tuple(metrics))
 
 
 def _cpu_panels(context: Context, times: CellTimes, cell: str) -> list[Panel]:

@@ -4,14 +4,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import polars as pl
 from pydantic import ValidationError
 
 from bakeoff.report import numbers
-from bakeoff.report.answers import threads_text
 from bakeoff.report.context import Context
-from bakeoff.report.view import Bar, Panel, Row, Series, Table, Value
+from bakeoff.report.verdicts import threads_text
+from bakeoff.report.view import Bar, Panel, Row, Series, Status, Table, Value
+from bakeoff.results.epoch_data import WallTime, wall_time
+from bakeoff.stats.differences import Answer, RowDifference, row_differences
 from bakeoff.stats.model import ArmSummary
 from bakeoff.stats.slice_length import SliceChoice
+from bakeoff.stats.summary import STALL, stability
 from bakeoff.units import format_bytes, format_duration, format_ns, format_rate
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
@@ -186,15 +190,15 @@ def voided_table(context: Context) -> Table:
     """Epochs that count for no arm, with the reason; none is dropped for being slow."""
     rows = [
         Row(group="", values=(Value(text=str(epoch)), Value(text=reason)))
-        for epoch, reason in context.analysis.voided.items()
+        for epoch, reason in context.analysis.discarded.items()
     ]
-    return Table(id="voided", group_title="", columns=("epoch", "reason"), rows=tuple(rows), all_text=True)
+    return Table(id="discarded", group_title="", columns=("epoch", "reason"), rows=tuple(rows), all_text=True)
 
 
 def attempts(context: Context) -> str:
-    """How many epochs were begun, counted, voided, broken off."""
+    """How many epochs were begun, counted, discarded, broken off."""
     abandoned = context.run.abandoned_epochs()
-    parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.voided)} voided"]
+    parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
     if abandoned:
         parts.append(f"{abandoned} broken off and measured again")
     spent = sum(outcome.wall_s for outcome in context.outcomes)
@@ -253,3 +257,285 @@ def _choices(document: Any) -> list[SliceChoice]:  # noqa: ANN401  (whatever pil
         except ValidationError:
             continue
     return found
+
+
+# What the data takes on disk on every arm: a result in its own right, beside the throughput.
+
+_SIZES = (("data_bytes", "on disk"), ("rows_bytes", "rows"), ("index_bytes", "secondary indexes"))
+
+
+def sizes_table(context: Context) -> Table:
+    """Bytes of every arm's data, the mean of its loads, and ratios to the baseline's; no rows when nothing is known."""
+    loads: dict[str, list[Mapping[str, Any]]] = {}
+    for name, build in context.run.builds().items():
+        if isinstance(build, dict):
+            for arm in build.get("arms") or [build.get("arm", name.rpartition("-")[0])]:
+                loads.setdefault(str(arm), []).append(build)
+    sizes = {arm: {key: _mean(found, key) for key, _ in _SIZES} for arm, found in loads.items()}
+    base = sizes.get(context.analysis.baseline, {})
+    shown = [(key, name) for key, name in _SIZES if any(each[key] for each in sizes.values())]
+    rows = tuple(
+        Row(
+            group="",
+            values=(
+                Value(text=context.labels[arm]),
+                *(
+                    Value(
+                        text="n/a" if (own := sizes[arm][key]) is None else format_bytes(own),
+                        sub=numbers.plain_ratio(own, base.get(key)) if arm != context.analysis.baseline else "",
+                    )
+                    for key, _ in shown
+                ),
+            ),
+            slot=context.slots[arm],
+        )
+        for arm in context.arms
+        if arm in sizes and arm != context.analysis.control
+    )
+    return Table(
+        id="sizes",
+        group_title="",
+        columns=("arm", *(name for _, name in shown)),
+        rows=rows if shown else (),
+        note="After loading, before any measurement; on disk: the files of the tables. Rows and secondary indexes as "
+        "the server reckons them. Arms that share their loads have the same sizes.",
+    )
+
+
+def _mean(builds: list[Mapping[str, Any]], key: str) -> float | None:
+    totals = [sum(build[key].values()) for build in builds if isinstance(build.get(key), dict)]
+    return sum(totals) / len(totals) if totals else None
+
+
+# Where a run's wall time went, as a table and as a sentence.
+
+_MEANING = {
+    "load": "loading the data, once a build; ANALYZE, flushing, keeping a copy",
+    "restore": "copying the data for every server",
+    "start": "starting the servers",
+    "gates": "reading every table into memory; purge and flushing done",
+    "check": "comparing rows between the arms, scripts' own checks",
+    "warm": "load that is not counted",
+    "pilot": "choosing the slice length, in the first epoch",
+    "settle": "flushing between writing cells",
+    "measure": "measuring",
+    "stop": "ending the servers, removing their data",
+    "other": "reading variables and counters, statistics between epochs",
+}
+
+
+def wall_table(context: Context) -> Table:
+    """One row a phase, with its share; the note says how much of all was measuring."""
+    taken = wall_time(context.run.builds(), context.outcomes)
+    rows = tuple(
+        Row(
+            group="",
+            values=(
+                Value(text=phase),
+                Value(text=_seconds(seconds)),
+                Value(text=numbers.share(seconds / taken.total_s)),
+                Value(text=_seconds(seconds / len(context.outcomes)) if phase != "load" else ""),
+                Value(text=_MEANING[phase]),
+            ),
+        )
+        for phase, seconds in taken.phases_s.items()
+    )
+    return Table(
+        id="wall",
+        group_title="",
+        columns=("phase", "in all", "share", "an epoch", "what it is"),
+        rows=rows,
+        note=_sentence(taken),
+    )
+
+
+def _sentence(taken: WallTime) -> str:
+    if not taken.total_s:
+        return ""
+    return (
+        f"{numbers.share(taken.measured_share)} of {format_duration(taken.total_s)} were measuring; fetching servers "
+        "and making this report are not counted."
+    )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s"
+
+
+# Whether all arms hold the same rows, as the answers in `rows/` and in the first epoch say.
+
+_LINES = 40
+
+
+def same_rows_table(context: Context) -> Table:
+    """One line a table of each load: what was compared, and what came out; every difference with its arms."""
+    rows: list[Row] = []
+    for moment, answers in _moments(context).items():
+        differences = row_differences(context.study.arms, answers)
+        tables = dict.fromkeys(table for tables in answers.values() for table in tables)
+        for table in tables:
+            queries = dict.fromkeys(query for each in answers.values() for query in each.get(table, {}))
+            found = [each for each in differences if each.table == table]
+            if not queries and not found:
+                continue  # it cannot be asked cheaply, as a restored server is
+            arms = sum(table in tables for tables in answers.values())
+            told = "; ".join(_words(context, each) for each in found) or f"same on {arms} arms"
+            values = (Value(text=table), Value(text=", ".join(queries)), Value(text=told))
+            rows.append(Row(group=moment, values=values))
+    left = len(rows) - _LINES
+    return Table(
+        id="same-rows",
+        group_title="asked",
+        columns=("table", "queries", "answers"),
+        rows=tuple(rows[:_LINES]),
+        note=(
+            "Counts and checksums of rows, rows sampled by primary key, and the first rows in the order of a text; "
+            "texts compared as utf8mb4, orders only between equal collations, arms only where rows are to be equal. "
+            "Columns of times and floating-point numbers are left out."
+            + (f" {left} more tables are in the run directory." if left > 0 else "")
+        ),
+        all_text=True,
+    )
+
+
+def same_rows_status(context: Context) -> Status | None:
+    """What to say at the head of the report when arms hold different rows."""
+    for moment, answers in _moments(context).items():
+        differences = row_differences(context.study.arms, answers)
+        if differences:
+            more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
+            return Status(
+                word="DIFFERENT ROWS",
+                text=f"The arms do not hold the same rows ({moment}): table {differences[0].table}, query "
+                f"{differences[0].query}: {_words(context, differences[0])}{more}. Ratios compare different work.",
+            )
+    return None
+
+
+def _words(context: Context, difference: RowDifference) -> str:
+    return " but ".join(
+        f"{answer} on {', '.join(context.labels[name] for name in names)}" for answer, names in difference.arms
+    )
+
+
+def _moments(context: Context) -> dict[str, dict[str, dict[str, dict[str, Answer]]]]:
+    """When asked -> arm -> table -> query -> answer."""
+    found: dict[str, dict[str, dict[str, dict[str, Answer]]]] = {}
+    build = 0
+    while (kept := context.run.read_json(f"rows/{build}.json")) is not None:
+        found[f"load {build}"] = {arm: _answers(tables) for arm, tables in kept.items()}
+        build += 1
+    loaded = found.get("load 0", {})
+    for outcome in context.outcomes[:1]:
+        asked: Mapping[str, Mapping[str, Any]] = context.run.server_json(outcome.epoch, "rows.json")
+        if asked:
+            found["first epoch"] = {arm: _answers(tables, loaded.get(arm, {})) for arm, tables in asked.items()}
+    return found
+
+
+def _answers(
+    tables: Mapping[str, Mapping[str, Any]], loaded: Mapping[str, Mapping[str, Answer]] | None = None
+) -> dict[str, dict[str, Answer]]:
+    """Answers as written: with their questions, or (in an epoch) with the questions of the load."""
+    made: dict[str, dict[str, Answer]] = {}
+    for table, queries in tables.items():
+        made[table] = {}
+        for query, written in queries.items():
+            if isinstance(written, str):
+                known = (loaded or {}).get(table, {}).get(query)
+                made[table][query] = Answer(
+                    sql=known.sql if known else "", answer=written, collation=known.collation if known else None
+                )
+            else:
+                made[table][query] = Answer.model_validate(written)
+    return made
+
+
+# Stability and jitter over time, and the warm-up curve after every start.
+
+_BINS = 40  # points of a warm-up curve
+_PANELS = 4
+
+
+def stability_table(context: Context) -> Table:
+    """How far throughput moved from slice to slice and from restart to restart, for every arm in every cell."""
+    found = {(row["cell"], row["arm"]): row for row in stability(context.slices).iter_rows(named=True)}
+    rows = []
+    for comparison in {c.cell: c for c in context.analysis.comparisons}.values():
+        for arm, slot in context.slots.items():
+            row = found.get((comparison.cell, arm))
+            if row is None:
+                continue
+            rows.append(
+                Row(
+                    group=f"{comparison.workload} · {threads_text(comparison.threads)}",
+                    values=(
+                        Value(text=context.labels[arm]),
+                        Value(text=_share(row["slice_cv"])),
+                        Value(text=_share(row["slowest"])),
+                        Value(text=_share(row["stalled"]), sub=f"of {row['slices']:,}"),
+                        Value(text=format_ns(row["longest_ns"] or 0)),
+                        Value(text=_share(row["epoch_cv"])),
+                    ),
+                    slot=slot,
+                )
+            )
+    return Table(
+        id="stability",
+        group_title="cell",
+        columns=("arm", "slice to slice", "slowest slice", "stalled slices", "longest event", "restart to restart"),
+        rows=tuple(rows),
+        note=(
+            "Slice to slice: standard deviation of a slice's throughput over its epoch's. Slowest slice: likewise, in "
+            f"per cent. Stalled: below {STALL:.0%} of it. Restart to restart: standard deviation of the epochs over "
+            "their mean; the machine's own ups and downs are in it, which cancel in the ratios."
+        ),
+    )
+
+
+def warm_up_panels(context: Context) -> tuple[Panel, ...]:
+    """Throughput against the seconds since the load began after a start, all epochs together."""
+    slices = context.run.scan_warm_up().filter(pl.col("busy_ns") > 0)
+    ends = slices.group_by("cell").agg((pl.col("start_ns") + pl.col("length_ns")).max().alias("end_ns")).collect()
+    panels: list[Panel] = []
+    for cell, end_ns in sorted(ends.iter_rows())[:_PANELS]:
+        curve = _curve(slices, cell, end_ns)
+        series = tuple(
+            Series(name=context.labels[arm], key=f"arm-{slot}", x=curve[arm][0], y=curve[arm][1])
+            for arm, slot in context.slots.items()
+            if arm in curve
+        )
+        workload, _, threads = cell.rpartition("/")
+        panels.append(
+            Panel(
+                id=f"warm-up-{len(panels)}",
+                title=f"{workload} · {threads_text(int(threads))}",
+                x_title="seconds of load since the start of the servers",
+                y_title="events per second",
+                mark="line",
+                series=series,
+            )
+        )
+    return tuple(panels)
+
+
+def _curve(slices: pl.LazyFrame, cell: str, end_ns: int) -> Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+    width_ns = max(math.ceil(end_ns / _BINS), 1)
+    bins = (
+        slices.filter(pl.col("cell") == cell)
+        .group_by("arm", pl.col("start_ns") // width_ns)
+        .agg(
+            (pl.col("start_ns").mean() / 1e9).alias("seconds"),
+            (pl.col("events").sum() / (pl.col("busy_ns") / pl.col("connections")).sum() * 1e9).alias("tps"),
+        )
+        .sort("arm", "seconds")
+        .collect()
+    )
+    return {
+        str(arm): (numbers.rounded(part["seconds"]), numbers.rounded(part["tps"]))
+        for (arm,), part in bins.group_by("arm", maintain_order=True)
+    }
+
+
+def _share(value: float | None) -> str:
+    return "n/a" if value is None or not math.isfinite(value) else numbers.share(value)

@@ -295,7 +295,7 @@ class ReportView(Frozen):
     method: tuple[str, ...]
     wall: Table
     command: str
-    voided: Table
+    discarded: Table
     attempts: str
     footnotes: tuple[Footnote, ...]
     detail_note: str

@@ -3,15 +3,11 @@
 Owns the files and their format; knows nothing of what the numbers mean.
 """
 
-from bakeoff.results.catalogue import RunSummary, list_runs, open_run, runs_root
-from bakeoff.results.directory import RunDirectory
-from bakeoff.results.epoch import EpochData, Outcome
-from bakeoff.results.frames import HOST_SCHEMA, RSS_PREFIX, SLICE_SCHEMA
+from bakeoff.results.directory import RunDirectory, RunSummary, list_runs, open_run, runs_root
+from bakeoff.results.epoch_data import HOST_SCHEMA, RSS_PREFIX, SLICE_SCHEMA, EpochData, EpochWriter, Outcome
 from bakeoff.results.histogram import Histogram, decode_histogram
-from bakeoff.results.host import FileSystem, Host, file_system_of, gather_host
-from bakeoff.results.manifest import FORMAT, Manifest
+from bakeoff.results.manifest import FORMAT, FileSystem, Host, Manifest, file_system_of, gather_host
 from bakeoff.results.redaction import Redactor
-from bakeoff.results.writer import EpochWriter
 
 __all__ = [
     "FORMAT", "HOST_SCHEMA", "RSS_PREFIX", "SLICE_SCHEMA", "EpochData", "EpochWriter", "FileSystem", "Histogram",

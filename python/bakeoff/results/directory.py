@@ -2,11 +2,14 @@
 
 import fcntl
 import json
+import os
 import re
 import secrets as random_text
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -15,13 +18,26 @@ import polars as pl
 from pydantic import BaseModel, ValidationError
 
 from bakeoff.errors import ResultsError
-from bakeoff.results.atomic import sync_directory, write_atomically
-from bakeoff.results.epoch import EpochData, Outcome
-from bakeoff.results.frames import HOST_SCHEMA, SLICE_SCHEMA, with_open_loop_time
-from bakeoff.results.host import gather_host
-from bakeoff.results.manifest import FORMAT, Manifest, bakeoff_version, checkout_commit, now, python_version
+from bakeoff.results.epoch_data import (
+    HOST_SCHEMA,
+    SLICE_SCHEMA,
+    EpochData,
+    EpochWriter,
+    Outcome,
+    sync_directory,
+    with_open_loop_time,
+    write_atomically,
+)
+from bakeoff.results.manifest import (
+    FORMAT,
+    Manifest,
+    bakeoff_version,
+    checkout_commit,
+    gather_host,
+    now,
+    python_version,
+)
 from bakeoff.results.redaction import Redactor
-from bakeoff.results.writer import EpochWriter
 from bakeoff.spec import Study
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -210,7 +226,7 @@ class RunDirectory:
         }
 
     def finished_epochs(self) -> tuple[int, ...]:
-        """Numbers of the epochs that have an outcome, valid and voided alike, ascending."""
+        """Numbers of the epochs that have an outcome, valid and discarded alike, ascending."""
         return tuple(sorted(int(path.parent.name) for path in self._epochs_path.glob("[0-9]*/outcome.json")))
 
     def abandoned_epochs(self) -> int:
@@ -223,7 +239,7 @@ class RunDirectory:
         outcome = self._model(f"epochs/{epoch:03d}/outcome.json", Outcome)
         aside: dict[str, str] = self.read_json("set-aside.json") or {}
         reason = aside.get(str(epoch))
-        return outcome if reason is None else outcome.model_copy(update={"valid": False, "void_reason": reason})
+        return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
 
     def load_epoch(self, epoch: int) -> EpochData:
         """One finished epoch with its measurements.
@@ -236,7 +252,7 @@ class RunDirectory:
             epoch=epoch,
             build=outcome.build,
             valid=outcome.valid,
-            void_reason=outcome.void_reason,
+            discard_reason=outcome.discard_reason,
             slices=with_open_loop_time(
                 self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA), self._open_loop_cells()
             ),
@@ -246,7 +262,7 @@ class RunDirectory:
         )
 
     def load_epochs(self) -> list[EpochData]:
-        """All finished epochs, valid and voided, ascending."""
+        """All finished epochs, valid and discarded, ascending."""
         return [self.load_epoch(epoch) for epoch in self.finished_epochs()]
 
     def scan_slices(self) -> pl.LazyFrame:
@@ -359,3 +375,83 @@ def slug(title: str) -> str:
     """A title as a part of a file name: `mysql:5.7 vs mysql:8.0` is `mysql-5.7-vs-mysql-8.0`; at most 60 characters."""
     plain = re.sub(r"[^a-z0-9.]+", "-", title.lower())
     return re.sub(r"-?\.{2,}-?", "-", plain)[:60].strip("-.") or "run"
+
+
+# Finding runs: where they lie, which there are, and the one that a person means.
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A line of `bakeoff list runs`.
+
+    Attributes:
+        epochs: finished ones, discarded ones included.
+        analysed: an analysis was written, so the run came to its end or was ended by its user.
+        problem: why the run cannot be read; empty for a good one.
+    """
+
+    name: str
+    path: Path
+    title: str
+    created_at: datetime | None
+    epochs: int
+    analysed: bool
+    problem: str
+
+
+def runs_root(explicit: Path | None = None) -> Path:
+    """Where runs lie: as given, else `$BAKEOFF_RUNS`, else `./bakeoff-runs`."""
+    if explicit is not None:
+        return explicit
+    return Path(os.environ.get("BAKEOFF_RUNS") or "bakeoff-runs")
+
+
+def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:
+    """The run with this path or name; the beginning of a name will do when only one run has it.
+
+    Raises:
+        ResultsError: no such run, more than one, or one that this program cannot read.
+    """
+    path = Path(path_or_name)
+    if not (path / "manifest.json").exists():
+        path = _by_name(str(path_or_name), runs_root(root))
+    check_format(path)
+    return RunDirectory(path)
+
+
+def list_runs(root: Path | None = None) -> list[RunSummary]:
+    """All runs, the newest first; damaged ones and foreign formats are told, not hidden."""
+    found = [_summary(path) for path in _run_paths(runs_root(root))]
+    return sorted(found, key=lambda run: (run.created_at is not None, run.created_at, run.name), reverse=True)
+
+
+def _run_paths(root: Path) -> list[Path]:
+    return sorted(manifest.parent for manifest in root.glob("[!.]*/manifest.json"))
+
+
+def _by_name(name: str, root: Path) -> Path:
+    paths = _run_paths(root)
+    found = [path for path in paths if path.name == name] or [path for path in paths if path.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ResultsError(
+            f"run {name!r} could be {', '.join(path.name for path in found)}.", hint="Write more of the name."
+        )
+    raise ResultsError(
+        f"run {name!r} is not there: no such directory, and no run of that name in {root}.",
+        hint="See `bakeoff list runs`.",
+    )
+
+
+def _summary(path: Path) -> RunSummary:
+    run = RunDirectory(path)
+    analysed = (path / "analysis.json").exists()
+    try:
+        check_format(path)
+        manifest = run.manifest()
+        return RunSummary(
+            path.name, path, manifest.title, manifest.created_at, len(run.finished_epochs()), analysed, ""
+        )
+    except ResultsError as error:
+        return RunSummary(path.name, path, "", None, 0, analysed, error.message)

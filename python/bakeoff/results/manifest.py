@@ -1,14 +1,146 @@
 """`manifest.json`: which program, on which machine, asked how, made this run directory."""
 
+import os
 import platform
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from bakeoff.results.host import Host
+# Facts about the machine that a measurement depends on, from /proc and /sys; one that cannot be read is None.
+
+
+class FileSystem(BaseModel):
+    """The file system that holds a path.
+
+    Attributes:
+        path: what was asked about.
+        kind: `ext4`, `xfs`, `btrfs`, `overlay`, `tmpfs` …
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    device: str
+    kind: str
+    options: str
+    total_bytes: int
+    free_bytes: int
+
+
+class Host(BaseModel):
+    """The machine as found when the run began."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    system: str
+    kernel: str
+    machine: str
+    cpu_model: str
+    cpus: int
+    cpus_usable: int
+    cores: int | None
+    numa_nodes: int | None
+    memory_bytes: int
+    swap_bytes: int
+    virtualisation: str | None
+    container: str | None
+    governor: str | None
+    transparent_huge_pages: str | None
+    microcode: str | None
+    load_average: tuple[float, float, float]
+    run_files: FileSystem | None
+    data_files: FileSystem | None
+
+
+def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
+    """Read the facts; `data_path` is where the servers' data lies."""
+    cpu = _cpu_info()
+    return Host(
+        system=_os_name(),
+        kernel=platform.release(),
+        machine=platform.machine(),
+        cpu_model=cpu.get("model name", "unknown"),
+        cpus=os.cpu_count() or 1,
+        cpus_usable=len(os.sched_getaffinity(0)),
+        cores=psutil.cpu_count(logical=False),
+        numa_nodes=len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
+        memory_bytes=psutil.virtual_memory().total,
+        swap_bytes=psutil.swap_memory().total,
+        virtualisation=_virtualisation(cpu),
+        container=_container(),
+        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        transparent_huge_pages=_chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        microcode=cpu.get("microcode"),
+        load_average=os.getloadavg(),
+        run_files=file_system_of(run_path),
+        data_files=file_system_of(data_path) if data_path else None,
+    )
+
+
+def file_system_of(path: Path) -> FileSystem | None:
+    """The file system of a path (or of its nearest parent that exists); None when /proc does not tell."""
+    existing = next((place for place in (path.absolute(), *path.absolute().parents) if place.exists()), Path("/"))
+    real = existing.resolve()
+    mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
+    if not mounts:
+        return None
+    mount = max(mounts, key=lambda part: len(part.mountpoint))
+    usage = psutil.disk_usage(str(real))
+    return FileSystem(
+        path=str(path),
+        device=mount.device,
+        kind=mount.fstype,
+        options=mount.opts,
+        total_bytes=usage.total,
+        free_bytes=usage.free,
+    )
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _chosen(choices: str | None) -> str | None:
+    """`madvise` of `always [madvise] never`."""
+    return choices.partition("[")[2].partition("]")[0] or choices if choices else None
+
+
+def _cpu_info() -> dict[str, str]:
+    """Fields of the first processor in /proc/cpuinfo."""
+    first = (_read("/proc/cpuinfo") or "").partition("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _virtualisation(cpu: dict[str, str]) -> str | None:
+    """The hypervisor's product name when the processor says that it runs under one; None on bare metal."""
+    if "hypervisor" not in cpu.get("flags", "").split():
+        return None
+    vendor, product = _read("/sys/class/dmi/id/sys_vendor"), _read("/sys/class/dmi/id/product_name")
+    return " ".join(part for part in (vendor, product) if part) or "hypervisor"
+
+
+def _container() -> str | None:
+    if Path("/.dockerenv").exists():
+        return "docker"
+    if Path("/run/.containerenv").exists():
+        return "podman"
+    return None
+
 
 FORMAT = 2
 """Version of the run directory's format.

@@ -3,12 +3,12 @@
     installation = install(spec, progress)                       # SpecError, HostError, ServerError
     memory = ServerMemory(buffer_pool_bytes=512 << 20)
     settings = settings_for(installation, spec, profile, data, memory, connections=64)
-    with ServerHouse(work_root) as house:                        # sweeps what dead bakeoffs left behind
-        instance = house.create("A", installation, settings, env=..., cpus=..., padding_bytes=...)
-        house.start_all([instance, ...])                         # in parallel; or instance.start()
+    with ServerPool(work_root) as pool:                        # sweeps what dead bakeoffs left behind
+        instance = pool.create("A", installation, settings, env=..., cpus=..., padding_bytes=...)
+        pool.start_all([instance, ...])                         # in parallel; or instance.start()
         instance.stop(slow=True)
-        snapshot = house.snapshot(instance, "build-0")
-        again = house.restore("A", snapshot, installation, settings, env=..., cpus=..., padding_bytes=...)
+        snapshot = pool.snapshot(instance, "build-0")
+        again = pool.restore("A", snapshot, installation, settings, env=..., cpus=..., padding_bytes=...)
     # leaving the block kills every server and removes every file
 
     remote = RemoteServer(spec, name, password)                  # read and measured; never started, stopped or changed
@@ -20,17 +20,15 @@ The room never prints: progress goes to a callback `(what, done_bytes, total_byt
 reports.
 """
 
-from bakeoff.servers import gates
+from bakeoff.servers import readiness
 from bakeoff.servers.catalog import Catalog, Entry
+from bakeoff.servers.client import Reading, RemoteServer
 from bakeoff.servers.fetch import Progress, no_progress
-from bakeoff.servers.house import ServerHouse
 from bakeoff.servers.install import install, installed, is_installed, remove
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.model import Account, Gates, Installation, ServerMemory, Settings, Snapshot, Warmth
+from bakeoff.servers.pool import Sandbox, ServerPool, sandbox
 from bakeoff.servers.profile import memory_bytes, settings_for, table_engine
-from bakeoff.servers.reading import Reading
-from bakeoff.servers.remote import RemoteServer
-from bakeoff.servers.sandbox import Sandbox, sandbox
 
 __all__ = [
     "Account",
@@ -43,17 +41,17 @@ __all__ = [
     "Reading",
     "RemoteServer",
     "Sandbox",
-    "ServerHouse",
     "ServerMemory",
+    "ServerPool",
     "Settings",
     "Snapshot",
     "Warmth",
-    "gates",
     "install",
     "installed",
     "is_installed",
     "memory_bytes",
     "no_progress",
+    "readiness",
     "remove",
     "sandbox",
     "settings_for",

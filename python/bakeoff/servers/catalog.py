@@ -1,8 +1,10 @@
 """The catalogue: which servers have a name, where each comes from, what each can do. Data lives in catalog.toml."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -10,10 +12,102 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
-from bakeoff.errors import SpecError
-from bakeoff.servers.places import user_catalog_file
-from bakeoff.servers.versions import Version, VersionRange, parse_range, parse_version
+from bakeoff.errors import ServerError, SpecError
+from bakeoff.servers.paths import user_catalog_file
 from bakeoff.spec import Origin, ServerSpec
+
+# Version numbers and ranges of them: `8.0.15`, `5.6.4-`, `-8.0`, `5.5.7-9.0`, `*`.
+
+Version = tuple[int, ...]
+
+
+def parse_version(text: str) -> Version:
+    """The leading numbers of a version: `10.11.19-MariaDB-0+deb12u1` is (10, 11, 19).
+
+    Raises:
+        ValueError: no number at the start.
+    """
+    found = re.match(r"\d+(?:\.\d+)*", text.strip())
+    if not found:
+        raise ValueError(f"{text!r} does not start with a version number")
+    return tuple(int(part) for part in found[0].split("."))
+
+
+def version_text(version: Version) -> str:
+    """`(8, 0, 15)` as `8.0.15`."""
+    return ".".join(str(part) for part in version)
+
+
+@dataclass(frozen=True)
+class VersionRange:
+    """Versions from `since` on and below `until`; None is open. `never` holds nothing at all."""
+
+    since: Version | None = None
+    until: Version | None = None
+    never: bool = False
+
+    def __contains__(self, version: object) -> bool:
+        """Whether a version lies inside; (8, 0) is below (8, 0, 1)."""
+        if self.never or not isinstance(version, tuple):
+            return False
+        return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
+
+    def __str__(self) -> str:
+        if self.never:
+            return "never"
+        if self.since is None and self.until is None:
+            return "always"
+        since = f"from {version_text(self.since)}" if self.since else ""
+        return f"{since} {f'before {version_text(self.until)}' if self.until else ''}".strip()
+
+
+def parse_range(text: str | None) -> VersionRange:
+    """Read `5.6.4-`, `-8.0`, `5.5.7-9.0`, `*`; None or empty text is never.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if not text:
+        return VersionRange(never=True)
+    if text == "*":
+        return VersionRange()
+    since, dash, until = text.partition("-")
+    if not dash or not (since or until):
+        raise ValueError(f"version range {text!r} is not SINCE-UNTIL")
+    return VersionRange(parse_version(since) if since else None, parse_version(until) if until else None)
+
+
+# What a server binary says about itself: the texts of `--version` and `--verbose --help`, read.
+
+
+def flavour_and_version(text: str) -> tuple[str, str]:
+    """Flavour and version out of `mysqld --version`.
+
+    Raises:
+        ServerError: it is not a line of mysqld, or of a debug build, which nobody should measure.
+    """
+    found = re.search(r"Ver\s+(.+?)\s+for\s+\S+\s+on\s+\S+(.*)", text)
+    if not found:
+        raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
+    version = found[1]
+    if "debug" in version.lower():
+        raise ServerError(f"{version} is a debug build; measuring it would tell nothing.", hint="Name a release build.")
+    if "mariadb" in version.lower():
+        return "mariadb", version
+    return ("percona" if "percona" in found[2].lower() else "mysql"), version
+
+
+def options_in_help(help_text: str) -> frozenset[str]:
+    """Option names in `mysqld --verbose --help`, with underscores.
+
+    Both those described at the top and those in the table at the end. Empty when it is no such text: the binary could
+    not be asked, and every option is tried as it is.
+    """
+    described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
+    _, _, table = help_text.partition("\n----")
+    listed = re.findall(r"^([a-z][A-Za-z0-9-]+)(?:\s|$)", table.partition("\n\n")[0], re.MULTILINE)
+    return frozenset(name.replace("-", "_") for name in (*described, *listed)) if listed else frozenset()
+
 
 FORMAT = 1
 FLAVOURS = ("mysql", "mariadb", "percona")

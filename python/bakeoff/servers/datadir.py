@@ -16,14 +16,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import ServerError
-from bakeoff.servers.copying import bytes_on_disk, copy_tree, require_space
+from bakeoff.servers.docker import prepare
 from bakeoff.servers.fetch import Progress, no_progress
-from bakeoff.servers.identity import server_identity
-from bakeoff.servers.launching import prepare
 from bakeoff.servers.model import Installation
-from bakeoff.servers.places import cache_root, locked, locked_if_free, make_open_folder, require_reachable
-from bakeoff.servers.supervise import run, tail
-from bakeoff.servers.sweep import sweep_unfinished
+from bakeoff.servers.paths import (
+    cache_root,
+    locked,
+    locked_if_free,
+    make_open_folder,
+    require_reachable,
+    sweep_unfinished,
+)
+from bakeoff.servers.process import run, server_identity, tail
+from bakeoff.servers.unpack import bytes_on_disk, copy_tree, require_space
 
 TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB

@@ -12,18 +12,17 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from bakeoff.errors import ServerError
-from bakeoff.servers.binary import flavour_and_version, options_in_help
+from bakeoff.servers.catalog import flavour_and_version, options_in_help, parse_version, version_text
 from bakeoff.servers.fetch import Progress
-from bakeoff.servers.identity import Identity
 from bakeoff.servers.model import Installation
-from bakeoff.servers.places import cache_root, locked, make_open_folder
-from bakeoff.servers.sweep import sweep_unfinished
-from bakeoff.servers.versions import parse_version, version_text
+from bakeoff.servers.paths import cache_root, locked, make_open_folder, sweep_unfinished
+from bakeoff.servers.process import Identity, server_identity
 
 _ENGINES = ("docker", "podman")
 _SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
@@ -209,3 +208,54 @@ def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) 
         lines = [line for line in answer.stderr.splitlines() if line.strip()]
         raise ServerError(f"docker:{image} {failure}: {lines[-1].strip()[:200] if lines else 'no message'}")
     return answer.stdout
+
+
+# How a server's process is started: straight from its binary, or in a container.
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Arguments of `supervise.spawn`, ready.
+
+    Attributes:
+        container: name of the container; empty for a process of the host.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    identity: Identity
+    cpus: frozenset[int] | None
+    container: str = ""
+
+
+def prepare(
+    installation: Installation,
+    options: Sequence[str],
+    env: Mapping[str, str],
+    folders: Sequence[Path],
+    cpus: frozenset[int] | None = None,
+    *,
+    feeds: bool = False,
+) -> Launch:
+    """The launch of one server process.
+
+    Args:
+        installation: whose binary it is.
+        env: the server's whole environment.
+        cpus: that it may use; None: all.
+        options: after the binary's own arguments and `--no-defaults`.
+        folders: all that it reads and writes; the last one's path gives a container its name.
+        feeds: it will read a script from standard input.
+
+    Raises:
+        ServerError: a container is needed, and no engine answers.
+    """
+    identity = server_identity()
+    argv = (*installation.argv, "--no-defaults", *installation.base_options, *options)
+    if not installation.container_image:
+        return Launch(argv, env, identity, cpus)
+    name = "-".join(folders[-1].parts[-2:]).lstrip(".")
+    wrapped = command(installation, argv, name, folders, env, cpus, identity, feeds=feeds)
+    return Launch(
+        tuple(wrapped), dict(os.environ), Identity(identity.name, identity.uid, identity.gid, switch=False), None, name
+    )

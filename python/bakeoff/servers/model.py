@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bakeoff.servers.versions import Version
+from bakeoff.servers.catalog import Version
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Snapshot:
     """A copy of a cleanly stopped data directory.
 
     Attributes:
-        path: the copy; belongs to the `ServerHouse` that made it.
+        path: the copy; belongs to the `ServerPool` that made it.
         installation_name: what it was made with; another version must not start on it.
         bytes_on_disk: allocated, not apparent, size.
     """

@@ -4,9 +4,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from bakeoff.servers.catalog import Catalog, Entry
-from bakeoff.servers.dialect import option_facts
-from bakeoff.servers.versions import VersionRange, version_text
+from bakeoff.servers.catalog import Catalog, Entry, VersionRange, version_text
+from bakeoff.servers.options import option_facts
 
 PAGE = Path("docs/servers.md")
 _BASE_ENGINES = "InnoDB, MyISAM"

@@ -3,19 +3,91 @@
 This module knows the file's form and its mistakes. The arms that follow from it are made by `bakeoff.plan.factorial`.
 """
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.scalarfloat import ScalarFloat
 
 from bakeoff.errors import SpecError
-from bakeoff.spec.settings import check_level, part_of, rows_of
+from bakeoff.spec.factors import check_level, part_of, rows_of
 from bakeoff.spec.study import OptionValue, Placement, Profile
-from bakeoff.spec.yaml_lines import Lines, load_yaml
-from bakeoff.spec.yaml_lines import Path as Place
 from bakeoff.units import parse_duration_s, parse_precision
+
+# YAML 1.2 with the line of every value: plain data for pydantic, lines for people.
+#
+# YAML 1.2 keeps `on`, `off`, `no` as text; duplicate keys are errors.
+
+KeyPath = tuple[str | int, ...]
+
+
+class Lines:
+    """Line numbers (from 1) by the path of keys and indexes that leads to a value.
+
+    Args:
+        name: of the file, for messages.
+        known: path -> line.
+    """
+
+    def __init__(self, name: str, known: dict[KeyPath, int]) -> None:
+        self.name = name
+        self._known = known
+
+    def line(self, *path: str | int) -> int:
+        """The line of a value, or of the nearest one around it that is in the file."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._known:
+                return self._known[path[:length]]
+        return 1
+
+    def error(self, path: KeyPath, reason: str, *, hint: str = "") -> SpecError:
+        """A mistake at a place of the file: `my.yaml:14: factors.charset: REASON HINT`."""
+        where = ".".join(str(part) for part in path)
+        return SpecError(f"{self.name}:{self.line(*path)}: {where + ': ' if where else ''}{reason}", hint=hint)
+
+
+def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
+    """Read one document.
+
+    Raises:
+        SpecError: no YAML, with file and line.
+    """
+    try:
+        document = YAML(typ="rt", pure=True).load(StringIO(text))
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        reason = " ".join((error.problem or "it is not YAML").split())
+        raise SpecError(f"{name}:{line}: {reason}.", hint="Look for a missing quote, colon or space.") from None
+    except YAMLError as error:
+        raise SpecError(f"{name}:1: {' '.join(str(error).split())}.", hint="A study is a YAML file.") from None
+    known: dict[KeyPath, int] = {}
+    return _plain(document, (), known), Lines(name, known)
+
+
+def _plain(node: Any, path: KeyPath, known: dict[KeyPath, int]) -> Any:  # noqa: ANN401 — whatever YAML holds
+    if isinstance(node, CommentedMap):
+        for key in node:
+            if key in (node.lc.data or {}):  # what `<<` merges stands elsewhere
+                known[(*path, str(key))] = node.lc.key(key)[0] + 1
+        return {str(key): _plain(value, (*path, str(key)), known) for key, value in node.items()}
+    if isinstance(node, CommentedSeq):
+        for index in range(len(node)):
+            known[(*path, index)] = node.lc.item(index)[0] + 1
+        return [_plain(value, (*path, index), known) for index, value in enumerate(node)]
+    if isinstance(node, bool) or node is None:
+        return node
+    for kind in (int, float, str):
+        if isinstance(node, kind) or (kind is float and isinstance(node, ScalarFloat)):
+            return kind(node)
+    return str(node)
 
 
 def _level(value: object) -> object:
@@ -150,7 +222,7 @@ class LoadedStudy:
     scale: str
     levels: dict[str, dict[str, dict[str, str]]]
 
-    def place_of(self, factor: str, level: str) -> Place:
+    def place_of(self, factor: str, level: str) -> KeyPath:
         """Where a level stands in the file."""
         if factor == "server" and "server" not in self.form.factors:
             return ("servers", (self.form.servers or []).index(level))
@@ -263,7 +335,7 @@ def _all_levels(form: StudyFile, lines: Lines) -> dict[str, dict[str, dict[str, 
     factors |= form.factors
     found: dict[str, dict[str, dict[str, str]]] = {}
     for factor, levels in factors.items():
-        place: Place = ("servers",) if factor == "server" and form.servers else ("factors", factor)
+        place: KeyPath = ("servers",) if factor == "server" and form.servers else ("factors", factor)
         if not levels:
             raise lines.error(place, "a factor needs a level.", hint="Write at least two, or move it to settings.")
         if isinstance(levels, dict):
@@ -290,7 +362,7 @@ def _all_levels(form: StudyFile, lines: Lines) -> dict[str, dict[str, dict[str, 
     return found
 
 
-def _checked(lines: Lines, place: Place, name: str, value: str) -> None:
+def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
     try:
         part_of(name)
         check_level(name, value)
@@ -323,7 +395,7 @@ def _check_baseline(loaded: LoadedStudy) -> None:
         _refer(loaded, ("baseline", factor), factor, [level])
 
 
-def _refer(loaded: LoadedStudy, place: Place, factor: str, wanted: Sequence[str]) -> None:
+def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
     """See that a factor and its levels are there."""
     if factor not in loaded.levels:
         raise loaded.error(*place, reason=f"there is no factor {factor}.", hint=_names(loaded.form))
@@ -354,7 +426,7 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     return lines.error(path, f"{reason}.", hint=_REMEDIES.get(found["type"], "See docs/studies.md."))
 
 
-def _path(location: tuple[int | str, ...]) -> Place:
+def _path(location: tuple[int | str, ...]) -> KeyPath:
     """Pydantic's location without the names of union branches, which hold brackets or are class names."""
     unions = {"WorkloadForm", "str", "int", "float", "bool"}
     return tuple(part for part in location if not (isinstance(part, str) and (part in unions or "[" in part)))
@@ -371,10 +443,40 @@ def _found(error: SpecError, document: dict[str, Any], lines: Lines) -> SpecErro
     return lines.error((), error.message, hint=error.hint)
 
 
-def _scalars(node: Any, place: Place) -> Iterator[tuple[str, Any, Place]]:  # noqa: ANN401 — whatever YAML holds
+def _scalars(node: Any, place: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:  # noqa: ANN401 — whatever YAML holds
     pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, value in pairs:
         if isinstance(value, dict | list):
             yield from _scalars(value, (*place, key))
         else:
             yield str(key), value, (*place, key)
+
+
+# Studies that ship with bakeoff (`bakeoff/studies/*.yaml`), and where a study named on the command line is.
+
+
+def shipped_studies() -> dict[str, Path]:
+    """Their files by name, in alphabetical order."""
+    folder = Path(str(files("bakeoff"))) / "studies"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def find_study(text: str) -> Path:
+    """The file that a person means: a path, or the name of a study that ships.
+
+    Raises:
+        SpecError: neither; with the nearest name.
+    """
+    path = Path(text)
+    if path.is_file():
+        return path
+    known = shipped_studies()
+    if text in known:
+        return known[text]
+    if path.suffix in (".yaml", ".yml") or "/" in text:
+        raise SpecError(f"study {text}: there is no such file.", hint="See `bakeoff list studies`.")
+    near = difflib.get_close_matches(text, known, n=1)
+    raise SpecError(
+        f"study {text}: no study of this name ships with bakeoff, and there is no such file.",
+        hint=f"Did you mean {near[0]}?" if near else "See `bakeoff list studies`.",
+    )

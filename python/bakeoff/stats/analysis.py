@@ -4,19 +4,17 @@ import math
 from collections.abc import Sequence
 
 from bakeoff.plan import Plan, plan_study
-from bakeoff.results.epoch import EpochData
+from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
-from bakeoff.stats.client import client_flag, dropped_flag
-from bakeoff.stats.comparison import Context, compare
+from bakeoff.stats.diagnostics import states_flag, two_states
+from bakeoff.stats.differences import differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
-from bakeoff.stats.latency import latency_ratios
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Stop
-from bakeoff.stats.noise import by_comparison
-from bakeoff.stats.settings import differences, settings_flag, undeclared
+from bakeoff.stats.resolution import by_comparison
 from bakeoff.stats.stopping import contenders, control_name, family_size
-from bakeoff.stats.summary import arm_summaries
-from bakeoff.stats.two_states import states_flag, two_states
+from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios
+from bakeoff.stats.verdict import Context, compare
 
 CONTROL_ALPHA = 0.01
 """The control's interval is of 99 %, over all cells together."""
@@ -33,7 +31,7 @@ def analyse(
     """Analyse a run.
 
     Args:
-        epochs: all of them, in any order; voided ones are counted and not used.
+        epochs: all of them, in any order; discarded ones are counted and not used.
         study: the question.
         plan: its cells; None: planned anew from the study.
         ended: how measuring ended: ABORTED (also for a run that was killed), REOPENED and RUNNING allow only the
@@ -83,7 +81,7 @@ def analyse(
         ),
         geometric_mean=_geometric_means(history, plan, study, context),
         trusted=trusted,
-        voided={epoch.epoch: epoch.void_reason for epoch in ordered if not epoch.valid},
+        discarded={epoch.epoch: epoch.discard_reason for epoch in ordered if not epoch.valid},
         undeclared=found_settings,
         epochs_used=len(valid),
         stopped=_stopped(comparisons, context),

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bakeoff.plan.rounds import ROUND_BLOCKS
-from bakeoff.results.epoch import EpochData
+from bakeoff.plan.model import ROUND_BLOCKS
+from bakeoff.results.epoch_data import EpochData
 
 _TRIM = 0.2  # share of half blocks left out on each side of the secondary estimate
 _EVENTS_FLOOR = 0.5  # events a slice with none is given in the secondary estimate, so that its logarithm exists
@@ -261,3 +261,25 @@ def _wall_seconds(slices: pl.DataFrame) -> dict[str, float]:
         ((pl.col("start_ns") + pl.col("length_ns")).max() - pl.col("start_ns").min()) / 1e9
     )
     return dict(ends.iter_rows())
+
+
+# Throughput of every arm in every cell of every epoch: one number each, for what is not a ratio within an epoch.
+
+
+def epoch_rates(slices: pl.LazyFrame | pl.DataFrame) -> pl.DataFrame:
+    """Events per second, sums over sums; arms that completed nothing in an epoch are left out.
+
+    Args:
+        slices: of the epochs that count, as in `slices.parquet`.
+
+    Returns:
+        Columns cell, arm, epoch, tps; sorted by these.
+    """
+    needed = ["cell", "arm", "epoch", "events", "busy_ns", "connections", "length_ns"]
+    rated = with_rates(slices.lazy().select(needed).collect(engine="streaming"))
+    return (
+        rated.group_by("cell", "arm", "epoch")
+        .agg((pl.col("events").sum() / pl.col("seconds").sum()).alias("tps"))
+        .filter(pl.col("tps").is_finite() & (pl.col("tps") > 0))
+        .sort("cell", "arm", "epoch")
+    )

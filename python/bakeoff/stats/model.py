@@ -189,7 +189,7 @@ class Analysis(Frozen):
         family: how many primary comparisons Holm corrects over.
         trusted: False when the control excludes 1 at 99 %: the whole report is UNTRUSTED. None without a
             control, or before its fifth epoch.
-        voided: epochs not used, with the reason, counted and shown.
+        discarded: epochs not used, with the reason, counted and shown.
         undeclared: settings that differ and that nobody asked for: {arm: {variable: (baseline, contender)}}.
         geometric_mean: over the primary cells of each contender, the epoch as the cluster.
     """
@@ -204,7 +204,7 @@ class Analysis(Frozen):
     latencies: tuple[LatencyRatio, ...]
     geometric_mean: dict[str, Estimate]
     trusted: bool | None
-    voided: dict[int, str]
+    discarded: dict[int, str]
     undeclared: dict[str, dict[str, tuple[str, str]]]
     epochs_used: int
     stopped: Stop

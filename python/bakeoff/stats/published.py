@@ -5,11 +5,14 @@ Ratios within 3 % of 1 are taken for 'no difference', as a single run on each si
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations, islice
+from statistics import median
 
-from bakeoff.spec.design import Design
-from bakeoff.stats.contrasts import contrast, epoch_values
+from bakeoff.spec.study import Design
+from bakeoff.stats.effects import contrast, epoch_values
 from bakeoff.stats.model import Analysis, Estimate
 
 NO_DIFFERENCE = math.log(1.03)
@@ -115,3 +118,25 @@ def _inside(published: float, measured: Estimate | None) -> bool:
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return False
     return measured.interval.low <= published <= measured.interval.high
+
+
+# The median of a few sets, as publications report it: computed from epochs, to stand beside an interval.
+
+SETS = 3
+"""How many sets a publication usually measures."""
+
+_CHOICES_MAX = 5000
+
+
+def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
+    """Ratio of medians for every choice of three epochs, the first three in time first; () with fewer.
+
+    Args:
+        contender: epoch -> events per second.
+        baseline: likewise; epochs that lack one of the two are left out.
+    """
+    both = sorted(contender.keys() & baseline.keys())
+    return tuple(
+        median(contender[epoch] for epoch in chosen) / median(baseline[epoch] for epoch in chosen)
+        for chosen in islice(combinations(both, SETS), _CHOICES_MAX)
+    )

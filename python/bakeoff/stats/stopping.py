@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bakeoff.plan import Plan
-from bakeoff.plan.pace import GRACE, Pace
+from bakeoff.plan.timing import GRACE, Pace
 from bakeoff.spec import Study
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.interval import (
@@ -145,7 +145,7 @@ def decide(
     """Say what to do next, from the valid epochs so far.
 
     Args:
-        history: one entry a valid epoch, in order (`epoch_estimates`); leave voided epochs out.
+        history: one entry a valid epoch, in order (`epoch_estimates`); leave discarded epochs out.
         study: precision, budget, arms.
         plan: cells and expected seconds.
         elapsed_s: wall seconds used of the budget, loading included.

@@ -2,15 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from bakeoff.results.epoch import EpochData
+from bakeoff.results.epoch_data import EpochData
 from bakeoff.stats.estimate import with_rates
-from bakeoff.stats.interval import standard_deviation, t_interval
-from bakeoff.stats.model import ArmSummary
+from bakeoff.stats.interval import benjamini_hochberg, p_value, standard_deviation, t_interval
+from bakeoff.stats.model import ArmSummary, Estimate, Interval, LatencyRatio
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
 _CLIENT = (
@@ -128,3 +128,186 @@ def _quantiles(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _over(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator > 0 else 0.0
+
+
+# Whether the client itself decided the throughput: then a ratio of servers is one of clients as well.
+
+_OF_ITS_CPUS = 0.7
+_OF_BOTH = 0.4
+_LATE_PER_MILLION = 10_000
+
+
+def dropped_flag(arms: Sequence[ArmSummary]) -> str | None:
+    """A flag when events of an open loop were never begun, with the arm that left out most."""
+    worst = max(arms, key=lambda arm: arm.dropped_per_million, default=None)
+    if worst is None or worst.dropped_per_million == 0:
+        return None
+    return (
+        f"DROPPED: arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it "
+        "fell behind the rate, and its response times are without them."
+    )
+
+
+def client_flag(arms: Sequence[ArmSummary]) -> str | None:
+    """A flag when an arm's client burnt two fifths of the CPU that it and its server did, or 70 % of the CPUs.
+
+    The first needs no quiet machine: CPU time is spent on an event, not on waiting for it. In an open loop also when it
+    began more than a hundredth of the events late.
+
+    Args:
+        arms: the arms compared, in one cell.
+    """
+    for arm in arms:
+        if arm.late_starts_per_million > _LATE_PER_MILLION:
+            return (
+                f"CLIENT: client overloaded, {arm.late_starts_per_million / 1e6:.1%} of the events of arm {arm.arm} "
+                "began late although a connection was free; its response times hold delays of the client."
+            )
+        client_ns, server_ns = arm.client_cpu_ns_per_event, arm.server_cpu_ns_per_event
+        if server_ns is not None and client_ns > _OF_BOTH * (client_ns + server_ns) > 0:
+            return (
+                f"CLIENT: client-bound, of the CPU that an event of arm {arm.arm} took the client had "
+                f"{client_ns / (client_ns + server_ns):.0%}; the servers themselves are further apart than this ratio."
+            )
+        if arm.client_cpu_share > _OF_ITS_CPUS:
+            share = min(arm.client_cpu_share, 1.0)
+            return f"CLIENT: client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
+    return None
+
+
+# Ratios of latency quantiles: one log ratio an epoch, the same interval over epochs. Exploratory, no verdict.
+#
+# L_e(q) = ln Q_B,e(q) - ln Q_A,e(q) from the engine's histograms of a whole epoch. Requests are never pooled over
+# epochs and never resampled: within one start they are no independent witnesses.
+
+TAIL_MIN = 50
+"""Observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50."""
+
+_FALSE_DISCOVERY = 0.05
+
+Place = tuple[int, int]
+"""Epoch and round: arms of one place ran together."""
+
+IntervalOf = Callable[[float, float, int], Interval]
+"""(mean, sd, n) -> the interval that may be told."""
+
+
+def latency_ratios(
+    epochs: Sequence[EpochData], *, baseline: str, interval_of: IntervalOf, cells: Sequence[str]
+) -> tuple[LatencyRatio, ...]:
+    """Compare every quantile of every operation that the baseline and a contender both have.
+
+    Args:
+        epochs: those that count. A histogram's `round` (0 when it has none) says with which baseline it ran.
+        baseline: the arm that ratios are over.
+        interval_of: how an interval is made of the epochs' values.
+        cells: order of the output.
+    """
+    rows: dict[tuple[str, str, str], dict[str, dict[Place, Mapping[str, Any]]]] = {}
+    for epoch in epochs:
+        for row in epoch.histograms:
+            key = (row["cell"], row["operation"], row["clock"])
+            rows.setdefault(key, {}).setdefault(row["arm"], {})[epoch.epoch, row.get("round", 0)] = row
+    found: list[tuple[LatencyRatio, float | None]] = []
+    place = {cell: i for i, cell in enumerate(cells)}
+    for (cell, operation, clock), arms in sorted(rows.items(), key=lambda item: (place.get(item[0][0], 0), item[0])):
+        base = arms.get(baseline, {})
+        for contender in sorted(arms.keys() - {baseline}):
+            pairs = [(base[at], row) for at, row in sorted(arms[contender].items()) if at in base]
+            if not pairs:
+                continue
+            for quantile in sorted(pairs[0][0]["quantiles_ns"], key=float):
+                estimate, p, note = _ratio(pairs, quantile, clock, interval_of)
+                found.append(
+                    (
+                        LatencyRatio(
+                            cell=cell,
+                            contender=contender,
+                            operation=operation,
+                            clock=clock,
+                            quantile=float(quantile),
+                            estimate=estimate,
+                            note=note,
+                        ),
+                        p,
+                    )
+                )
+    return _with_discoveries(found)
+
+
+def _ratio(
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], quantile: str, clock: str, interval_of: IntervalOf
+) -> tuple[Estimate | None, float | None, str]:
+    fewest = min(min(base["count"], row["count"]) for base, row in pairs)
+    needed = math.ceil(TAIL_MIN / (1 - float(quantile)) - 1e-6) if float(quantile) < 1 else math.inf
+    if fewest < needed:
+        return None, None, f"n/a: {fewest} events in an epoch, {needed} are needed beyond this quantile"
+    values = []
+    for base, row in pairs:
+        theirs, ours = row["quantiles_ns"].get(quantile) or 0, base["quantiles_ns"].get(quantile) or 0
+        if theirs <= 0 or ours <= 0:
+            return None, None, "n/a: the quantile is missing in an epoch"
+        values.append(math.log(theirs / ours))
+    n = len(values)
+    mean, sd = math.fsum(values) / n, standard_deviation(values)
+    note = "exploratory" if clock == "response" else "service time at saturation, exploratory"
+    return Estimate(mean=mean, interval=interval_of(mean, sd, n), n=n), p_value(mean, sd, n), note
+
+
+def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
+    """Mark those that differ at a false discovery rate of 5 % over all of them (Benjamini and Hochberg)."""
+    adjusted = iter(benjamini_hochberg([p for _, p in found if p is not None]))
+    ratios = []
+    for ratio, p in found:
+        if p is not None and next(adjusted) <= _FALSE_DISCOVERY and ratio.clock == "response":
+            ratio = ratio.model_copy(update={"note": f"{ratio.note}; differs (false discovery rate 5%)"})
+        ratios.append(ratio)
+    return tuple(ratios)
+
+
+# How steady throughput was: from slice to slice within an epoch, and from restart to restart. It decides nothing.
+
+STALL = 0.5
+"""A slice below that share of its epoch's throughput counts as a stall."""
+
+
+def stability(slices: pl.LazyFrame) -> pl.DataFrame:
+    """A row for each cell and arm.
+
+    Args:
+        slices: of the epochs that count.
+
+    Returns:
+        Columns cell, arm; slice_cv (standard deviation of a slice's throughput over its epoch's mean, over epochs the
+        root of the mean square); slowest (the slowest slice over its epoch's mean); stalled (share of slices below half
+        of it); slices (how many); epoch_cv (standard deviation of the epochs' throughput over their mean; null with
+        one); longest_ns (the longest event).
+    """
+    rated = slices.filter(pl.col("busy_ns") > 0).with_columns(
+        tps=pl.col("events") * pl.col("connections") / pl.col("busy_ns") * 1e9
+    )
+    key = ["cell", "arm", "epoch"]
+    share = pl.col("tps") / (pl.col("events").sum() / (pl.col("busy_ns") / pl.col("connections")).sum() * 1e9).over(key)
+    return (
+        rated.with_columns(share=share)
+        .group_by(key)
+        .agg(
+            pl.col("share").std().alias("sd"),
+            pl.col("share").min().alias("slowest"),
+            (pl.col("share") < STALL).sum().alias("stalls"),
+            pl.len().alias("slices"),
+            (pl.col("events").sum() / (pl.col("busy_ns") / pl.col("connections")).sum()).alias("rate"),
+            pl.col("latency_max_ns").max(),
+        )
+        .group_by("cell", "arm")
+        .agg(
+            (pl.col("sd") ** 2).mean().sqrt().alias("slice_cv"),
+            pl.col("slowest").min(),
+            (pl.col("stalls").sum() / pl.col("slices").sum()).alias("stalled"),
+            pl.col("slices").sum(),
+            (pl.col("rate").std() / pl.col("rate").mean()).alias("epoch_cv"),
+            pl.col("latency_max_ns").max().alias("longest_ns"),
+        )
+        .sort("cell", "arm")
+        .collect(engine="streaming")
+    )

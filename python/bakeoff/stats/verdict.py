@@ -1,12 +1,71 @@
 """From an interval to words. The words are few, and 'no significant difference' is not among them."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bakeoff.plan import Cell, Plan
+from bakeoff.spec import Origin, Study
+from bakeoff.stats import diagnostics
+from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import ALPHA_PRECISE, N_MIN, N_MIN_DECISIVE
-from bakeoff.stats.model import Estimate, Interval, Stop, Verdict, Word
-from bakeoff.stats.wording import at_least_text, percent_text, ratio_text
+from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
+from bakeoff.stats.resolution import components
+from bakeoff.stats.stopping import stop_state
 from bakeoff.units import format_duration, format_rate
+
+# Numbers in sentences: rounded to what their interval supports, and never so that a claim grows by rounding.
+
+
+def decimals_for(half_width: float) -> int:
+    """Decimals at which a value with that uncertainty is told: those of the half-width's first digit; 0 to 5."""
+    if not math.isfinite(half_width) or half_width <= 0:
+        return 3 if half_width != 0 else 5
+    return min(max(-math.floor(math.log10(half_width)), 0), 5)
+
+
+def ratio_decimals(mean: float, half_width: float | None) -> int:
+    """Decimals of the ratio of a log mean and of its interval's ends; 2 without an interval.
+
+    As many as make the half-width at least two units of the last one, and one at least: rounding outwards then widens
+    little, and no ratio is told as 0.
+    """
+    return 2 if half_width is None else max(1, decimals_for(math.exp(mean) * math.sinh(half_width) / 2))
+
+
+def interval_texts(low: float, high: float) -> tuple[str, str]:
+    """The ends of an interval of log ratios as ratios, rounded outwards: `0.905`, `0.914`."""
+    digits = ratio_decimals((low + high) / 2, (high - low) / 2)
+    scale = 10**digits
+    bottom, top = math.floor(math.exp(low) * scale + 1e-9) / scale, math.ceil(math.exp(high) * scale - 1e-9) / scale
+    return f"{bottom:.{digits}f}", f"{top:.{digits}f}"
+
+
+def ratio_text(mean: float, low: float | None, high: float | None) -> str:
+    """`0.910 (0.905 to 0.914)` from log ratios; the ends are rounded outwards."""
+    if low is None or high is None:
+        return f"{math.exp(mean):.2f} (no interval yet)"
+    bottom, top = interval_texts(low, high)
+    return f"{math.exp(mean):.{ratio_decimals(mean, (high - low) / 2)}f} ({bottom} to {top})"
+
+
+def at_least_text(log_ratio: float, half_width: float) -> str:
+    """`8.7%`: the size of an effect rounded down, so that 'at least' stays true; more digits when all would be 0."""
+    percent = abs(math.expm1(log_ratio)) * 100
+    digits = decimals_for(half_width * 100)
+    while True:
+        rounded = math.floor(percent * 10**digits + 1e-9) / 10**digits
+        if rounded > 0 or digits >= 4:
+            break
+        digits += 1
+    return f"{rounded:.{digits}f}%" if rounded > 0 else "a trace"
+
+
+def percent_text(log_ratio: float, *, digits: int = 2) -> str:
+    """`1%`, `1.4%`: size of a half-width or margin, without a sign."""
+    percent = abs(math.expm1(log_ratio)) * 100
+    return f"{percent:.0f}%" if percent >= 99.5 else f"{percent:.{digits}g}%"
 
 
 @dataclass(frozen=True)
@@ -152,3 +211,322 @@ def _short_of_target(case: Case) -> str:
     if case.stop not in (Stop.BUDGET, Stop.REOPENED) or half is None or half <= case.precision:
         return ""
     return f" The budget ended at ±{percent_text(half)}, short of the target ±{percent_text(case.precision)}."
+
+
+# One contender in one cell: which interval may be told, what it says, and what to distrust about it.
+
+CHECK_FACTOR = 3.0
+"""t and sign-flip p-values that differ by more than this raise CHECK."""
+
+SHORTFALL = 0.1
+"""In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all comparisons of a run share.
+
+    Attributes:
+        family: M, the number of primary comparisons.
+        control: name of the control arm.
+        ended: how measuring ended.
+        epoch_s: wall seconds of another epoch.
+    """
+
+    study: Study
+    family: int
+    control: str | None
+    ended: Stop
+    epoch_s: float
+
+    def interval(self, mean: float, sd: float, n: int, stop: Stop) -> Interval:
+        """The interval that belongs to a way of stopping."""
+        live = iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE))
+        if stop is Stop.DECISIVE:
+            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
+        if stop.anytime_only or n < iv.N_MIN:
+            return live
+        return iv.around(mean, iv.precision_half_width(sd, n))
+
+    def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
+        """The interval for what has no stopping rule of its own: quantiles, the mean over cells."""
+        return self.interval(mean, sd, n, self.ended if self.ended.anytime_only else Stop.BUDGET)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The epochs of one comparison."""
+
+    cell: Cell
+    contender: str
+    is_control: bool
+    points: tuple[EpochPoint, ...]
+    pairs: tuple[PairEstimate, ...]
+    nothing_done: str
+    stop: Stop
+
+    @property
+    def values(self) -> list[float]:
+        return [point.value for point in self.points]
+
+    @property
+    def n(self) -> int:
+        return len(self.points)
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / self.n if self.n else 0.0
+
+    @property
+    def sd(self) -> float:
+        return iv.standard_deviation(self.values)
+
+
+def compare(
+    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context
+) -> tuple[Comparison, ...]:
+    """All comparisons that have at least one epoch, in the order of the plan's cells and the study's arms."""
+    samples = _samples(pairs, plan, context)
+    p_values = [_p_value(sample) for sample in samples]
+    adjusted = _adjusted(samples, p_values, context.family)
+    builds = [diagnostics.build_effect(sample.points) for sample in samples]
+    build_flags = diagnostics.build_flags(builds)
+    return tuple(
+        _comparison(sample, context, p_value=p, p_adjusted=q, build_effect=build, build_flag=flag)
+        for sample, p, q, build, flag in zip(samples, p_values, adjusted, builds, build_flags, strict=True)
+    )
+
+
+def _samples(pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context) -> list[_Sample]:
+    samples = []
+    for cell in plan.cells:
+        arms = [arm.name for arm in context.study.arms[1:] if pairs.get((cell.name, arm.name))]
+        states = {
+            arm: stop_state(
+                [pair.value for pair in pairs[cell.name, arm]],
+                precision=context.study.precision,
+                family=context.family,
+            )
+            for arm in arms
+        }
+        for arm in arms:
+            found = pairs[cell.name, arm]
+            samples.append(
+                _Sample(
+                    cell=cell,
+                    contender=arm,
+                    is_control=arm == context.control,
+                    points=tuple(
+                        EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value)
+                        for pair in found
+                        if math.isfinite(pair.value)
+                    ),
+                    pairs=tuple(pair for pair in found if math.isfinite(pair.value)),
+                    nothing_done=_nothing_done(found, arm, context),
+                    stop=_final(states[arm], context=context),
+                )
+            )
+    return samples
+
+
+def _final(state: Stop, *, context: Context) -> Stop:
+    """What the rule has settled keeps its result when the user ends the run later; the rest is then cut short."""
+    if state is not Stop.RUNNING:
+        return state
+    return context.ended if context.ended.anytime_only else Stop.BUDGET
+
+
+def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Context) -> str:
+    dead = [pair for pair in pairs if not math.isfinite(pair.value)]
+    if not dead:
+        return ""
+    first = dead[0].value
+    who = {math.inf: _label(context, context.study.baseline.name), -math.inf: _label(context, contender)}.get(first)
+    where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
+    return f"{who or 'an arm'} completed nothing in {where}, so no ratio can be told."
+
+
+def _p_value(sample: _Sample) -> float | None:
+    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done:
+        return None
+    return iv.p_value(sample.mean, sample.sd, sample.n)
+
+
+def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
+    """Holm over the declared family; the control is outside it and keeps its own p.
+
+    A DECISIVE comparison was claimed from its own 1 %, so it counts as rejected for the others (its p as 0) and shows
+    its Bonferroni value.
+    """
+    primary = [i for i, sample in enumerate(samples) if not sample.is_control]
+    ranked: list[float | None] = [0.0 if samples[i].stop is Stop.DECISIVE else p_values[i] for i in primary]
+    ranked += [None] * (family - len(ranked))
+    adjusted = list(p_values)
+    for i, q in zip(primary, iv.holm(ranked), strict=False):
+        p = p_values[i]
+        adjusted[i] = q if samples[i].stop is not Stop.DECISIVE else None if p is None else min(1.0, family * p)
+    return adjusted
+
+
+def _comparison(
+    sample: _Sample,
+    context: Context,
+    *,
+    p_value: float | None,
+    p_adjusted: float | None,
+    build_effect: float | None,
+    build_flag: str | None,
+) -> Comparison:
+    study = context.study
+    n, mean, sd, stop = sample.n, sample.mean, sample.sd, sample.stop
+    estimate = Estimate(mean=mean, interval=context.interval(mean, sd, n, stop), n=n)
+    trimmed_values = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
+    trimmed = _trimmed(trimmed_values, context, stop)
+    apart = disagree(sample.values, trimmed_values)
+    p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
+    check = p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n)
+    restarted = _restarted(study, sample.contender)
+    more = _more_epochs(sample, context)
+    more_s = None if more is None else more * context.epoch_s
+    anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
+    claim = (
+        restarted
+        and not sample.nothing_done
+        and may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
+    )
+    rate_per_s = study.workloads[sample.cell.workload_index].rate_per_s
+    said = verdict(
+        Case(
+            contender=_label(context, sample.contender),
+            baseline=_label(context, study.baseline.name),
+            estimate=estimate,
+            stop=stop,
+            claim=claim,
+            precision=study.precision,
+            equivalence=study.equivalence,
+            detectable=iv.minimal_detectable_effect(sd, n, family=context.family, anytime=stop.anytime_only),
+            more_epochs=more,
+            more_s=more_s,
+            nothing_done=sample.nothing_done,
+            restarted=restarted,
+            is_control=sample.is_control,
+            rate_per_s=rate_per_s,
+            kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
+        )
+    )
+    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
+    carried = diagnostics.carry_over(sample.pairs, comparisons=context.family)
+    drift = diagnostics.trend(sample.pairs, comparisons=context.family)
+    flags = (
+        f"NOTHING DONE: {sample.nothing_done}" if sample.nothing_done else None,
+        None if restarted else "NO RESTARTS: a server that runs already was measured as it is; there is no verdict.",
+        _disagree_flag(mean, trimmed) if apart else None,
+        "FAMILY: the interval alone excludes 1; corrected for the number of comparisons it does not."
+        if _only_family_forbids(sample, estimate, said, restarted=restarted)
+        else None,
+        f"CHECK: the sign-flip test says p = {p_signflip:.2g}, the t test p = {iv.p_value(mean, sd, n):.2g}."
+        if check
+        else None,
+        diagnostics.carry_over_flag(carried, study.precision),
+        diagnostics.trend_flag(drift, study.precision),
+        diagnostics.outlier_flag(sample.points),
+        diagnostics.bimodal_flag(sample.points),
+        build_flag,
+        _cut_flag(sample.pairs),
+    )
+    return Comparison(
+        cell=sample.cell.name,
+        workload=sample.cell.workload,
+        threads=sample.cell.threads,
+        baseline=study.baseline.name,
+        contender=sample.contender,
+        is_control=sample.is_control,
+        points=sample.points,
+        estimate=estimate,
+        live=iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE)),
+        stop=stop,
+        verdict=said,
+        trimmed=trimmed,
+        disagree=apart,
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        p_signflip=p_signflip,
+        check=check,
+        sd_restart=sd_restart,
+        sd_within=sd_within,
+        carry_over=carried,
+        trend=drift,
+        build_effect=build_effect,
+        flags=tuple(flag for flag in flags if flag),
+        more_epochs=more,
+        more_s=more_s,
+    )
+
+
+def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
+    """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
+
+    A slice ends with its last event, so that even an arm that keeps up is told slower by its drain: by Little's law
+    its response time, and hence the drain, is threads over rate at most.
+    """
+    drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
+    least_per_s = (1 - SHORTFALL) * rate_per_s / drained
+    return not pairs or math.fsum(pair.least_per_s for pair in pairs) / len(pairs) >= least_per_s
+
+
+def _only_family_forbids(sample: _Sample, estimate: Estimate, said: Verdict, *, restarted: bool) -> bool:
+    """Whether the correction alone stands between the interval and a claim."""
+    if sample.is_control or sample.nothing_done or not restarted or Word.RATE_FIXED in said.words:
+        return False
+    return sample.n >= iv.N_MIN and said.at_least is None and iv.excludes_zero(estimate.interval)
+
+
+def _restarted(study: Study, contender: str) -> bool:
+    """Whether both servers are bakeoff's own, started anew for every epoch."""
+    servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
+    return all(server.origin is not Origin.URL for server in servers)
+
+
+def _trimmed(values: Sequence[float], context: Context, stop: Stop) -> Estimate:
+    n = len(values)
+    mean = math.fsum(values) / n if n else 0.0
+    return Estimate(mean=mean, interval=context.interval(mean, iv.standard_deviation(values), n, stop), n=n)
+
+
+def disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
+    """Either t interval excludes the other's point; told from five epochs on."""
+    n = len(values)
+    if n < iv.N_MIN_DECISIVE or len(trimmed) < n:
+        return False
+    gap = abs(math.fsum(values) - math.fsum(trimmed)) / n
+    return any(gap > iv.precision_half_width(iv.standard_deviation(each), n) for each in (values, trimmed))
+
+
+def _disagree_flag(mean: float, trimmed: Estimate) -> str:
+    return (
+        f"DISAGREE: stalls or bursts differ between arms (ratio {math.exp(mean):.4f} with them, "
+        f"{math.exp(trimmed.mean):.4f} without)."
+    )
+
+
+def _check(p_t: float, p_signflip: float, n: int) -> bool:
+    """p-values more than a factor of 3 apart, below the sign-flip test's own floor counted as the floor."""
+    p_t = max(p_t, iv.smallest_sign_flip_p(n))
+    return max(p_t, p_signflip) > CHECK_FACTOR * min(p_t, p_signflip)
+
+
+def _cut_flag(pairs: Sequence[PairEstimate]) -> str | None:
+    cut = sum(pair.cut for pair in pairs)
+    return f"CUT: {cut} incomplete {'block was' if cut == 1 else 'blocks were'} left out." if cut else None
+
+
+def _more_epochs(sample: _Sample, context: Context) -> int | None:
+    if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
+        return 0
+    if sample.n < 2 or sample.nothing_done:
+        return None
+    return max(iv.epochs_needed(sample.sd, context.study.precision) - sample.n, 0)
+
+
+def _label(context: Context, arm: str) -> str:
+    return next((each.label for each in context.study.arms if each.name == arm), arm)

@@ -26,7 +26,7 @@ pub struct Arm {
     pub prepare_mode: ArmPrepareMode,
     pub server_pid: Option<i32>,
     #[serde(default)]
-    pub shadow_per_100: f64,
+    pub slowdown_percent: f64,
     #[serde(default)]
     pub ignore_errors: Vec<u16>,
 }
@@ -110,9 +110,9 @@ pub(super) fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
                 arm.name
             )));
         }
-        if !(0.0..=10_000.0).contains(&arm.shadow_per_100) {
+        if !(0.0..=10_000.0).contains(&arm.slowdown_percent) {
             return Err(
-                Failure::bad_request("open: shadow_per_100 must be from 0 to 10000")
+                Failure::bad_request("open: slowdown_percent must be from 0 to 10000")
                     .on_arm(&arm.name),
             );
         }

@@ -130,7 +130,7 @@ mod tests {
     const OPEN: &str = r#"{"type": "open", "id": 1, "arms": [{"name": "A", "address": {"socket": "/tmp/a.sock"},
         "user": "root", "password": "hunter2", "database": "sbtest", "charset": "utf8mb4", "collation": null,
         "tls": {"mode": "verify_ca", "ca": null, "cert": null, "key": null}, "prepare_mode": "text",
-        "server_pid": 4711, "shadow_per_100": 0, "ignore_errors": [1213, 1020, 1205]}]}"#;
+        "server_pid": 4711, "slowdown_percent": 0, "ignore_errors": [1213, 1020, 1205]}]}"#;
 
     fn refused(line: &str) -> (Option<u64>, String) {
         let (id, failure) = Request::parse(line).expect_err(line);

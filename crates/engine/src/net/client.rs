@@ -14,7 +14,7 @@ use super::errors;
 use super::exchange::Exchange;
 use super::statement::{ServerStatement, Statement, Statements, controls_transaction, parameter};
 use super::transport::{self, Connected};
-use crate::lifeline::{Lifeline, Traffic};
+use crate::canceller::{Canceller, Traffic};
 use crate::placement::{Pair, PairedWorker};
 
 /// A server's error number for a statement that it cannot prepare (ER_UNSUPPORTED_PS).
@@ -23,7 +23,7 @@ const CANNOT_PREPARE: u16 = 1295;
 /// A blocking connection to one server. Dropping it says goodbye and closes the socket.
 pub struct Client {
     address: Arc<ServerAddress>,
-    lifeline: Option<Arc<Lifeline>>,
+    canceller: Option<Arc<Canceller>>,
     traffic: Rc<Traffic>,
     paired: Option<PairedWorker>,
     /// The server's thread, as long as it is pinned for this connection.
@@ -56,31 +56,31 @@ impl Client {
         Self::connect_by(address, None, Rc::default(), None)
     }
 
-    /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `lifeline`, its bytes are added to `traffic`, and
+    /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `canceller`, its bytes are added to `traffic`, and
     /// its threads are paired where the worker's are.
     ///
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect_attached(
         address: &Arc<ServerAddress>,
-        lifeline: Arc<Lifeline>,
+        canceller: Arc<Canceller>,
         traffic: Rc<Traffic>,
         paired: Option<PairedWorker>,
     ) -> Result<Client, SqlError> {
-        Self::connect_by(address, Some(lifeline), traffic, paired)
+        Self::connect_by(address, Some(canceller), traffic, paired)
     }
 
     fn connect_by(
         address: &Arc<ServerAddress>,
-        lifeline: Option<Arc<Lifeline>>,
+        canceller: Option<Arc<Canceller>>,
         traffic: Rc<Traffic>,
         paired: Option<PairedWorker>,
     ) -> Result<Client, SqlError> {
         let (exchange, session, pair) =
-            open(address, lifeline.as_ref(), &traffic, paired.as_ref())?;
+            open(address, canceller.as_ref(), &traffic, paired.as_ref())?;
         Ok(Client {
             address: Arc::clone(address),
-            lifeline,
+            canceller,
             traffic,
             paired,
             pair,
@@ -111,7 +111,7 @@ impl Client {
 /// Connects, logs in, sets the character set, asks the server what it made of it, and pairs the connection's threads.
 fn open(
     address: &ServerAddress,
-    lifeline: Option<&Arc<Lifeline>>,
+    canceller: Option<&Arc<Canceller>>,
     traffic: &Rc<Traffic>,
     paired: Option<&PairedWorker>,
 ) -> Result<(Exchange, SessionFacts, Option<Pair>), SqlError> {
@@ -120,7 +120,7 @@ fn open(
         transport,
         session,
         tls_cipher,
-    } = transport::connect(address, lifeline, traffic)?;
+    } = transport::connect(address, canceller, traffic)?;
     let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
     set_names(&mut exchange, address).map_err(|error| SqlError {
         fatal: true,
@@ -303,7 +303,7 @@ impl Connection for Client {
         if let Some(Statement::Server(statement)) = self.statements.remove(statement)
             && statement.generation == self.generation
         {
-            command::close_statement(self.exchange.outbox(), statement.id);
+            command::close_statement(self.exchange.writer(), statement.id);
         }
     }
 
@@ -328,7 +328,7 @@ impl Connection for Client {
         self.exchange.quit();
         (self.exchange, self.session, self.pair) = open(
             &self.address,
-            self.lifeline.as_ref(),
+            self.canceller.as_ref(),
             &self.traffic,
             self.paired.as_ref(),
         )?;

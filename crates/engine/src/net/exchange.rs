@@ -16,7 +16,7 @@ const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 pub(super) struct Exchange {
     transport: Transport,
     inbox: Inbox,
-    outbox: Vec<u8>,
+    writer: Vec<u8>,
     scanner: ReplyScanner,
     deprecate_eof: bool,
     status: u16,
@@ -31,7 +31,7 @@ impl Exchange {
         Self {
             transport,
             inbox: Inbox::default(),
-            outbox: Vec::with_capacity(4096),
+            writer: Vec::with_capacity(4096),
             scanner: ReplyScanner::new(Answering::Statement, deprecate_eof),
             deprecate_eof,
             status,
@@ -41,8 +41,8 @@ impl Exchange {
     }
 
     /// Commands that are not answered may be put here at any time; they go out in front of the next one.
-    pub(super) fn outbox(&mut self) -> &mut Vec<u8> {
-        &mut self.outbox
+    pub(super) fn writer(&mut self) -> &mut Vec<u8> {
+        &mut self.writer
     }
 
     /// SQL mode NO_BACKSLASH_ESCAPES, as of the last reply.
@@ -55,7 +55,7 @@ impl Exchange {
         self.inbox.unread()
     }
 
-    /// Makes ready for a command, which the caller then puts into the outbox. The rows of the last reply are lost.
+    /// Makes ready for a command, which the caller then puts into the writer. The rows of the last reply are lost.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<&mut Vec<u8>, SqlError> {
         if let Some(error) = &self.broken {
@@ -65,10 +65,10 @@ impl Exchange {
             return Err(errors::out_of_sync());
         }
         self.inbox.consume(self.scanner.reply_bytes());
-        Ok(&mut self.outbox)
+        Ok(&mut self.writer)
     }
 
-    /// Sends the outbox, whose last command is a COM_STMT_PREPARE, and receives the answer.
+    /// Sends the writer, whose last command is a COM_STMT_PREPARE, and receives the answer.
     pub(super) fn prepare(&mut self, sequence: u8) -> Result<Prepared, SqlError> {
         self.send(Answering::Prepare, sequence)?;
         match self.receive()? {
@@ -77,7 +77,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the outbox and receives the reply to its last command. `sequence`: what the command's encoder returned; `rows` gets to
+    /// Sends the writer and receives the reply to its last command. `sequence`: what the command's encoder returned; `rows` gets to
     /// stand before the reply's rows, if there are any.
     #[inline]
     pub(super) fn run(
@@ -107,17 +107,17 @@ impl Exchange {
     /// Says goodbye, without waiting for anything.
     pub(super) fn quit(&mut self) {
         if self.broken.is_none() {
-            self.outbox.clear();
-            command::quit(&mut self.outbox);
-            self.transport.farewell(&self.outbox);
+            self.writer.clear();
+            command::quit(&mut self.writer);
+            self.transport.farewell(&self.writer);
         }
     }
 
     #[inline]
     fn send(&mut self, answering: Answering, sequence: u8) -> Result<(), SqlError> {
         self.scanner = ReplyScanner::with_sequence(answering, self.deprecate_eof, sequence);
-        let sent = self.transport.send(&self.outbox);
-        self.outbox.clear();
+        let sent = self.transport.send(&self.writer);
+        self.writer.clear();
         sent.map_err(|error| self.break_off_sending(&error))
     }
 
@@ -248,10 +248,10 @@ impl Exchange {
 
     #[cold]
     fn refuse_local_infile(&mut self, sequence: u8) -> SqlError {
-        self.outbox.clear();
-        command::refuse_local_infile(&mut self.outbox, sequence);
-        let sent = self.transport.send(&self.outbox);
-        self.outbox.clear();
+        self.writer.clear();
+        command::refuse_local_infile(&mut self.writer, sequence);
+        let sent = self.transport.send(&self.writer);
+        self.writer.clear();
         if let Err(error) = sent {
             return self.break_off(errors::gone(silence(&error)));
         }

@@ -14,12 +14,12 @@ use socket2::{Domain, SockAddr, Type};
 
 use super::address::Endpoint;
 use super::errors::{CANNOT_CONNECT_TCP, CANNOT_CONNECT_UNIX, fatal};
-use crate::lifeline::{Attachment, Lifeline, Traffic};
+use crate::canceller::{Attachment, Canceller, Traffic};
 
 /// A connected socket. Closed when dropped.
 pub(super) struct Socket {
     socket: socket2::Socket,
-    lifeline: Option<(Arc<Lifeline>, Attachment)>,
+    canceller: Option<(Arc<Canceller>, Attachment)>,
     traffic: Rc<Traffic>,
     patience: Patience,
 }
@@ -59,7 +59,7 @@ impl Socket {
         endpoint: &Endpoint,
         deadline: Instant,
         write_timeout: Duration,
-        lifeline: Option<Arc<Lifeline>>,
+        canceller: Option<Arc<Canceller>>,
         traffic: Rc<Traffic>,
     ) -> Result<Self, SqlError> {
         let code = match endpoint {
@@ -80,14 +80,14 @@ impl Socket {
         socket
             .set_write_timeout(Some(write_timeout))
             .map_err(failed)?;
-        let lifeline = lifeline.map(|lifeline| {
+        let canceller = canceller.map(|canceller| {
             // SAFETY: `drop` detaches the socket, and closes it afterwards.
-            let attachment = unsafe { lifeline.attach(socket.as_fd()) };
-            (lifeline, attachment)
+            let attachment = unsafe { canceller.attach(socket.as_fd()) };
+            (canceller, attachment)
         });
         Ok(Self {
             socket,
-            lifeline,
+            canceller,
             traffic,
             patience: Patience::Until(deadline),
         })
@@ -151,8 +151,8 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if let Some((lifeline, attachment)) = &self.lifeline {
-            lifeline.detach(attachment);
+        if let Some((canceller, attachment)) = &self.canceller {
+            canceller.detach(attachment);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::address::{Endpoint, ServerAddress, TlsMode};
 use super::errors;
 use super::socket::{Patience, Socket};
 use super::tls::TlsStream;
-use crate::lifeline::{Lifeline, Traffic};
+use crate::canceller::{Canceller, Traffic};
 
 pub(super) enum Transport {
     Clear(Socket),
@@ -64,11 +64,11 @@ pub(super) struct Connected {
 /// Connects and logs in, all within the address's connect timeout.
 pub(super) fn connect(
     address: &ServerAddress,
-    lifeline: Option<&Arc<Lifeline>>,
+    canceller: Option<&Arc<Canceller>>,
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let deadline = Instant::now() + address.connect_timeout;
-    let attempt = |wish| attempt(address, wish, deadline, lifeline, traffic);
+    let attempt = |wish| attempt(address, wish, deadline, canceller, traffic);
     match (address.tls.mode, &address.endpoint) {
         (TlsMode::Disabled, _) | (TlsMode::Preferred, Endpoint::Unix(_)) => attempt(TlsWish::Never),
         (TlsMode::Preferred, Endpoint::Tcp { .. }) => match attempt(TlsWish::IfOffered) {
@@ -85,7 +85,7 @@ fn attempt(
     address: &ServerAddress,
     wish: TlsWish,
     deadline: Instant,
-    lifeline: Option<&Arc<Lifeline>>,
+    canceller: Option<&Arc<Canceller>>,
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let endpoint = &address.endpoint;
@@ -93,7 +93,7 @@ fn attempt(
         endpoint,
         deadline,
         address.read_timeout,
-        lifeline.cloned(),
+        canceller.cloned(),
         Rc::clone(traffic),
     )?;
     let mut transport = Transport::Clear(socket);
@@ -111,11 +111,11 @@ fn attempt(
         fewer_capabilities: 0,
     });
     let mut inbox = Inbox::default();
-    let mut outbox = Vec::new();
+    let mut writer = Vec::new();
     let mut tls_cipher = None;
     loop {
         let (used, step) = login
-            .receive(inbox.unread(), &mut outbox)
+            .receive(inbox.unread(), &mut writer)
             .map_err(errors::login)?;
         inbox.consume(used);
         match step {
@@ -131,17 +131,17 @@ fn attempt(
                 }
                 inbox.received(received);
             }
-            LoginStep::Send => send(&mut transport, &mut outbox)?,
+            LoginStep::Send => send(&mut transport, &mut writer)?,
             LoginStep::StartTls => {
-                send(&mut transport, &mut outbox)?;
+                send(&mut transport, &mut writer)?;
                 let Transport::Clear(socket) = transport else {
                     return Err(errors::tls("the server asks for it twice"));
                 };
                 let stream = TlsStream::start(socket, endpoint, &address.tls)?;
                 tls_cipher = Some(stream.cipher());
                 transport = Transport::Tls(Box::new(stream));
-                login.tls_started(&mut outbox).map_err(errors::login)?;
-                send(&mut transport, &mut outbox)?;
+                login.tls_started(&mut writer).map_err(errors::login)?;
+                send(&mut transport, &mut writer)?;
             }
             LoginStep::Done(session) => {
                 transport.set_patience(Patience::silence(address.read_timeout));
@@ -155,11 +155,11 @@ fn attempt(
     }
 }
 
-fn send(transport: &mut Transport, outbox: &mut Vec<u8>) -> Result<(), SqlError> {
+fn send(transport: &mut Transport, writer: &mut Vec<u8>) -> Result<(), SqlError> {
     transport
-        .send(outbox)
+        .send(writer)
         .map_err(|error| errors::lost(format!("during the login: {error}")))?;
-    outbox.clear();
+    writer.clear();
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use super::test::{ScriptTest, tell_failure};
 use crate::barrier::Barrier;
 use crate::contract::Failure;
 use crate::gate::Gate;
-use crate::lifeline::Lifeline;
+use crate::canceller::Canceller;
 use crate::scripting::failure;
 use crate::team::{guarded, spawn_with_stack};
 
@@ -68,10 +68,10 @@ fn run_in_parallel(
         gate: Gate::new(threads),
         barrier: Arc::new(Barrier::new(threads)),
     });
-    let lifelines: Vec<Arc<Lifeline>> = (0..threads).map(|_| Arc::default()).collect();
-    for (thread, lifeline) in (0..options.threads).zip(&lifelines) {
-        let (its_shared, lifeline) = (Arc::clone(&shared), Arc::clone(lifeline));
-        let body = move || its_shared.run(thread, lifeline);
+    let cancellers: Vec<Arc<Canceller>> = (0..threads).map(|_| Arc::default()).collect();
+    for (thread, canceller) in (0..options.threads).zip(&cancellers) {
+        let (its_shared, canceller) = (Arc::clone(&shared), Arc::clone(canceller));
+        let body = move || its_shared.run(thread, canceller);
         if let Err(failure) = spawn_with_stack("sb", &thread.to_string(), options.stack_bytes, body)
         {
             session.console.fatal(&failure.message);
@@ -80,14 +80,14 @@ fn run_in_parallel(
             break;
         }
     }
-    wait(&shared.gate, &shared.barrier, &lifelines).is_none()
+    wait(&shared.gate, &shared.barrier, &cancellers).is_none()
 }
 
 impl Parallel {
     /// One thread's whole life.
-    fn run(&self, thread: u32, lifeline: Arc<Lifeline>) {
+    fn run(&self, thread: u32, canceller: Arc<Canceller>) {
         let barrier = Some(Arc::clone(&self.barrier));
-        let host = PlainHost::in_parallel(&self.session, lifeline, barrier);
+        let host = PlainHost::in_parallel(&self.session, canceller, barrier);
         let result = guarded(|| {
             let told = |error: ScriptError| {
                 // What fails after another thread fails because its connection was cut.
@@ -111,11 +111,11 @@ impl Parallel {
 }
 
 /// Waits for all threads; when one fails the others' connections are cut, so that none loads on alone.
-fn wait(gate: &Gate, barrier: &Barrier, lifelines: &[Arc<Lifeline>]) -> Option<Failure> {
+fn wait(gate: &Gate, barrier: &Barrier, cancellers: &[Arc<Canceller>]) -> Option<Failure> {
     while gate.wait_all_gone(POLL) > 0 {
         if gate.failure().is_some() {
             barrier.break_up();
-            lifelines.iter().for_each(|lifeline| lifeline.cut());
+            cancellers.iter().for_each(|canceller| canceller.cut());
             gate.wait_all_gone(LAST_GRACE);
             break;
         }

@@ -11,7 +11,7 @@ use super::run_options::RunOptions;
 use super::test::Test;
 use super::worker_host::{Load, WorkerHost};
 use crate::gate::WaitError;
-use crate::lifeline::Lifeline;
+use crate::canceller::Canceller;
 use crate::team::{guarded, precise_sleep, spawn_with_stack};
 
 /// How long workers may take to end by themselves after one of them failed, and again after their connections were cut.
@@ -38,7 +38,7 @@ pub(super) enum Ending {
 /// The threads. They leave by the gate; nobody joins them, for a forced shutdown leaves some behind.
 pub(super) struct Crew {
     load: Arc<Load>,
-    lifelines: Vec<Arc<Lifeline>>,
+    cancellers: Vec<Arc<Canceller>>,
 }
 
 impl Crew {
@@ -46,13 +46,13 @@ impl Crew {
     pub(super) fn start(test: &Arc<Test>, options: &RunOptions, load: &Arc<Load>) -> Self {
         let mut crew = Self {
             load: Arc::clone(load),
-            lifelines: Vec::with_capacity(options.threads as usize),
+            cancellers: Vec::with_capacity(options.threads as usize),
         };
         for thread in 0..options.threads {
-            let lifeline = Arc::<Lifeline>::default();
-            crew.lifelines.push(Arc::clone(&lifeline));
+            let canceller = Arc::<Canceller>::default();
+            crew.cancellers.push(Arc::clone(&canceller));
             let (test, its_load) = (Arc::clone(test), Arc::clone(load));
-            let body = move || work(&test, thread, &its_load, lifeline);
+            let body = move || work(&test, thread, &its_load, canceller);
             if let Err(failure) =
                 spawn_with_stack("sb", &thread.to_string(), options.stack_bytes, body)
             {
@@ -133,12 +133,12 @@ impl Crew {
 
     /// Ends all connections, so that servers do not go on for nobody.
     pub(super) fn cut(&self) {
-        self.lifelines.iter().for_each(|lifeline| lifeline.cut());
+        self.cancellers.iter().for_each(|canceller| canceller.cut());
     }
 }
 
 /// One worker's whole life.
-fn work(test: &Test, thread: u32, load: &Arc<Load>, lifeline: Arc<Lifeline>) {
+fn work(test: &Test, thread: u32, load: &Arc<Load>, canceller: Arc<Canceller>) {
     let console = &load.session.console;
     console.log(
         LogLevel::Debug,
@@ -147,7 +147,7 @@ fn work(test: &Test, thread: u32, load: &Arc<Load>, lifeline: Arc<Lifeline>) {
     let result = guarded(|| {
         precise_sleep();
         let paired = load.pairing.as_ref().map(|pairing| pairing.worker(thread));
-        let connector = load.session.connector(lifeline).paired(paired);
+        let connector = load.session.connector(canceller).paired(paired);
         let host = Rc::new(WorkerHost::new(load, thread, connector));
         test.work(thread, &host)?;
         if let Some(reason) = host.reason_of_end() {

@@ -30,7 +30,7 @@ mod server;
 mod session;
 mod tally;
 mod test;
-mod turnstile;
+mod semaphore;
 mod worker_host;
 
 pub use invocation::sysbench;

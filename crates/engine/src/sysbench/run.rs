@@ -21,7 +21,7 @@ use super::run_options::RunOptions;
 use super::session::Session;
 use super::tally::{Mark, Stretch, Tally};
 use super::test::{Test, tell_failure};
-use super::turnstile::Turnstile;
+use super::semaphore::Semaphore;
 use super::worker_host::Load;
 use crate::connector::pairing;
 use crate::contract::{Failure, Placement};
@@ -185,7 +185,7 @@ impl Run {
             tally: Tally::new(self.options.threads),
             events_left: self.options.events.map(AtomicU64::new),
             pace: OnceLock::new(),
-            loading: Turnstile::for_cpus(),
+            loading: Semaphore::for_cpus(),
             warms_up: !self.options.warmup.is_zero() || self.test.ramps_up(),
         }
     }

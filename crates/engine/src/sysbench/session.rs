@@ -13,7 +13,7 @@ use super::console::Console;
 use super::dry_run::DryRun;
 use crate::barrier::Barrier;
 use crate::connector::{Connector, Rotation};
-use crate::lifeline::Lifeline;
+use crate::canceller::Canceller;
 use crate::net::{Endpoint, ServerAddress};
 
 /// What the first connection found.
@@ -50,8 +50,8 @@ impl Session {
     }
 
     /// A connector of one thread.
-    pub(super) fn connector(&self, lifeline: Arc<Lifeline>) -> Connector {
-        Connector::rotating(Arc::clone(&self.rotation), lifeline)
+    pub(super) fn connector(&self, canceller: Arc<Canceller>) -> Connector {
+        Connector::rotating(Arc::clone(&self.rotation), canceller)
     }
 
     /// Connects; a refusal is told as sysbench tells it.
@@ -110,12 +110,12 @@ impl PlainHost {
 
     pub(super) fn in_parallel(
         session: &Arc<Session>,
-        lifeline: Arc<Lifeline>,
+        canceller: Arc<Canceller>,
         barrier: Option<Arc<Barrier>>,
     ) -> Rc<Self> {
         Rc::new(Self {
             session: Arc::clone(session),
-            connector: session.connector(lifeline),
+            connector: session.connector(canceller),
             barrier,
             counters: RefCell::default(),
         })

@@ -15,7 +15,7 @@ use super::console::Console;
 use super::pace::Pace;
 use super::session::{Session, tell};
 use super::tally::{Seat, Tally};
-use super::turnstile::Turnstile;
+use super::semaphore::Semaphore;
 use crate::connector::Connector;
 use crate::counting;
 use crate::gate::Gate;
@@ -34,7 +34,7 @@ pub(super) struct Load {
     /// `--rate`; set when the run starts.
     pub(super) pace: std::sync::OnceLock<Pace>,
     /// Where workers load their scripts.
-    pub(super) loading: Turnstile,
+    pub(super) loading: Semaphore,
     /// Statements of `thread_init()` count, as in sysbench; unless there is a warm-up, whose end begins the counting,
     /// or the script loads the server in there.
     pub(super) warms_up: bool,
@@ -102,7 +102,7 @@ impl WorkerHost {
     }
 
     /// Where this worker's script is loaded.
-    pub(super) fn loading(&self) -> &Turnstile {
+    pub(super) fn loading(&self) -> &Semaphore {
         &self.load.loading
     }
 

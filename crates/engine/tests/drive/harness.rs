@@ -187,7 +187,7 @@ impl FakeServer {
         json!({
             "name": name, "address": {"socket": self.socket}, "user": "root", "password": "", "database": "sbtest",
             "charset": "utf8mb4", "collation": null, "tls": {"mode": "disabled"}, "prepare_mode": "server",
-            "server_pid": self.pid(), "shadow_per_100": 0, "ignore_errors": [1213, 1020, 1205],
+            "server_pid": self.pid(), "slowdown_percent": 0, "ignore_errors": [1213, 1020, 1205],
         })
     }
 

@@ -85,7 +85,7 @@ fn shadow_events_reach_the_server_and_are_not_counted() {
     let mut engine = Engine::start();
     engine.line();
     let mut arm = server.arm("B");
-    arm["shadow_per_100"] = json!(50.0);
+    arm["slowdown_percent"] = json!(50.0);
     engine.open(&[arm]);
     // Two runs: their difference is free of what connecting and preparing asks.
     let answers = [20, 10].map(|blocks| {

@@ -9,7 +9,7 @@ use bakeoff_engine::contract::{Arrivals, Load, Measure};
 use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
-use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_script::host::{EventEnd, Host, QueryClass};
 
 use crate::world::{arm, cell, events, reply, run, sleeping, sum, throughput};
@@ -77,7 +77,7 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
 fn shadow_events_are_run_and_not_counted_exactly() {
     for (k, blocks) in [(25.0, 3), (100.0, 3), (7.5, 5)] {
         let shadowed = OpenArm {
-            shadow_per_100: k,
+            slowdown_percent: k,
             ..arm("B")
         };
         let load = events(|host: &LoadHost| {
@@ -118,7 +118,7 @@ fn shadow_events_are_run_and_not_counted_exactly() {
 #[test]
 fn short_measurings_have_as_many_shadows_as_long_ones() {
     let shadowed = OpenArm {
-        shadow_per_100: 50.0,
+        slowdown_percent: 50.0,
         ..arm("B")
     };
     let request = Measure {
@@ -153,7 +153,7 @@ fn short_measurings_have_as_many_shadows_as_long_ones() {
 #[test]
 fn a_shadowed_arm_is_slower_by_the_known_ratio() {
     let shadowed = OpenArm {
-        shadow_per_100: 100.0,
+        slowdown_percent: 100.0,
         ..arm("B")
     };
     let (outcome, said) = run(
@@ -215,13 +215,13 @@ fn both_arms_start_a_blocks_streams_alike_and_once() {
             workload: sleeping(1.0),
         })
         .collect();
-    let outbox = Outbox::new(std::io::sink());
+    let writer = MessageWriter::new(std::io::sink());
     measure(
         9,
         &cell(&["A", "B"], 3),
         contenders,
         note,
-        &outbox,
+        &writer,
         &Control::default(),
     )
     .unwrap();

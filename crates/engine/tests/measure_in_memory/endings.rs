@@ -8,7 +8,7 @@ use bakeoff_engine::contract::{Code, Failure, Length, Measure};
 use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
-use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_engine::team::Workload;
 use bakeoff_script::host::{EventEnd, Host};
 
@@ -98,8 +98,8 @@ fn cancelled(load: Arc<dyn Workload>) -> Said {
         length: Length::Seconds(600.0),
         ..cell(&["A"], 1)
     };
-    let outbox = Outbox::new(said.clone());
-    outbox.send(&measure(9, &request, contenders, no_streams, &outbox, &control).unwrap());
+    let writer = MessageWriter::new(said.clone());
+    writer.send(&measure(9, &request, contenders, no_streams, &writer, &control).unwrap());
     canceller.join().unwrap();
     said
 }

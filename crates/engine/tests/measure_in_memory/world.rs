@@ -12,7 +12,7 @@ use bakeoff_engine::control::Control;
 use bakeoff_engine::host::LoadHost;
 use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::net::ServerAddress;
-use bakeoff_engine::outbox::Outbox;
+use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_engine::team::Workload;
 use bakeoff_script::host::{EventEnd, Host, QueryClass, Reply};
 use serde_json::Value;
@@ -84,7 +84,7 @@ pub(crate) fn arm(name: &str) -> OpenArm {
         name: name.into(),
         address: Arc::new(ServerAddress::default()),
         server_pid: None,
-        shadow_per_100: 0.0,
+        slowdown_percent: 0.0,
         ignore_errors: vec![],
     }
 }
@@ -124,16 +124,16 @@ pub(crate) fn run(
             workload: Arc::clone(load),
         })
         .collect();
-    let outbox = Outbox::new(said.clone());
+    let writer = MessageWriter::new(said.clone());
     let outcome = measure(
         9,
         request,
         contenders,
         no_streams,
-        &outbox,
+        &writer,
         &Control::default(),
     );
-    (outcome.map(|done| outbox.send(&done)), said)
+    (outcome.map(|done| writer.send(&done)), said)
 }
 
 pub(crate) fn reply(class: QueryClass) -> Reply {

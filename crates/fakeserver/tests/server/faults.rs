@@ -1,4 +1,4 @@
-//! Each planted fault is what it says.
+//! Each injected fault is what it says.
 
 use std::time::Duration;
 

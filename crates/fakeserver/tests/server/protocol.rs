@@ -70,7 +70,7 @@ fn a_password_is_checked() {
 }
 
 #[test]
-fn planted_errors_come_every_nth_statement() {
+fn injected_errors_come_every_nth_statement() {
     let server = FakeServer::start(&["--error", "1213/3"]);
     let mut client = server.connect();
     let codes: Vec<_> = (0..6)
@@ -79,7 +79,7 @@ fn planted_errors_come_every_nth_statement() {
     assert_eq!(codes, [None, None, Some(1213), None, None, Some(1213)]);
     let (last, code) = server.terminate();
     assert!(
-        last.contains("\"questions\":6") && last.contains("\"fake_planted_errors\":2"),
+        last.contains("\"questions\":6") && last.contains("\"fake_injected_errors\":2"),
         "{last}"
     );
     assert_eq!(code, Some(0));

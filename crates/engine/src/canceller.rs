@@ -1,0 +1,147 @@
+//! What a connection shares with the engine while its worker is busy inside it.
+//!
+//! Owns: the means to end a blocked connection from another thread ([`Canceller`]) and the count of bytes that went over it
+//! ([`Traffic`]). The network client calls [`Canceller::attach`] whenever it has a new socket and adds to [`Traffic`] at each
+//! system call; the coordinator calls [`Canceller::cut`]. A blocking `recv` or `poll` then returns at once, the script gets a fatal
+//! error, and the worker can be joined: this is how "a request never waits for ever" is kept without a timer per query.
+
+use std::cell::Cell;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::Mutex;
+
+/// Ends one worker's connections from outside. Shared by the worker (which attaches) and the coordinator (which cuts).
+#[derive(Debug, Default)]
+pub struct Canceller {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Descriptors of the sockets in use. Each is detached before it is closed, so none is ever another file's.
+    sockets: Vec<RawFd>,
+    cut: bool,
+}
+
+impl Canceller {
+    /// Registers a freshly connected socket; one that is attached after [`Canceller::cut`] is shut down at once.
+    ///
+    /// # Safety
+    /// The socket stays open until [`Canceller::detach`] has been called with what this returns.
+    pub unsafe fn attach(&self, socket: BorrowedFd<'_>) -> Attachment {
+        let mut state = self.lock();
+        if state.cut {
+            shut_down(socket);
+        }
+        state.sockets.push(socket.as_raw_fd());
+        Attachment(socket.as_raw_fd())
+    }
+
+    /// Forgets a socket that its connection is about to close.
+    pub fn detach(&self, attachment: &Attachment) {
+        self.lock().sockets.retain(|socket| *socket != attachment.0);
+    }
+
+    /// Shuts down every attached socket, now and from now on.
+    pub fn cut(&self) {
+        let mut state = self.lock();
+        state.cut = true;
+        for &socket in &state.sockets {
+            // SAFETY: open, for whoever attached it detaches it first, which waits for this lock.
+            shut_down(unsafe { BorrowedFd::borrow_raw(socket) });
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // A panic elsewhere leaves the list as valid as before.
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Names one attached socket for [`Canceller::detach`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Attachment(RawFd);
+
+fn shut_down(socket: BorrowedFd<'_>) {
+    // The peer may be gone already; then there is nothing left to end.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
+/// Bytes over one worker's connections, TLS and packet headers included. Touched by the worker's own thread only.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    sent_bytes: Cell<u64>,
+    received_bytes: Cell<u64>,
+}
+
+impl Traffic {
+    /// Adds bytes handed to the kernel.
+    #[inline]
+    pub fn add_sent(&self, bytes: usize) {
+        self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
+    }
+
+    /// Adds bytes received from the kernel.
+    #[inline]
+    pub fn add_received(&self, bytes: usize) {
+        self.received_bytes
+            .set(self.received_bytes.get() + bytes as u64);
+    }
+
+    /// Bytes handed to the kernel since the worker began.
+    #[inline]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
+    /// Bytes received from the kernel since the worker began.
+    #[inline]
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn cut_wakes_a_blocked_reader() {
+        let (mut here, _there) = UnixStream::pair().unwrap();
+        let canceller = Canceller::default();
+        // SAFETY: it outlives the canceller's use.
+        unsafe { canceller.attach(here.as_fd()) };
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(move || here.read(&mut [0; 1]).unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            canceller.cut();
+            assert_eq!(reader.join().unwrap(), 0, "end of file");
+        });
+    }
+
+    #[test]
+    fn a_socket_attached_after_the_cut_is_dead() {
+        let (mut here, _there) = UnixStream::pair().unwrap();
+        let canceller = Canceller::default();
+        canceller.cut();
+        // SAFETY: it outlives the canceller's use.
+        unsafe { canceller.attach(here.as_fd()) };
+        assert_eq!(here.read(&mut [0; 1]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_detached_socket_is_closed_for_the_peer() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let canceller = Canceller::default();
+        // SAFETY: detached before it is closed.
+        let attachment = unsafe { canceller.attach(here.as_fd()) };
+        canceller.detach(&attachment);
+        drop(here);
+        assert_eq!(there.read(&mut [0; 1]).unwrap(), 0);
+        canceller.cut();
+    }
+}

@@ -1,0 +1,99 @@
+"""From a study to a verdict on the screen: what `duel` and `run` share."""
+
+import contextlib
+import signal
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from bakeoff.cli.arguments import console
+from bakeoff.errors import ExitCode
+from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report.live import live_for
+from bakeoff.report.renderers import objection, publish
+from bakeoff.results import RunDirectory
+from bakeoff.run import run_study
+from bakeoff.spec import Study
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is shown and where it is kept.
+
+    Attributes:
+        passwords: by arm name; never written anywhere.
+        resume: a run to go on with.
+        publish: write what is to be published beside the report, and fail when its control does not hold.
+    """
+
+    runs_root: Path
+    command_line: tuple[str, ...]
+    passwords: dict[str, str]
+    quiet: bool = False
+    json: bool = False
+    open_report: bool = False
+    resume: RunDirectory | None = None
+    publish: bool = False
+
+
+def run_and_tell(study: Study, options: RunOptions) -> int:
+    """Run, show while it runs, write the report, print the verdict; returns the exit code.
+
+    The first Ctrl-C (or SIGTERM) ends the run in order: the epoch in flight is dropped, the anytime interval told.
+    """
+    stop = threading.Event()
+    page = console()
+    with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
+        run, analysis = run_study(
+            study,
+            options.runs_root,
+            listener=live,
+            stop=stop,
+            passwords=options.passwords,
+            command_line=options.command_line,
+            resume=options.resume,
+        )
+        live.stage("writing the report")
+        view = build_view(run, analysis)
+        run.write_text("report.html", render_html(view))
+        published = publish(run, view) if options.publish else None
+    if options.json:
+        print(render_json(view))
+    else:
+        render_terminal(view, page)
+    if options.open_report:
+        webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
+    if published:
+        print(f"bakeoff: to be published: {published}", file=sys.stderr)
+        reason = objection(analysis)
+        if reason:
+            print(f"bakeoff: not yet: {reason}", file=sys.stderr)
+            return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
+
+
+@contextlib.contextmanager
+def ending_in_order(stop: threading.Event) -> Iterator[None]:
+    """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in ending_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Those that end a command; what bakeoff was started with to ignore (`nohup` ignores SIGHUP) stays ignored."""
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,0 +1,222 @@
+"""From a study to a plan, and from a plan to the drafts of its epochs. Pure: no clock, no file, no random state."""
+
+from collections.abc import Collection, Mapping
+
+from bakeoff.errors import SpecError
+from bakeoff.plan import timing
+from bakeoff.plan.model import (
+    Cell,
+    CellDraft,
+    EpochDraft,
+    Plan,
+    Seeds,
+    SliceLength,
+    seed_for,
+    shuffled,
+    workload_names,
+    writes,
+)
+from bakeoff.spec import Origin, Placement, Study, Workload
+
+_NEVER = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
+_PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
+_PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
+
+
+def plan_study(
+    study: Study,
+    *,
+    overhead_s: float,
+    load_s: float,
+    seconds_per_cell: float | None = None,
+    turns: int | None = None,
+    builds: int | None = None,
+    needed_s: float = 0.0,
+    precise_s: float | None = None,
+) -> Plan:
+    """Turn a study into cells, orders and seconds.
+
+    Args:
+        study: the question; its budget and seed count here.
+        overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
+        load_s: expected wall seconds before the first epoch.
+        seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
+        turns: arms that take turns in a cell, the baseline counted once a round (`rounds.turns`); None: every arm.
+        builds: loads of the data there are; None: the study's.
+        needed_s: measuring seconds that the slowest cell needs by its pilot (`timing.needed_seconds`).
+        precise_s: mean over cells of those that the pilots' noise asks for (`timing.precise_seconds`); None: not known.
+
+    Returns:
+        A plan; it may not fit the budget (`fits`), which is for the caller to tell.
+
+    Raises:
+        SpecError: negative times.
+    """
+    if overhead_s < 0 or load_s < 0:
+        raise SpecError(f"plan: overhead {overhead_s} s and load {load_s} s must not be negative.")
+    turns = len(study.arms) if turns is None else turns
+    count = len(study.workloads) * len(dict.fromkeys(study.threads))
+    comfortable_s = timing.LONG_S
+    if not any(_writes(workload) or workload.rate_per_s is not None for workload in study.workloads):
+        comfortable_s = timing.comfortable_seconds(
+            overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s, precise_s=precise_s
+        )
+    seconds = seconds_per_cell or timing.seconds_per_cell(
+        budget_s=study.budget_s,
+        load_s=load_s,
+        overhead_s=overhead_s,
+        cells=count,
+        comfortable_s=comfortable_s,
+        turns=turns,
+    )
+    epoch_s = overhead_s + count * seconds
+    fitting = int((study.budget_s - load_s) / epoch_s + 1e-9)
+    plan = Plan(
+        seed=study.seed,
+        arms=tuple(arm.name for arm in study.arms),
+        builds=builds or study.builds,
+        cells=_cells(study, seconds, turns),
+        seconds_per_cell=seconds,
+        turns=turns,
+        overhead_s=overhead_s,
+        load_s=load_s,
+        budget_s=study.budget_s,
+        epochs_min=timing.EPOCHS_MIN,
+        epochs_expected=max(fitting, 0),
+        fits=fitting >= timing.EPOCHS_MIN,
+        budget_needed_s=load_s + timing.EPOCHS_MIN * epoch_s,
+        epochs=(),
+    )
+    drafts = tuple(epoch_draft(plan, study, epoch) for epoch in range(max(fitting, timing.EPOCHS_MIN)))
+    return plan.model_copy(update={"epochs": drafts})
+
+
+def epoch_draft(
+    plan: Plan,
+    study: Study,
+    epoch: int,
+    *,
+    finished: frozenset[str] = frozenset(),
+    settled: frozenset[tuple[str, str]] = frozenset(),
+) -> EpochDraft:
+    """Draw an epoch: start order, cells, build, padding and seeds.
+
+    Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often than
+    another. Builds rotate. Cells that only read come before those that write, each group in random order.
+
+    Args:
+        plan: arms, cells and builds.
+        study: its seed.
+        epoch: number from 0.
+        finished: cells no longer measured; leaving them out changes no other choice.
+        settled: (cell, arm) that are no longer measured in a cell that goes on; likewise.
+    """
+    seed = study.seed
+    pair, second = divmod(epoch, 2)
+    start = shuffled(plan.arms, seed, "start", pair)
+    seeds = Seeds(
+        order=seed_for(seed, "order", epoch),
+        keys=seed_for(seed, "keys", epoch),
+        padding=seed_for(seed, "padding", epoch),
+    )
+    open_cells = [cell for cell in plan.cells if cell.name not in finished]
+    reading = shuffled((cell.name for cell in open_cells if not cell.writes), seed, "cells", epoch)
+    writing = shuffled((cell.name for cell in open_cells if cell.writes), seed, "cells", epoch)
+    return EpochDraft(
+        epoch=epoch,
+        build=epoch % plan.builds,
+        start_order=start[::-1] if second else start,
+        cells=tuple(
+            CellDraft(
+                cell=name,
+                order_seed=seed_for(seeds.order, name),
+                key_seed=seed_for(seeds.keys, name),
+                arms=tuple(arm for arm in plan.arms if (name, arm) not in settled),
+            )
+            for name in (*reading, *writing)
+        ),
+        padding_bytes={arm: seed_for(seeds.padding, arm) % _PADDING_MAX_BYTES for arm in plan.arms},
+        seeds=seeds,
+    )
+
+
+def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
+    """The same plan with its measuring seconds shared among the cells by their noise (`timing.shared_seconds`).
+
+    Slices that no longer leave enough blocks are cut to those that do.
+    """
+    seconds = timing.shared_seconds(plan.seconds_per_cell, noise, turns=plan.turns)
+    cells = []
+    for cell in plan.cells:
+        own = seconds.get(cell.name, plan.seconds_per_cell)
+        cell = cell.model_copy(update={"seconds": own})
+        _, longest_ns = _bounds(cell, seconds=own, arms=plan.turns)
+        if cell.slices.slice_ns > longest_ns:
+            cut = SliceLength(slice_ns=longest_ns, guard_ns=timing.guard_ns(longest_ns))
+            cell = cell.model_copy(update={"slices": cut})
+        cells.append(cell)
+    return plan.model_copy(update={"cells": tuple(cells)})
+
+
+def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
+    """The same plan with the slices of these cells doubled, as far as enough blocks fit into a measuring."""
+    longer = {}
+    for name in cells:
+        cell = plan.cell(name)
+        _, longest_ns = slice_bounds(plan, cell)
+        length_ns = max(min(2 * cell.slices.slice_ns, longest_ns), cell.slices.slice_ns)
+        longer[name] = SliceLength(slice_ns=length_ns, guard_ns=timing.guard_ns(length_ns))
+    return plan.with_slices(longer)
+
+
+def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
+    cells = []
+    for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
+        changes_data = _writes(workload)
+        open_loop = workload.rate_per_s is not None
+        freeze = changes_data if study.freeze is None else study.freeze
+        freeze = freeze and all(arm.server.origin is not Origin.URL for arm in study.arms)
+        slices = timing.default_slices(
+            writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, arms=turns
+        )
+        cells += [
+            Cell(
+                name=f"{name}/{threads}",
+                workload=name,
+                workload_index=index,
+                script=workload.script,
+                threads=threads,
+                writes=changes_data,
+                freeze=freeze,
+                placement=study.placement or _placement(study, workload, threads),
+                open_loop=open_loop,
+                slices=slices,
+            )
+            for threads in dict.fromkeys(study.threads)
+        ]
+    return tuple(cells)
+
+
+def _placement(study: Study, workload: Workload, threads: int) -> Placement:
+    """Paired, unless there are too many connections, or the script connects again and again.
+
+    Finding the server's thread of a connection takes longer than connecting.
+    """
+    given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
+    reconnects = any(name == "reconnect" and str(value).lower() not in _NEVER for name, value in given)
+    return Placement.FREE if reconnects or threads > _PAIRED_MAX else Placement.PAIRED
+
+
+def _writes(workload: Workload) -> bool:
+    return writes(workload.script) if workload.writes is None else workload.writes
+
+
+def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
+    """Shortest and longest slice (ns) that the pilot may choose for a cell."""
+    return _bounds(cell, seconds=plan.seconds_of(cell.name), arms=plan.turns)
+
+
+def _bounds(cell: Cell, *, seconds: float, arms: int) -> tuple[int, int]:
+    return timing.slice_bounds(
+        writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, arms=arms
+    )

@@ -1,0 +1,308 @@
+"""Arms made ready: binaries installed, settings worked out, memory shared out. Nothing is started here."""
+
+import difflib
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from bakeoff.engine import ArmAddress, describe_workloads
+from bakeoff.errors import BakeoffError, HostError, SpecError
+from bakeoff.plan.sizes import data_bytes
+from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
+from bakeoff.spec import Arm, Data, Origin, Study, Workload
+from bakeoff.spec.factors import client_charset
+from bakeoff.units import format_bytes, parse_bytes
+
+# Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. Only
+# what is known to be so stands here: anything else gets loads of its own.
+_NOT_IN_DATA = frozenset(
+    {
+        "innodb_adaptive_flushing", "innodb_adaptive_hash_index", "innodb_buffer_pool_instances",
+        "innodb_buffer_pool_size", "innodb_doublewrite", "innodb_flush_log_at_trx_commit", "innodb_flush_method",
+        "innodb_flush_neighbors", "innodb_io_capacity", "innodb_io_capacity_max", "innodb_page_cleaners",
+        "innodb_purge_threads", "innodb_read_io_threads", "innodb_spin_wait_delay", "innodb_sync_spin_loops",
+        "innodb_thread_concurrency", "innodb_use_native_aio", "innodb_write_io_threads", "join_buffer_size",
+        "max_connections", "performance_schema", "query_cache_size", "query_cache_type", "read_buffer_size",
+        "sort_buffer_size", "sync_binlog", "table_open_cache", "table_open_cache_instances", "thread_cache_size",
+        "thread_handling", "tmp_table_size", "transaction_isolation",
+    }
+)  # fmt: skip
+# Administration, gates and statistics connect besides the load.
+_SPARE_CONNECTIONS = 32
+
+
+# Options of the engine itself, which every script may be given.
+_GENERAL_OPTIONS = ("rand_", "mysql_", "db_")
+
+
+_WAITS = ("keying_time", "think_time")
+_OFF = ("off", "false", "0")
+
+
+def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> None:
+    """See that every script is there, loads, can run, and knows the options it is given, before any time is spent.
+
+    Args:
+        workloads: with their own options.
+        arms: whose data gives every script more options.
+
+    Raises:
+        SpecError: it is not so; with the nearest name.
+    """
+    wanted, arms = list(workloads), tuple(arms)
+    of_arms = dict.fromkeys(name for arm in arms for name in _options_of(arm.data))
+    for workload, described in zip(wanted, describe_workloads(w.script for w in wanted), strict=True):
+        if not described["runs"]:
+            raise SpecError(f"workload {workload.script}: it has no event() function, so it cannot be run.")
+        known = [option["name"] for option in described["options"]]
+        for name, _ in workload.options:
+            if name not in known and not name.startswith(_GENERAL_OPTIONS):
+                near = difflib.get_close_matches(name, known, n=1)
+                raise SpecError(
+                    f"workload {workload.script}: it has no option {name}.",
+                    hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}.",
+                )
+        _refuse_waits(workload, arms)
+        for name in of_arms:
+            if name not in known and not name.startswith(_GENERAL_OPTIONS):
+                raise SpecError(
+                    f"workload {workload.script}: it has no option {name}, which the study sets.",
+                    hint="Leave the setting or the workload out, or give the script that option.",
+                )
+
+
+def _refuse_waits(workload: Workload, arms: Iterable[Arm]) -> None:
+    """Terminals that wait half a minute between transactions do next to nothing in slices of seconds."""
+    given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
+    waits = [name for name, value in given if name in _WAITS and str(value).lower() not in _OFF]
+    if workload.script == "tpcc" and waits:
+        raise SpecError(
+            f"workload tpcc: {waits[0]} needs minutes without a break, and arms take turns in slices of seconds.",
+            hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
+            "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is told there.",
+        )
+
+
+def _options_of(data: Data) -> tuple[str, ...]:
+    """Options that the data of an arm gives to every script."""
+    names = tuple(name for name, _ in data.options)
+    return (*names, "column_charset") if data.column_charset else names
+
+
+@dataclass(frozen=True)
+class ArmSetup:
+    """One arm ready to be started, or a running server to be used as it is (`remote`).
+
+    Attributes:
+        build_key: arms with equal keys have equal binaries, settings and data, and share their loads.
+    """
+
+    arm: Arm
+    installation: Installation | None = None
+    settings: Settings | None = None
+    remote: RemoteServer | None = field(default=None, repr=False)
+
+    @property
+    def build_key(self) -> tuple[object, ...]:
+        """What the loaded data depends on."""
+        return build_key(self.arm)
+
+
+def build_key(arm: Arm) -> tuple[object, ...]:
+    """What an arm's loaded data depends on: binaries, the options that touch it, what the tables hold."""
+    kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
+    return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
+
+
+def connections_of(study: Study) -> int:
+    """The largest number of connections that a server of the study must take."""
+    return max(study.threads) + _SPARE_CONNECTIONS
+
+
+def prepare_arms(
+    study: Study,
+    memory: ServerMemory,
+    *,
+    passwords: Mapping[str, str],
+    on_progress: Callable[[str, int, int | None], None],
+    stop: threading.Event | None = None,
+) -> tuple[ArmSetup, ...]:
+    """Install every server of the study and work out its settings.
+
+    Args:
+        study: its arms and concurrencies.
+        memory: what every server is given.
+        passwords: of servers named by URL, by arm name.
+        on_progress: (what, bytes done, bytes in all or None) of downloads.
+        stop: set it to end before the next arm.
+
+    Raises:
+        SpecError: unknown version, an option that it does not know; `error.arm` names the arm.
+        ServerError, HostError: it cannot be fetched, or this machine lacks something.
+        KeyboardInterrupt: `stop` was set.
+    """
+    stop = stop or threading.Event()
+    connections = connections_of(study)
+    setups = []
+    for arm in study.arms:
+        try:
+            setups.append(_prepare_arm(arm, study, memory, connections, passwords.get(arm.name), on_progress))
+        except BakeoffError:
+            if not stop.is_set():  # else what was broken off by the same Ctrl-C has not failed
+                raise
+        if stop.is_set():
+            raise KeyboardInterrupt
+    return tuple(setups)
+
+
+def _prepare_arm(
+    arm: Arm,
+    study: Study,
+    memory: ServerMemory,
+    connections: int,
+    password: str | None,
+    on_progress: Callable[[str, int, int | None], None],
+) -> ArmSetup:
+    try:
+        if arm.server.origin is Origin.URL:
+            remote = RemoteServer(arm.server, password=password, name=arm.name)
+            remote.query("SELECT 1")  # whether it answers and lets us in is better known now than after loading
+            return ArmSetup(arm, remote=remote)
+        installation = install(arm.server, progress=on_progress)
+        settings = settings_for(
+            installation,
+            arm.server,
+            study.profile,
+            arm.data,
+            memory,
+            connections=connections,
+            tls=arm.connection.tls != "disabled",
+        )
+    except SpecError as error:
+        error.arm = arm.name
+        raise
+    return ArmSetup(arm, installation=installation, settings=settings)
+
+
+def address_of(setup: ArmSetup, server: Reading, database: str, *, pid: int | None) -> ArmAddress:
+    """How the engine reaches an arm's server, in the character set of its data unless the study says otherwise."""
+    arm = setup.arm
+    place = server.address(arm.connection.transport)
+    account = server.account(arm.connection.transport)
+    charset = arm.connection.charset or client_charset(arm.data) or _database_charset(server, database)
+    collation = arm.connection.collation
+    if collation is None and charset == arm.data.text_charset:
+        collation = arm.data.text_collation
+    return ArmAddress(
+        name=arm.name,
+        socket=place.get("socket"),
+        host=place.get("host"),
+        port=place.get("port"),
+        user=account.user,
+        password=account.password,
+        database=database,
+        charset=charset,
+        collation=collation,
+        tls=arm.connection.tls,
+        prepare_mode=arm.connection.prepare_mode,
+        server_pid=pid,
+        slowdown_percent=arm.slowdown_percent,
+    )
+
+
+def _database_charset(server: Reading, database: str) -> str:
+    return str(server.query("SELECT @@character_set_database", database=database)[0][0])
+
+
+# Memory for the servers: the same buffer pool for every arm, and how many of them may run at once.
+#
+# Besides memory the kernel's asynchronous I/O limits them: each InnoDB takes its share of `fs.aio-max-nr` at its start,
+# and the server for which too little is left does not start.
+
+# Of the data expected: room for what updates and inserts add, and for InnoDB's own pages.
+_HEAD_ROOM = 1.6
+_BUFFER_POOL_MIN_BYTES = 128 * 2**20
+# Of the memory that is free: the rest is for the page cache, the client and what servers use outside the pool.
+_MEMORY_SHARE = 0.6
+_BESIDES_POOL_BYTES = 400 * 2**20
+_STEP_BYTES = 32 * 2**20
+# 256 for each of InnoDB's handler threads: four that read, four that write, two more.
+_AIO_EVENTS = 2_700
+_POOL_OPTION = "innodb_buffer_pool_size"
+
+
+@dataclass(frozen=True)
+class MemoryShare:
+    """What every server of a study is given.
+
+    Attributes:
+        memory: buffer pool and redo, the same for every arm.
+        per_server_bytes: what one server is expected to take in all, the largest of the arms.
+        servers: how many servers of our own the study has.
+        at_once: how many of them fit at the same time; at least 2, or 1 when there is only one.
+    """
+
+    memory: ServerMemory
+    per_server_bytes: int
+    servers: int
+    at_once: int
+
+
+def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
+    """How many more servers the kernel's asynchronous I/O allows now, 2 at least; None when it does not tell."""
+    try:
+        most, used = (int((proc / name).read_text()) for name in ("aio-max-nr", "aio-nr"))
+    except (OSError, ValueError):
+        return None
+    return max(2, (most - used) // _AIO_EVENTS)
+
+
+def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
+    """The data and a half more for every buffer pool; fewer servers at once rather than smaller pools.
+
+    When not even two servers fit with that, two run at once with what there is.
+
+    Args:
+        study: its arms and data.
+        available_bytes: None: what is free now.
+        at_most: servers at once, whatever the memory allows (`servers_by_aio`); None: no such limit.
+
+    Raises:
+        HostError: not even two servers fit.
+    """
+    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    available = psutil.virtual_memory().available if available_bytes is None else available_bytes
+    usable = int(available * _MEMORY_SHARE)
+    wanted = max((int(data_bytes(study, arm.data) * _HEAD_ROOM) for arm in study.arms), default=0)
+    pool = max(_BUFFER_POOL_MIN_BYTES, wanted) // _STEP_BYTES * _STEP_BYTES
+    fixed = [size for arm in ours if (size := _asked_pool(arm))]
+    everywhere = len(fixed) == len(ours) and bool(ours)  # no arm uses the pool that is shared out
+    largest = max([*fixed, *(() if everywhere else (pool,))], default=pool)
+    least = min(2, max(len(ours), 1))
+    at_once = min(max(len(ours), 1), usable // (largest + _BESIDES_POOL_BYTES))
+    at_once = min(at_once, at_most or at_once)
+    if at_once < least:
+        pool = (usable // least - _BESIDES_POOL_BYTES) // _STEP_BYTES * _STEP_BYTES
+        if pool < _BUFFER_POOL_MIN_BYTES or (fixed and max(fixed) > pool):
+            needed = least * (max([*fixed, _BUFFER_POOL_MIN_BYTES]) + _BESIDES_POOL_BYTES) / _MEMORY_SHARE
+            raise HostError(
+                f"memory: not even {least} servers fit into the {format_bytes(available)} that are free; "
+                f"about {format_bytes(needed)} would do.",
+                hint="End other programs, or ask for smaller buffer pools.",
+            )
+        at_once, largest = least, max([pool, *fixed])
+    return MemoryShare(
+        memory=ServerMemory(buffer_pool_bytes=pool),
+        per_server_bytes=largest + _BESIDES_POOL_BYTES,
+        servers=len(ours),
+        at_once=at_once,
+    )
+
+
+def _asked_pool(arm: Arm) -> int | None:
+    """The buffer pool that the arm's own options set, bytes."""
+    size = dict(arm.server.options).get(_POOL_OPTION)
+    return parse_bytes(size) if size else None

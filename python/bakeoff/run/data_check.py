@@ -1,0 +1,192 @@
+"""Questions to every table whose answers must be the same on every arm (docs/method.md, pitfalls 19 and 21).
+
+Texts are compared as utf8mb4, whatever they are stored in. Columns of times and floating-point numbers are left out:
+scripts fill the first with the time of loading, versions print the second differently.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from bakeoff.errors import TrialInvalid
+from bakeoff.results import RunDirectory
+from bakeoff.run.listener import Listener
+from bakeoff.servers import Reading
+from bakeoff.spec import Origin, Study
+from bakeoff.stats.differences import Answer, Answers, RowDifference, row_differences
+
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_WHOLE_NUMBERS = _NUMBERS - {"decimal", "year"}
+
+# Above so many rows only stretches of a table are read: a table of ten million would take longer than is cheap.
+_WHOLE_TABLE_ROWS = 200_000
+_STRETCHES, _STRETCH_ROWS = 20, 1000
+_SAMPLED_ROWS = 16
+_ORDERED_ROWS = 20
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    kind: str
+    collation: str | None
+    is_key: bool
+
+    @property
+    def quoted(self) -> str:
+        return f"`{self.name}`"
+
+    @property
+    def comparable(self) -> str | None:
+        """The column as an expression that is the same however it is stored; None when there is none."""
+        if self.kind in _TEXTS:
+            return f"CONVERT({self.quoted} USING utf8mb4)"
+        if self.kind in _BYTES:
+            return f"HEX({self.quoted})"
+        return self.quoted if self.kind in _NUMBERS else None
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table with at least one column that can be compared."""
+
+    name: str
+    columns: tuple[_Column, ...]
+
+    @property
+    def key(self) -> str | None:
+        """The primary key when it is one whole number: then rows can be named without scanning."""
+        keys = [column for column in self.columns if column.is_key]
+        return keys[0].quoted if len(keys) == 1 and keys[0].kind in _WHOLE_NUMBERS else None
+
+    @property
+    def row(self) -> str:
+        """One row as one text in utf8mb4."""
+        parts = ", ".join(f"IFNULL({each.comparable}, '(null)')" for each in self.columns if each.comparable)
+        return f"CONVERT(CONCAT_WS('|', {parts}) USING utf8mb4)"
+
+
+def ask_tables(server: Reading, databases: Iterable[str], *, quick: bool = False) -> dict[str, dict[str, Answer]]:
+    """Answers of every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}.
+
+    Args:
+        server: with its tables loaded.
+        databases: whose tables are asked.
+        quick: without reading whole tables, for a server that has just been restored.
+
+    Raises:
+        ServerError: a question fails.
+    """
+    return {
+        f"{database}.{table.name}": _ask(server, database, table, quick=quick)
+        for database in databases
+        for table in _tables(server, database)
+    }
+
+
+def write_answers(run: RunDirectory, answers: Mapping[str, Answers], name: str) -> None:
+    """Keep the answers of all arms; those of a resumed run are the same and are not written again."""
+    if run.read_json(name) is None:
+        run.write_json(
+            name,
+            {
+                arm: {
+                    table: {query: answer.model_dump(exclude_none=True) for query, answer in queries.items()}
+                    for table, queries in tables.items()
+                }
+                for arm, tables in answers.items()
+            },
+        )
+
+
+def judge_rows(study: Study, answers: Mapping[str, Answers], listener: Listener) -> None:
+    """See that all arms hold the same rows; a difference that is not bakeoff's own is told, and flagged in the report.
+
+    Raises:
+        TrialInvalid: tables that bakeoff's own scripts loaded on its own servers differ: nothing that is measured on
+            them would be a comparison.
+    """
+    differences = row_differences(study.arms, answers)
+    if not differences:
+        return
+    text = said(study, differences[0], len(differences))
+    ours = all(arm.server.origin is not Origin.URL for arm in study.arms)
+    if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):
+        raise TrialInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
+    listener.note(text)
+
+
+def said(study: Study, difference: RowDifference, count: int) -> str:
+    """A difference in words: table, query, arms by their labels, and how many more there are."""
+    labels = {arm.name: arm.label for arm in study.arms}
+    groups = " but ".join(
+        f"{answer} on {', '.join(labels[name] for name in names)}" for answer, names in difference.arms
+    )
+    more = f" ({count - 1} more differences)" if count > 1 else ""
+    return f"the arms do not hold the same rows: {difference.table}, query {difference.query}: {groups}{more}."
+
+
+def _ask(server: Reading, database: str, table: _Table, *, quick: bool) -> dict[str, Answer]:
+    place = f"`{database}`.`{table.name}`"
+    found: dict[str, Answer] = {}
+    low = high = None
+    if table.key:
+        ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {place}")
+    if not quick:
+        ((count,),) = server.query(f"SELECT COUNT(*) FROM {place}")
+        where = _stretches(table.key, low, high) if table.key and count > _WHOLE_TABLE_ROWS else ""
+        sql = f"SELECT COUNT(*), COALESCE(SUM(CRC32({table.row})), 0) FROM {place}{where}"
+        ((read, total),) = server.query(sql)
+        found["rows"] = Answer(sql=sql, answer=f"{count} rows, checksum {int(total):x} of {read}")
+    if table.key and low is not None and high is not None:
+        wanted = ", ".join(str(number) for number in _spread(int(low), int(high), _SAMPLED_ROWS))
+        sql = f"SELECT {table.row} FROM {place} WHERE {table.key} IN ({wanted}) ORDER BY {table.key}"
+        found["sample"] = Answer(sql=sql, answer=_digest(server.query(sql)))
+        text = next((column for column in table.columns if column.kind in _TEXTS), None)
+        if text:
+            last = int(low) + _STRETCH_ROWS - 1
+            sql = (
+                f"SELECT {table.row} FROM {place} WHERE {table.key} BETWEEN {low} AND {last} "
+                f"ORDER BY {text.quoted}, {table.key} LIMIT {_ORDERED_ROWS}"
+            )
+            found["order"] = Answer(sql=sql, answer=_digest(server.query(sql)), collation=text.collation)
+    return found
+
+
+def _tables(server: Reading, database: str) -> list[_Table]:
+    sql = (
+        "SELECT c.table_name, c.column_name, c.data_type, c.collation_name, c.column_key "
+        "FROM information_schema.columns c JOIN information_schema.tables t "
+        "ON t.table_schema = c.table_schema AND t.table_name = c.table_name "
+        "WHERE c.table_schema = %s AND t.table_type = 'BASE TABLE' ORDER BY c.table_name, c.ordinal_position"
+    )
+    tables: dict[str, list[_Column]] = {}
+    for table, name, kind, collation, key in server.query(sql, (database,)):
+        column = _Column(str(name), _word(kind), str(collation) if collation else None, _word(key) == "pri")
+        tables.setdefault(str(table), []).append(column)
+    return [_Table(name, tuple(columns)) for name, columns in tables.items() if any(c.comparable for c in columns)]
+
+
+def _word(value: str | bytes) -> str:
+    """A word of information_schema; some versions give bytes."""
+    return (value.decode() if isinstance(value, bytes) else str(value)).lower()
+
+
+def _spread(low: int, high: int, count: int) -> list[int]:
+    """Whole numbers from `low` to `high` at even distances."""
+    return sorted({low + (high - low) * place // max(count - 1, 1) for place in range(count)})
+
+
+def _stretches(key: str, low: int | None, high: int | None) -> str:
+    if low is None or high is None:
+        return ""
+    starts = _spread(int(low), max(int(low), int(high) - _STRETCH_ROWS + 1), _STRETCHES)
+    return " WHERE " + " OR ".join(f"{key} BETWEEN {start} AND {start + _STRETCH_ROWS - 1}" for start in starts)
+
+
+def _digest(rows: list[tuple[object, ...]]) -> str:
+    text = "\n".join("|".join(str(value) for value in row) for row in rows)
+    return f"{len(rows)} rows, {hashlib.sha256(text.encode()).hexdigest()[:12]}"

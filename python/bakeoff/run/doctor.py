@@ -1,0 +1,255 @@
+"""What on this machine would spoil a measurement: findings with advice, worst first. Looks for about two seconds."""
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import psutil
+
+from bakeoff.engine import engine_path
+from bakeoff.errors import HostError
+from bakeoff.plan import Plan
+from bakeoff.run.listener import Listener
+from bakeoff.run.runner import run_study
+from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.stats.estimate import epoch_estimates
+from bakeoff.stats.resolution import Resolution, resolution
+from bakeoff.units import format_bytes
+
+_PROBE_S = 2.0
+_BUSY_SHARE = 0.10  # other programs' CPU: above this, concurrencies below the core count suffer first
+_STEAL_SHARE = 0.01
+_FREE_DISK_BYTES = 10 * 10**9
+_FREE_MEMORY_BYTES = 2 * 10**9
+_ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
+# Amazon's T family, Azure's B series, Google's shared-core machines.
+_BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
+_THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
+_JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost its CPU
+
+
+class Severity(IntEnum):
+    """How bad a finding is."""
+
+    OK = 0
+    NOTE = 1
+    WARNING = 2
+    PROBLEM = 3  # a run cannot start, or cannot be trusted
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: what was found, and what to do about it."""
+
+    subject: str
+    severity: Severity
+    found: str
+    advice: str = ""
+
+
+def examine(work_root: Path) -> list[Finding]:
+    """Look at this machine.
+
+    Args:
+        work_root: where data directories will live.
+    """
+    findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs()]
+    return sorted(findings, key=lambda finding: -finding.severity)
+
+
+def _load() -> Iterator[Finding]:
+    """CPU of others, steal and scheduling gaps over one short probe that itself keeps one CPU busy."""
+    own = psutil.Process()
+    before, own_before = psutil.cpu_times(), sum(own.cpu_times()[:2])
+    gaps, worst_ns = _spin(_PROBE_S)
+    after, own_after = psutil.cpu_times(), sum(own.cpu_times()[:2])
+    whole_s = sum(after[:8]) - sum(before[:8]) or 1.0
+    idle_s = after.idle - before.idle + after.iowait - before.iowait
+    steal_s = after.steal - before.steal
+    others = max(0.0, (whole_s - idle_s - steal_s - (own_after - own_before)) / whole_s)
+    busy = Severity.WARNING if others > _BUSY_SHARE else Severity.OK
+    yield Finding(
+        "other load",
+        busy,
+        f"other programs use {others:.0%} of the CPUs",
+        "End builds and other servers, or expect wider intervals." if busy else "",
+    )
+    stolen = Severity.WARNING if steal_s / whole_s > _STEAL_SHARE else Severity.OK
+    yield Finding(
+        "steal",
+        stolen,
+        f"the hypervisor takes {steal_s / whole_s:.1%}",
+        "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right." if stolen else "",
+    )
+    yield Finding(
+        "scheduling",
+        Severity.NOTE if gaps else Severity.OK,
+        f"{gaps} gaps above {_JITTER_NS / 1e6:.0f} ms in {_PROBE_S:.0f} s, the longest {worst_ns / 1e6:.1f} ms",
+        "Slices will be longer, or epochs more." if gaps else "",
+    )
+
+
+def _spin(seconds: float) -> tuple[int, int]:
+    """Gaps between clock reads of a busy loop: how many above the limit, and the longest in ns."""
+    end = last = time.perf_counter_ns()
+    end += int(seconds * 1e9)
+    gaps = worst = 0
+    while last < end:
+        now = time.perf_counter_ns()
+        worst = max(worst, now - last)
+        gaps += now - last > _JITTER_NS
+        last = now
+    return gaps, worst
+
+
+def _processor() -> Iterator[Finding]:
+    cpus = len(os.sched_getaffinity(0))
+    few = Severity.WARNING if cpus < 2 else Severity.NOTE if cpus < _ROOMY_CPUS else Severity.OK
+    advice = {
+        Severity.WARNING: "Client and server will share one CPU.",
+        Severity.NOTE: "Client and servers take CPU from each other, the same for every arm.",
+    }
+    yield Finding("CPUs", few, f"{cpus} usable, for the client and the servers together", advice.get(few, ""))
+    instance = _read("/sys/class/dmi/id/product_name") or ""
+    if _BURSTABLE.match(instance):
+        yield Finding(
+            "burst credits",
+            Severity.WARNING,
+            f"{instance} runs at full speed only while its CPU credits last",
+            "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
+        )
+    governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    if governor and governor != "performance":
+        yield Finding("frequency", Severity.NOTE, f"governor {governor}", "cpupower frequency-set -g performance")
+    throttled = _read_field("/sys/fs/cgroup/cpu.stat", "nr_throttled")
+    hot = sum(int(_read(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
+    if hot:
+        yield Finding(
+            "heat",
+            Severity.WARNING,
+            f"the processor has slowed itself down {hot} times since start, being too hot",
+            "Cool it, or cap its frequency below what it can hold.",
+        )
+    if throttled:
+        yield Finding(
+            "CPU quota",
+            Severity.WARNING,
+            f"this control group was throttled {throttled} times",
+            "Raise its CPU quota: a throttled server stalls.",
+        )
+    clock = _read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    if clock and clock not in ("tsc", "kvm-clock", "arch_sys_counter"):
+        yield Finding("clock", Severity.NOTE, f"clock source {clock} is slow to read", "Prefer tsc.")
+
+
+def _memory() -> Iterator[Finding]:
+    memory = psutil.virtual_memory()
+    tight = Severity.PROBLEM if memory.available < _FREE_MEMORY_BYTES else Severity.OK
+    yield Finding(
+        "memory",
+        tight,
+        f"{format_bytes(memory.available)} of {format_bytes(memory.total)} available",
+        "Two servers need 2 GB or more: end something." if tight else "",
+    )
+    swap = psutil.swap_memory()
+    if swap.used > 64 * 2**20:
+        yield Finding("swap", Severity.WARNING, f"{format_bytes(swap.used)} in use", "Free memory, then swapoff -a.")
+    huge = _read("/sys/kernel/mm/transparent_hugepage/enabled") or ""
+    if "[always]" in huge:
+        yield Finding(
+            "huge pages",
+            Severity.NOTE,
+            "transparent huge pages: always",
+            "It stalls some allocators; madvise is the usual setting for database servers.",
+        )
+
+
+def _disk(work_root: Path) -> Iterator[Finding]:
+    place = next(path for path in (work_root, *work_root.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    full = (
+        Severity.PROBLEM
+        if free < _FREE_DISK_BYTES / 10
+        else Severity.WARNING
+        if free < _FREE_DISK_BYTES
+        else Severity.OK
+    )
+    yield Finding(
+        "disk",
+        full,
+        f"{format_bytes(free)} free at {place}",
+        "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME." if full else "",
+    )
+
+
+def _programs() -> Iterator[Finding]:
+    try:
+        yield Finding("engine", Severity.OK, str(engine_path()))
+    except HostError as error:
+        yield Finding("engine", Severity.PROBLEM, error.message, error.hint)
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _read_field(path: str, name: str) -> int:
+    for line in (_read(path) or "").splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return 0
+
+
+# A short trial of two equal servers, for what this machine can resolve (`bakeoff doctor`).
+
+TRIAL_S = 60.0
+"""Wall seconds of the trial, about."""
+
+
+def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
+    """Run two equal servers against each other and forecast; the run is thrown away.
+
+    Args:
+        server: as on the command line.
+        seed: everything random follows from it.
+        threads: connections of each arm.
+        listener: told what happens.
+        stop: set it to end in order.
+
+    Returns:
+        What is forecast, or None when too few epochs came to an end.
+
+    Raises:
+        BakeoffError: the server could not be had, or did not run.
+    """
+    spec = parse_server(server)
+    study = Study(
+        title=f"what this machine resolves, by {spec}",
+        arms=tuple(Arm(name=name, label=f"{spec} ({name})", server=spec) for name in "AB"),
+        workloads=(Workload(script="oltp_point_select"),),
+        threads=(threads,),
+        tables=1,
+        table_size=10_000,
+        budget_s=TRIAL_S,
+        builds=1,
+        seed=seed,
+    )
+    with tempfile.TemporaryDirectory(prefix="bakeoff-doctor-") as folder:
+        run, _ = run_study(
+            study, Path(folder), listener=listener, stop=stop, passwords={}, command_line=("bakeoff", "doctor")
+        )
+        plan = Plan.model_validate(run.plan())
+        valid = [data for data in run.load_epochs() if data.valid]
+        pairs = [pair for data in valid for pair in epoch_estimates(data, baseline="A").pairs]
+    return resolution(pairs, overhead_s=plan.overhead_s, load_s=plan.load_s)

@@ -1,0 +1,305 @@
+"""The servers of one epoch: restored, started, brought to rest; their logs kept and their processes ended."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from bakeoff.engine import ArmAddress
+from bakeoff.plan import EpochDraft
+from bakeoff.results import EpochWriter
+from bakeoff.run.arms import ArmSetup, address_of
+from bakeoff.run.listener import Listener
+from bakeoff.run.loading import SnapshotKey, database_of
+from bakeoff.servers import Gates, Instance, Reading, ServerPool, Snapshot, readiness
+from bakeoff.spec import Study, Workload
+
+_SETTLE_LIMIT_S = 60.0
+# Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
+# by the interleaving.
+_SETTLE_BETWEEN_S = 10.0
+_PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
+
+
+@dataclass
+class Phases:
+    """Wall seconds of an epoch by phase."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Add the block's time to a phase."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+
+@dataclass(frozen=True)
+class EpochTools:
+    """What every epoch of a run works with.
+
+    Attributes:
+        setups: arms of the study, or of one round of it.
+        at_once: how many servers fit into memory; more arms than that take rounds.
+    """
+
+    study: Study
+    setups: tuple[ArmSetup, ...]
+    pool: ServerPool
+    snapshots: Mapping[SnapshotKey, Snapshot]
+    listener: Listener
+    stop: threading.Event
+    at_once: int
+
+
+class EpochServers:
+    """Every arm's server, ours and remote ones.
+
+    Args:
+        draft: start order, build and padding.
+        writer: where their settings, counters and logs go.
+        phases: where the time is noted.
+
+    Attributes:
+        all: by arm, from `start` on.
+        gates: how ours were found at rest, by arm, from `pass_gates` on.
+        unsettled: what was left unpaid between writing cells, by arm.
+    """
+
+    def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
+        self.all: dict[str, Reading] = {}
+        self.gates: dict[str, Gates] = {}
+        self.unsettled: dict[str, list[str]] = {}
+        self._tools = tools
+        self._draft = draft
+        self._writer = writer
+        self._phases = phases
+        self._restored: list[Instance] = []
+
+    @property
+    def ours(self) -> dict[str, Instance]:
+        """Those that this epoch has started, by arm."""
+        return {name: server for name, server in self.all.items() if isinstance(server, Instance)}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of ours, by arm."""
+        return {name: server.pid for name, server in self.ours.items()}
+
+    def addresses(self, workload: Workload) -> list[ArmAddress]:
+        """Where the engine finds each arm's data of a workload."""
+        pids = self.pids
+        return [
+            address_of(setup, self.all[setup.arm.name], database_of(workload), pid=pids.get(setup.arm.name))
+            for setup in self._tools.setups
+        ]
+
+    def start(self) -> None:
+        """Restore the data and start ours in the draft's order; keep every server's settings and counters.
+
+        Raises:
+            ServerError: one does not start or does not answer.
+        """
+        tools, draft = self._tools, self._draft
+        by_name = {setup.arm.name: setup for setup in tools.setups if setup.installation}
+        starting = [by_name[name] for name in draft.start_order if name in by_name]
+        with self._phases.measure("restore"):
+            tools.listener.stage(f"epoch {draft.epoch}: restoring the data")
+            with ThreadPoolExecutor(max_workers=max(1, len(starting))) as pool:
+                instances = list(pool.map(self._restore, starting))
+        with self._phases.measure("start"):
+            tools.listener.stage(f"epoch {draft.epoch}: starting servers")
+            tools.pool.start_all(instances)
+        for setup, instance in zip(starting, instances, strict=True):
+            self.all[setup.arm.name] = instance
+            self._writer.write_server_text(setup.arm.name, "my.cnf", instance.my_cnf)
+            for text in instance.ignored_settings():
+                tools.listener.note(f"{setup.arm.label}: {text}")
+        self.all |= {setup.arm.name: setup.remote for setup in tools.setups if setup.remote}
+        for name, server in self.all.items():
+            self._writer.write_server_json(name, "variables.json", server.variables())
+            self._writer.write_server_json(name, "status-before.json", server.status())
+
+    def pass_gates(self) -> None:
+        """Buffer pool warm, purge and flushing done, on all arms at once: each would disturb the other's slices."""
+        databases = dict.fromkeys(database_of(workload) for workload in self._tools.study.workloads)
+
+        def pass_one(server: Instance) -> Gates:
+            warmths = [readiness.warm(server, database) for database in databases]
+            return readiness.settle(
+                server, _SETTLE_LIMIT_S, warmths[-1], dirty_limit=readiness.STARTED_DIRTY_LIMIT, stop=self._tools.stop
+            )
+
+        self._tools.listener.stage(f"epoch {self._draft.epoch}: warming buffer pools")
+        ours = self.ours
+        with self._phases.measure("gates"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            self.gates = dict(zip(ours, pool.map(pass_one, ours.values()), strict=True))
+
+    def settle(self) -> None:
+        """Let what a writing cell has left behind be purged and written, as far as that goes in a few seconds."""
+        self._tools.listener.stage(f"epoch {self._draft.epoch}: letting writes settle")
+        ours = self.ours
+        with self._phases.measure("settle"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            settled = pool.map(
+                lambda server: readiness.settle(
+                    server, _SETTLE_BETWEEN_S, patience_s=_PATIENCE_S, stop=self._tools.stop
+                ),
+                ours.values(),
+            )
+            for name, passed in zip(ours, settled, strict=True):
+                self.unsettled.setdefault(name, []).extend(passed.notes)
+
+    def keep_status(self) -> None:
+        """Keep the counters as they are after measuring.
+
+        Raises:
+            ServerError: a server is gone.
+        """
+        for name, server in self.all.items():
+            self._writer.write_server_json(name, "status-after.json", server.status())
+
+    def keep_logs(self) -> None:
+        """Keep the end of each error log, as far as there is one; also of a server that did not start."""
+        for server in self._restored:
+            log = server.error_log_tail()
+            if log:
+                with contextlib.suppress(OSError):
+                    self._writer.write_server_text(server.name, "error.log", log)
+
+    def remove(self) -> None:
+        """End ours and delete their files, also when not all of them came to run."""
+        self._tools.pool.remove_all(self._restored)
+
+    def _restore(self, setup: ArmSetup) -> Instance:
+        assert setup.installation
+        assert setup.settings
+        instance = self._tools.pool.restore(
+            setup.arm.name,
+            self._tools.snapshots[(setup.build_key, self._draft.build)],
+            setup.installation,
+            setup.settings,
+            env=dict(setup.arm.server.env),
+            padding_bytes=self._draft.padding_bytes[setup.arm.name],
+        )
+        self._restored.append(instance)
+        return instance
+
+
+# Watches the machine once a second while an epoch runs: the rows of host.parquet (docs/results.md).
+
+_PERIOD_S = 1.0
+_SHARES = ("user", "system", "iowait", "steal", "idle")
+
+Sample = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Counters:
+    """Everything that only grows; a sample is the difference of two."""
+
+    at_ns: int
+    cpu_s: tuple[float, ...]
+    disk_read_bytes: int
+    disk_write_bytes: int
+    network_bytes: int
+    context_switches: int
+    interrupts: int
+
+
+class HostWatch:
+    """Samples in a thread of its own between `__enter__` and `__exit__`.
+
+    Args:
+        pids: server process of each arm, for its resident memory.
+
+    Attributes:
+        samples: one row a second, columns of `bakeoff.results.epoch_data.HOST_SCHEMA` and `rss_bytes:ARM`.
+    """
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self.samples: list[Sample] = []
+        self._pids = dict(pids)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="host-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        start_ns = time.monotonic_ns()
+        before = _read_counters()
+        while not self._ended.wait(_PERIOD_S):
+            after = _read_counters()
+            self.samples.append(_difference(before, after, start_ns) | self._memory())
+            before = after
+
+    def _memory(self) -> Sample:
+        memory = psutil.virtual_memory()
+        running, blocked = _read_process_states()
+        row: Sample = {
+            "memory_used_bytes": memory.used,
+            "memory_cached_bytes": memory.cached + memory.buffers,
+            "running": running,
+            "blocked": blocked,
+        }
+        for arm, pid in self._pids.items():
+            row[f"rss_bytes:{arm}"] = None
+            with contextlib.suppress(psutil.Error):
+                row[f"rss_bytes:{arm}"] = psutil.Process(pid).memory_info().rss
+        return row
+
+
+def _difference(before: _Counters, after: _Counters, start_ns: int) -> Sample:
+    seconds = (after.at_ns - before.at_ns) / 1e9
+    spent = [b - a for a, b in zip(before.cpu_s, after.cpu_s, strict=True)]
+    whole = sum(spent) or 1.0
+    return {
+        "time_ns": after.at_ns - start_ns,
+        **{name: max(0.0, part / whole) for name, part in zip(_SHARES, spent, strict=True)},
+        "disk_read_bytes_per_s": (after.disk_read_bytes - before.disk_read_bytes) / seconds,
+        "disk_write_bytes_per_s": (after.disk_write_bytes - before.disk_write_bytes) / seconds,
+        "network_bytes_per_s": (after.network_bytes - before.network_bytes) / seconds,
+        "context_switches_per_s": (after.context_switches - before.context_switches) / seconds,
+        "interrupts_per_s": (after.interrupts - before.interrupts) / seconds,
+    }
+
+
+def _read_counters() -> _Counters:
+    cpu = psutil.cpu_times()
+    disk = psutil.disk_io_counters()
+    network = psutil.net_io_counters()
+    stats = psutil.cpu_stats()
+    return _Counters(
+        at_ns=time.monotonic_ns(),
+        cpu_s=(cpu.user + cpu.nice, cpu.system + cpu.irq + cpu.softirq, cpu.iowait, cpu.steal, cpu.idle),
+        disk_read_bytes=disk.read_bytes if disk else 0,
+        disk_write_bytes=disk.write_bytes if disk else 0,
+        network_bytes=network.bytes_sent if network else 0,
+        context_switches=stats.ctx_switches,
+        interrupts=stats.interrupts,
+    )
+
+
+def _read_process_states() -> tuple[int, int]:
+    """Runnable and blocked tasks, from /proc/stat."""
+    running = blocked = 0
+    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+        if line.startswith("procs_running"):
+            running = int(line.split()[1])
+        elif line.startswith("procs_blocked"):
+            blocked = int(line.split()[1])
+    return running, blocked

@@ -1,0 +1,176 @@
+"""What a study would take, before anything is started: arms, shared builds, minutes, memory, disk. Estimates."""
+
+import os
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakeoff.errors import HostError, SpecError
+from bakeoff.plan import Plan, plan_study
+from bakeoff.plan.sizes import data_bytes
+from bakeoff.run.arms import MemoryShare, build_key, connections_of, servers_by_aio, share_memory
+from bakeoff.servers import Catalog, Entry, install, is_installed, settings_for
+from bakeoff.servers.paths import work_root
+from bakeoff.spec import Arm, Origin, Study
+from bakeoff.units import format_bytes
+
+# Rough figures of a small machine; a run measures its own and plans anew after its first epoch.
+_LOAD_BYTES_PER_S = 25e6
+_LOAD_FIXED_S = 8.0  # a server initialised, started, analysed, settled, stopped, copied
+_COPY_BYTES_PER_S = 500e6
+_EPOCH_FIXED_S = 3.0
+_EPOCH_PER_SERVER_S = 1.5
+_DATADIR_BYTES = 120 * 2**20  # system tables and what InnoDB makes at the start
+_REDO_BYTES = 256 * 2**20
+_WRITE_GROWTH = 1.3
+
+
+@dataclass(frozen=True)
+class ArmOutlook:
+    """One arm.
+
+    Attributes:
+        build: letter of the loads that it uses; arms of one letter share them.
+        settings: letter of its server's settings; arms of one letter differ in the client alone.
+        download_bytes: still to be fetched; None: not known.
+    """
+
+    arm: Arm
+    build: str
+    settings: str
+    download_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a study would take.
+
+    Attributes:
+        loads: how many times data is loaded.
+        disk_bytes: at the worst moment, snapshots and running servers together.
+    """
+
+    study: Study
+    arms: tuple[ArmOutlook, ...]
+    plan: Plan
+    share: MemoryShare
+    loads: int
+    load_bytes: int
+    disk_bytes: int
+    disk_free_bytes: int
+    disk_path: Path
+
+
+def forecast(study: Study) -> Forecast:
+    """Work out what a study would take.
+
+    Servers that are installed already are asked about every option; of the others only the name is looked up.
+
+    Raises:
+        SpecError: a server that does not exist, or that lacks what an arm asks of it; `error.arm` names the arm.
+        HostError: too little memory.
+    """
+    share = share_memory(study, at_most=servers_by_aio())
+    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    downloads = {arm.name: _check(arm, study, share) for arm in ours}
+    sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
+    loads = len(sizes) * study.builds
+    load_bytes = max(sizes.values(), default=0)
+    snapshots = study.builds * sum(size + _DATADIR_BYTES + _REDO_BYTES for size in sizes.values())
+    running = share.at_once * int(load_bytes * _WRITE_GROWTH + _DATADIR_BYTES + _REDO_BYTES)
+    rounds = _rounds(share)
+    load_s = sum(study.builds * (_LOAD_FIXED_S + size / _LOAD_BYTES_PER_S) for size in sizes.values())
+    overhead_s = rounds * (_EPOCH_FIXED_S + study.warm_s) + len(ours) * (
+        _EPOCH_PER_SERVER_S + load_bytes / _COPY_BYTES_PER_S
+    )
+    folder = work_root()
+    while not folder.exists():
+        folder = folder.parent
+    status = os.statvfs(folder)
+    return Forecast(
+        study=study,
+        arms=tuple(_arms(study, downloads)),
+        plan=plan_study(study, overhead_s=overhead_s, load_s=load_s, turns=len(study.arms) + rounds - 1),
+        share=share,
+        loads=loads,
+        load_bytes=load_bytes,
+        disk_bytes=snapshots + running,
+        disk_free_bytes=status.f_bavail * status.f_frsize,
+        disk_path=work_root(),
+    )
+
+
+def require_disk(seen: Forecast) -> None:
+    """Check that the data has room.
+
+    Raises:
+        HostError: it has not.
+    """
+    if seen.disk_bytes > seen.disk_free_bytes:
+        raise HostError(
+            f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
+            f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} are free.",
+            hint="Load fewer rows or builds, or set XDG_CACHE_HOME to a larger disk.",
+        )
+
+
+def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
+    """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
+    if arm.server.origin is not Origin.CATALOG:
+        return None
+    try:
+        entry = Catalog.load().resolve(arm.server)
+        _check_collation(arm, entry)
+        if not is_installed(entry):
+            return entry.download_bytes
+        settings_for(
+            install(arm.server),
+            arm.server,
+            study.profile,
+            arm.data,
+            share.memory,
+            connections=connections_of(study),
+            tls=arm.connection.tls != "disabled",
+        )
+    except SpecError as error:
+        error.arm = arm.name
+        raise
+    return 0
+
+
+def _check_collation(arm: Arm, entry: Entry) -> None:
+    catalog = Catalog.load()
+    for part, capability in (("_0900_", "collations-0900"), ("uca1400", "collations-uca1400")):
+        for collation in arm.data.collations:
+            if part in collation and not catalog.has(capability, entry.family, entry.numbers):
+                raise SpecError(
+                    f"server {entry.name} has no collation {collation}.", hint="Leave the combination out with where."
+                )
+
+
+def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmOutlook]:
+    builds: dict[object, str] = {}
+    settings: dict[object, str] = {}
+    seen: set[str] = set()
+    found = []
+    for arm in study.arms:
+        letter = "-"
+        if arm.server.origin is not Origin.URL:
+            letter = builds.setdefault(build_key(arm), string.ascii_lowercase[len(builds) % 26] + _round_mark(builds))
+        number = settings.setdefault((arm.server, arm.data), str(len(settings) + 1))
+        name = f"{arm.server.origin}:{arm.server.flavour}:{arm.server.version}:{arm.server.location}"
+        bytes_left = downloads.get(arm.name)
+        found.append(ArmOutlook(arm, letter, number, 0 if name in seen and bytes_left else bytes_left))
+        seen.add(name)
+    return found
+
+
+def _round_mark(builds: dict[object, str]) -> str:
+    return str(len(builds) // 26) if len(builds) >= 26 else ""
+
+
+def _rounds(share: MemoryShare) -> int:
+    """Groups an epoch is measured in, each with the baseline."""
+    if share.servers <= share.at_once:
+        return 1
+    return -(-(share.servers - 1) // (share.at_once - 1))

@@ -1,0 +1,348 @@
+"""Loads the data of every build, once for all arms that share it, and keeps each as a snapshot."""
+
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+
+from bakeoff.engine import Engine, declares
+from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
+from bakeoff.plan.model import seed_for
+from bakeoff.plan.sizes import data_bytes as expected_bytes
+from bakeoff.plan.sizes import row_count
+from bakeoff.results import RunDirectory
+from bakeoff.run.arms import ArmSetup, address_of
+from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
+from bakeoff.run.listener import Listener
+from bakeoff.servers import Reading, ServerPool, Snapshot, readiness, table_engine
+from bakeoff.spec import Arm, Data, Study, Workload
+from bakeoff.stats.differences import Answer
+from bakeoff.units import parse_bytes
+
+# Whether the tables that a running server holds are those that a study asks for; they are never changed.
+
+
+def objection(server: Reading, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
+    """Why sysbench's tables there cannot be used; None: they can.
+
+    Args:
+        server: that holds them.
+        database: where they are.
+        tables: `sbtest1` to `sbtestN` are asked for; more are no matter.
+        table_size: the last id of each: scripts draw ids up to it.
+        indexed: each has its secondary index, which a load builds last.
+
+    Raises:
+        ServerError: the server does not tell.
+    """
+    there = _names(server, "table_name", "tables", database)
+    indexes = _names(server, "index_name", "statistics", database)
+    for number in range(1, tables + 1):
+        table = f"sbtest{number}"
+        if table not in there:
+            return f"{table} is not there"
+        ((last,),) = server.query(f"SELECT MAX(id) FROM `{database}`.{table}")
+        if last != table_size:
+            return f"{table} is empty" if last is None else f"ids of {table} end at {last}, not at {table_size}"
+        if indexed and f"k_{number}" not in indexes:
+            return f"{table} has no index k_{number}, which a load builds last"
+    return None
+
+
+def _names(server: Reading, column: str, view: str, database: str) -> set[str]:
+    sql = f"SELECT DISTINCT {column} FROM information_schema.{view} WHERE table_schema = %s"
+    return {str(name) for (name,) in server.query(sql, (database,))}
+
+
+# The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
+_SBTEST, _SBTEST_PREFIXES = "sbtest", ("oltp_", "select_random_")
+_SETTLE_LIMIT_S = 120.0
+_LOADER_THREADS_MAX = 8
+# One build of every setup together: so little that no load is the longest part of a run.
+_SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
+# What a server says of a character set or a collation that it does not know, or not together.
+_NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
+_OTHER_TEXT = "Name a character set and a collation that this server has."
+# What it says of a full disk: the table, the disk; other statements give the system's own number of it.
+_FULL = frozenset({1021, 1114})
+_NO_SPACE = re.compile(r"\b(?:error|errcode|errno):? 28\b", re.IGNORECASE)
+
+SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """What loads go through; one for a run.
+
+    Attributes:
+        engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
+        stop: once it is set, what is being loaded is given up: the engine ends a cancelled load as if it were whole.
+    """
+
+    study: Study
+    pool: ServerPool
+    run: RunDirectory
+    listener: Listener
+    engine: Engine
+    stop: threading.Event = field(default_factory=threading.Event)
+    engine_lock: threading.Lock = field(default_factory=threading.Lock)
+    answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
+
+    def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
+        """The builds of every distinct setup, as snapshots of stopped servers; of every setup as many.
+
+        The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
+        another build tells how much the data decides, but six epochs of one build tell more than none of two. Small
+        builds are all loaded, two at a time.
+
+        Raises:
+            ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
+            SpecError: a server does not know the data's character set or collation.
+            KeyboardInterrupt: the stop flag was set.
+        """
+        snapshots: dict[SnapshotKey, Snapshot] = {}
+        distinct = {setup.build_key: setup for setup in reversed(setups) if setup.installation is not None}
+        if sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES:
+            rounds, at_once = [range(self.study.builds)], _LOADS_AT_ONCE
+        else:
+            rounds, at_once = [range(build, build + 1) for build in range(self.study.builds)], 1
+        begin = time.monotonic()
+        for builds in rounds:
+            spent_s, build = time.monotonic() - begin, builds.start
+            if build and spent_s * (build + 1) / build > limit_s:
+                self.listener.note(
+                    f"loading is slow here ({spent_s:.0f} s): {build} of {self.study.builds} builds, to keep the budget"
+                )
+                return snapshots
+            jobs = [(setup, build) for build in builds for setup in setups if distinct.get(setup.build_key) is setup]
+            with ThreadPoolExecutor(max_workers=at_once) as pool:
+                loaded = pool.map(lambda job: self._load(*job, sharing=setups), jobs)
+                snapshots |= {
+                    (setup.build_key, build): snapshot for (setup, build), snapshot in zip(jobs, loaded, strict=True)
+                }
+            for build in builds:
+                self._compare_rows(setups, build)
+            self._end_if_stopped()
+        return snapshots
+
+    def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
+        """Load a running server, unless its tables are there already: then they are used as they are.
+
+        Args:
+            setup: of the server.
+            measured: this run has epochs of it, so that what its own workloads have written is no objection.
+
+        Raises:
+            SpecError: tables are there, and not those that the study asks for.
+            ServerError, EngineError: it refuses, or a load failed.
+            KeyboardInterrupt: the stop flag was set.
+        """
+        assert setup.remote
+        for database, workload in families(self.study.workloads):
+            self._end_if_stopped()
+            if not _has_tables(setup.remote, database):
+                self._fill(setup, setup.remote, database, workload, build=0)
+            elif not measured:
+                self._check_tables(setup, setup.remote, database, workload)
+
+    def _check_tables(self, setup: ArmSetup, server: Reading, database: str, workload: Workload) -> None:
+        """See that sysbench's tables are the study's; what other scripts make is not known here."""
+        options = script_options(self.study, workload, setup.arm.data)
+        if database != _SBTEST or "table_size" not in options:
+            return
+        indexed = "create_secondary" not in options and declares(workload.script, "options", "create_secondary")
+        # As the engine reads them: 10K is 10 × 1024.
+        sizes = {name: parse_bytes(str(options[name])) for name in ("tables", "table_size")}
+        found = objection(server, database, **sizes, indexed=indexed)
+        if found:
+            raise _mistake(
+                setup.arm,
+                f"{setup.arm.label}: database {database} is not what the study asks for: {found}.",
+                hint=f"Drop database {database} there, to have it loaded, or give its sizes (tables and table_size).",
+            )
+
+    def _compare_rows(self, setups: Sequence[ArmSetup], build: int) -> None:
+        """Write what every arm answered, and see that all hold the same rows.
+
+        Raises:
+            TrialInvalid: they do not, although a script of bakeoff's own loaded them.
+        """
+        found = {s.arm.name: self.answers[key] for s in setups if (key := (s.build_key, build)) in self.answers}
+        write_answers(self.run, found, f"rows/{build}.json")
+        judge_rows(self.study, found, self.listener)
+
+    def _load(self, setup: ArmSetup, build: int, *, sharing: Sequence[ArmSetup]) -> Snapshot:
+        self._end_if_stopped()
+        assert setup.installation
+        assert setup.settings
+        arm = setup.arm
+        self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
+        started = time.monotonic()
+        instance = self.pool.create(f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env))
+        try:
+            instance.start()
+            for database, workload in families(self.study.workloads):
+                self._fill(setup, instance, database, workload, build=build)
+                readiness.analyze(instance, database)
+            readiness.settle(instance, _SETTLE_LIMIT_S, stop=self.stop)
+            self._end_if_stopped()
+            data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
+            parts = {database: _parts(instance, database) for database in data_bytes}
+            self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
+            instance.stop(slow=True)
+            snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}", move=True)
+        finally:
+            instance.remove()
+        record = f"builds/{arm.name}-{build}.json"
+        if self.run.read_json(record) is not None:  # a resumed run: the same seeds, the same data
+            return snapshot
+        self.run.write_json(
+            record,
+            {
+                "arm": arm.name,
+                "arms": [each.arm.name for each in sharing if each.build_key == setup.build_key],
+                "build": build,
+                "rows": row_count(self.study, arm.data),
+                "threads": loader_threads(),
+                "seconds": round(time.monotonic() - started, 3),
+                "data_bytes": data_bytes,
+                "rows_bytes": {database: rows for database, (rows, _) in parts.items()},
+                "index_bytes": {database: indexes for database, (_, indexes) in parts.items()},
+                "snapshot_bytes": snapshot.bytes_on_disk,
+            },
+        )
+        return snapshot
+
+    def _fill(self, setup: ArmSetup, server: Reading, database: str, workload: Workload, *, build: int) -> None:
+        arm = setup.arm
+        _create_database(server, database, arm)
+        pid = getattr(server, "pid", None)
+        with self.engine_lock:
+            self._end_if_stopped()
+            self.engine.open([address_of(setup, server, database, pid=pid)])
+            try:
+                self.engine.command(
+                    arm.name,
+                    workload.script,
+                    "prepare",
+                    options=script_options(self.study, workload, arm.data)
+                    | {"mysql_storage_engine": table_engine(arm.server, arm.data, setup.installation)},
+                    threads=loader_threads(),
+                    seed=seed_for(self.study.seed, "build", build),
+                    on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
+                )
+            except EngineError as error:
+                raise _load_failed(error, arm) from None
+            self._end_if_stopped()
+            check_data(self.engine, self.study, setup, workload)
+        self._end_if_stopped()
+
+    def _end_if_stopped(self) -> None:
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+
+
+def loader_threads() -> int:
+    """Connections that load at once: one for each CPU, at most 8; the same for every arm (docs/loading.md)."""
+    return min(_LOADER_THREADS_MAX, len(os.sched_getaffinity(0)))
+
+
+def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload) -> None:
+    """Have the script check its own data (TPC-C's consistency conditions), if it can; the engine knows the arm already.
+
+    Raises:
+        EngineError: a condition does not hold.
+    """
+    if declares(workload.script, "commands", "check"):
+        engine.command(
+            setup.arm.name,
+            workload.script,
+            "check",
+            options=script_options(study, workload, setup.arm.data),
+            threads=loader_threads(),
+            seed=study.seed,
+        )
+
+
+def families(workloads: Iterable[Workload]) -> list[tuple[str, Workload]]:
+    """Databases to load, each with the workload whose `prepare` fills it; scripts that share tables share one."""
+    found: dict[str, Workload] = {}
+    for workload in workloads:
+        found.setdefault(database_of(workload), workload)
+    return list(found.items())
+
+
+def database_of(workload: Workload) -> str:
+    """`sbtest` for the scripts that share its tables, else a database of the script's own."""
+    stem = workload.script.rsplit("/", 1)[-1].removesuffix(".lua")
+    if stem.startswith(_SBTEST_PREFIXES):
+        return _SBTEST
+    return "sbtest_" + "".join(c if c.isalnum() else "_" for c in stem)
+
+
+def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
+    """Options of the script: the study's tables and sizes, what the workload says, then what the arm's data says."""
+    options: dict[str, Any] = {}
+    if declares(workload.script, "options", "table_size"):
+        options |= {"tables": study.tables, "table_size": study.table_size}
+    if data.declared_table_options:
+        options["create_table_options"] = data.declared_table_options
+    if data.column_charset:
+        options |= {"column_charset": data.column_charset, "column_collation": data.column_collation or ""}
+    return options | dict(workload.options) | dict(data.options)
+
+
+def _create_database(server: Reading, database: str, arm: Arm) -> None:
+    sql = f"CREATE DATABASE IF NOT EXISTS `{database}`"
+    sql += f" CHARACTER SET {arm.data.charset}" if arm.data.charset else ""
+    sql += f" COLLATE {arm.data.collation}" if arm.data.collation else ""
+    connection = server.connect()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+    except pymysql.MySQLError as problem:
+        number, words = problem.args[0], problem.args[-1]
+        told = f"{arm.label}: {sql} failed: {words}."
+        raise (_mistake(arm, told, hint=_OTHER_TEXT) if number in _NO_SUCH_TEXT else ServerError(told)) from None
+    finally:
+        connection.close()
+
+
+def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
+    error = SpecError(message, hint=hint)
+    error.arm = arm.name
+    return error
+
+
+def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
+    """Why a load has failed: the study asks too much of the disk or of the server, or else as the engine says."""
+    if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
+        return HostError(
+            f"disk: {arm.label} has no room for its rows: {error.message}.",
+            hint="Load fewer rows, or make room where the server keeps its data (XDG_CACHE_HOME for bakeoff's own).",
+        )
+    if error.sql_errno in _NO_SUCH_TEXT:
+        return _mistake(arm, f"{arm.label}: {error.message}.", hint=_OTHER_TEXT)
+    return error
+
+
+def _parts(server: Reading, database: str) -> tuple[int, int]:
+    """Bytes of the rows (with the primary key, in InnoDB) and of the secondary indexes, as the server reckons them."""
+    sql = (
+        "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) "
+        "FROM information_schema.tables WHERE table_schema = %s"
+    )
+    ((rows, indexes),) = server.query(sql, (database,))
+    return int(rows), int(indexes)
+
+
+def _has_tables(server: Reading, database: str) -> bool:
+    sql = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
+    return int(server.query(sql, (database,))[0][0]) > 0

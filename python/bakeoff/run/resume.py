@@ -1,0 +1,176 @@
+"""Going on with a run that was killed: what is finished counts as it is, and nothing of it is measured again.
+
+The data is loaded anew from the same seeds, because snapshots end with the process that made them; that time is not
+taken from the budget a second time. The plan, its slice lengths and the memory of the servers stay as they were.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.plan import Plan
+from bakeoff.results import EpochData, RunDirectory
+from bakeoff.results.manifest import gather_host
+from bakeoff.run.arms import ArmSetup, MemoryShare
+from bakeoff.servers import ServerMemory
+from bakeoff.servers.paths import work_root
+from bakeoff.spec import Study
+from bakeoff.stats.model import Stop
+from bakeoff.units import format_duration
+
+_MEMORY_FILE = "memory.json"
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a run holds already; empty for a new one.
+
+    Attributes:
+        history: finished epochs, valid and discarded, ascending.
+        plan: None: it was killed before there was one.
+        used_s: wall seconds of the budget that went into it.
+    """
+
+    history: tuple[EpochData, ...] = ()
+    plan: Plan | None = None
+    used_s: float = 0.0
+
+
+def read_before(run: RunDirectory) -> Before:
+    """What a run holds, for going on with it."""
+    plan = run.plan()
+    loading_s = sum(float(build.get("seconds", 0.0)) for build in run.builds().values())
+    return Before(
+        history=tuple(run.load_epochs()),
+        plan=Plan.model_validate(plan) if plan else None,
+        used_s=loading_s + sum(run.outcome(epoch).wall_s for epoch in run.finished_epochs()),
+    )
+
+
+def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
+    """The run's study, with more (or less) of a budget, and with the builds that it has come to be planned with.
+
+    Args:
+        run: what is gone on with.
+        budget_s: None: as before.
+        asked: the study of a file named beside the run; None: the run's own will do.
+
+    Raises:
+        SpecError: the file asks something else than the run did.
+    """
+    study = run.study()
+    if asked is not None:
+        same = {"seed": study.seed, "budget_s": study.budget_s}
+        if asked.model_copy(update=same) != study:
+            names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
+            other = [name for name in names if name not in same]
+            raise SpecError(
+                f"run {run.name} was begun with another study: {', '.join(other)} differ.",
+                hint="Leave the study out (bakeoff run --resume RUN), or begin a new run.",
+            )
+    changed: dict[str, float] = {} if budget_s is None else {"budget_s": budget_s}
+    plan = run.plan()
+    if plan is not None:
+        changed["builds"] = Plan.model_validate(plan).builds
+    return study.model_copy(update=changed)
+
+
+def check_machine(run: RunDirectory) -> None:
+    """Refuse to mix epochs of two machines.
+
+    Raises:
+        ResultsError: processors or memory are not those of the run.
+    """
+    then, now = run.manifest().host, gather_host(run.path, work_root())
+    for what in ("cpu_model", "cpus", "memory_bytes"):
+        before, here = getattr(then, what), getattr(now, what)
+        if before != here and not (what == "memory_bytes" and abs(before - here) < 0.02 * before):
+            raise ResultsError(
+                f"run {run.name} was begun on another machine: {what} was {before} and is {here}.",
+                hint="Begin a new run here and compare the two.",
+            )
+
+
+def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
+    """Refuse to mix epochs of two server versions: a name such as `mysql:8.0` may mean a newer one today.
+
+    Raises:
+        ResultsError: an arm's binaries are of another version than those in the finished epochs.
+    """
+    for data in before.history[:1]:
+        for setup in setups:
+            told = data.variables.get(setup.arm.name, {}).get("version")
+            if setup.installation and told and not _same_version(told, setup.installation.version_text):
+                raise ResultsError(
+                    f"arm {setup.arm.name} was measured as version {told}, and {setup.arm.server} is "
+                    f"{setup.installation.version_text} now.",
+                    hint="Begin a new run.",
+                )
+
+
+def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
+    """Write down what every server is given, so that a resumed run gives the same."""
+    run.write_json(
+        _MEMORY_FILE,
+        {
+            "buffer_pool_bytes": share.memory.buffer_pool_bytes,
+            "redo_bytes": share.memory.redo_bytes,
+            "per_server_bytes": share.per_server_bytes,
+            "servers": share.servers,
+            "at_once": share.at_once,
+        },
+    )
+
+
+def kept_memory(run: RunDirectory) -> MemoryShare | None:
+    """What the run's servers were given; None when it was killed before that was known."""
+    kept = run.read_json(_MEMORY_FILE)
+    if kept is None:
+        return None
+    return MemoryShare(
+        memory=ServerMemory(buffer_pool_bytes=kept["buffer_pool_bytes"], redo_bytes=kept["redo_bytes"]),
+        per_server_bytes=kept["per_server_bytes"],
+        servers=kept["servers"],
+        at_once=kept["at_once"],
+    )
+
+
+def _same_version(told: str, binary: str) -> bool:
+    """`8.0.15-log` and `8.0.15` are one version: the server appends how it runs."""
+    return told.startswith(binary.split("-")[0]) or binary.startswith(told.split("-")[0])
+
+
+# A run whose end is no longer the one fixed beforehand: when it ends was chosen with its results in sight.
+#
+# That is so when it went on after its answer had been told, and when its budget was changed. It is kept in the run
+# directory, because a later resume must know it too.
+
+_FILE = "reopened.json"
+
+
+def keep_reopening(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
+    """Write down why the run's end is not the one fixed beforehand; nothing of a run of which it still is.
+
+    Call it before a further epoch is measured, while the answer that was told last is still in the directory.
+
+    Args:
+        run: what is begun or gone on with.
+        study: its study, with the budget of this time.
+        goes_on: further epochs will be measured. What a budget has ended stays as it was told without them.
+    """
+    begun_s, told = run.study().budget_s, run.analysis()
+    if told is not None:
+        if not goes_on and told["stopped"] == Stop.BUDGET:
+            return
+        because = f"it had ended ({told['stopped']}) and its answer was told"
+    elif study.budget_s != begun_s:
+        because = f"its budget was changed from {format_duration(begun_s)} to {format_duration(study.budget_s)}"
+    else:
+        return
+    run.write_json(_FILE, {"because": because})
+
+
+def ended_as(stop: Stop, run: RunDirectory) -> Stop:
+    """How measuring ended, for the choice of the interval: BUDGET of a reopened run is REOPENED."""
+    reopened = run.read_json(_FILE) is not None
+    return Stop.REOPENED if stop is Stop.BUDGET and reopened else stop

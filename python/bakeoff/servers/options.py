@@ -1,0 +1,490 @@
+"""Options as a person writes them, turned into what one version of a server understands; or refused, with the reason.
+
+Three answers: an option is passed on; it is replaced or left out, and a note for the report says why; or it would
+stop the server, and a `SpecError` says so before anything starts. What a server accepts and then ignores or changes
+is found by reading back (readback.py).
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from bakeoff.errors import SpecError
+from bakeoff.servers.catalog import Version, VersionRange, parse_range, version_text
+from bakeoff.units import parse_bytes
+
+OURS = {
+    "datadir": "data directory",
+    "basedir": "basedir",
+    "tmpdir": "temporary folder",
+    "socket": "socket",
+    "port": "port",
+    "bind_address": "address",
+    "pid_file": "pid file",
+    "log_error": "error log",
+    "user": "account",
+    "lc_messages_dir": "message folder",
+    "plugin_dir": "plugin folder",
+    "mysqlx_port": "X port",
+    "mysqlx_socket": "X socket",
+}
+"""Options that bakeoff gives every server itself."""
+
+_FOLDERS = (
+    "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
+    "innodb_doublewrite_dir", "innodb_temp_tablespaces_dir", "innodb_tmpdir", "innodb_redo_log_archive_dirs",
+    "aria_log_dir_path", "rocksdb_datadir", "rocksdb_wal_dir", "rocksdb_tmpdir", "rocksdb_persistent_cache_path",
+    "slave_load_tmpdir", "replica_load_tmpdir",
+)  # fmt: skip
+_FILES = (
+    "innodb_data_file_path", "innodb_temp_data_file_path", "innodb_buffer_pool_filename",
+    "innodb_parallel_doublewrite_path", "log_bin", "log_bin_index", "relay_log", "relay_log_index",
+    "relay_log_info_file", "master_info_file", "general_log_file", "slow_query_log_file", "log_slow_query_file",
+    "log_basename", "log_tc",
+)  # fmt: skip
+_IN_NO_SNAPSHOT = "files outside the data directory would be in no snapshot"
+_NOT_A_SERVER = (
+    "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
+    "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
+)  # fmt: skip
+_WHEN_INITIALISED = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
+_PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
+_TRUE = ("", "1", "on", "true", "yes")
+_FALSE = ("0", "off", "false", "no")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The server that options are for.
+
+    Attributes:
+        name: for messages (`mysql-5.7.22`).
+        known: every option that the binary has; empty: not known, and the table decides.
+    """
+
+    name: str
+    family: str
+    version: Version
+    known: frozenset[str] = frozenset()
+
+
+@dataclass
+class Translation:
+    """Options that the target understands, those needed at initialisation too, and what was changed on the way."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    init_options: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class OptionFact:
+    """One row of options.toml."""
+
+    name: str
+    obeyed: Mapping[str, VersionRange]
+    ignored: Mapping[str, VersionRange]
+    neutral: tuple[str, ...]
+    reason: str
+
+    def ignored_by(self, target: Target) -> bool:
+        """Whether the target starts with it and does nothing."""
+        return target.version in self.ignored[target.family] and target.version not in self.obeyed[target.family]
+
+
+@cache
+def option_facts() -> Mapping[str, OptionFact]:
+    """options.toml, by name."""
+    rows = tomllib.loads(files("bakeoff.servers").joinpath("options.toml").read_text("utf-8"))["option"]
+    return {
+        row["name"]: OptionFact(
+            row["name"],
+            {family: parse_range(row.get(family)) for family in ("mysql", "mariadb")},
+            {family: parse_range(row.get(f"{family}_ignored")) for family in ("mysql", "mariadb")},
+            tuple(row.get("neutral", ())),
+            row["reason"],
+        )
+        for row in rows
+    }
+
+
+def understands(target: Target, name: str) -> bool:
+    """Whether the target knows an option and obeys it."""
+    fact = option_facts().get(name)
+    if fact and fact.ignored_by(target):
+        return False
+    if target.known:
+        return name in target.known
+    return fact is None or target.version in fact.obeyed[target.family]
+
+
+def translate(target: Target, asked: Mapping[str, str]) -> Translation:
+    """Say `asked` in the target's dialect.
+
+    Args:
+        target: the server; without `known` options the table alone decides.
+        asked: names with underscores, values as typed; an empty value is a bare flag.
+
+    Raises:
+        SpecError: an option that would stop this server, is bakeoff's own, or is unknown; with the reason.
+    """
+    done = Translation()
+    rest = dict(asked)
+    _refuse_ours(target, rest)
+    for rule in (_redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):
+        rule(target, rest, done)
+    for name, value in rest.items():
+        _pass_or_refuse(target, name, value, done)
+    for name in _WHEN_INITIALISED:
+        if name in done.options:
+            done.init_options[name] = done.options[name]
+    return done
+
+
+def stem(name: str) -> str:
+    """The variable that an option sets: `loose_skip_log_bin` is `log_bin`. `skip_name_resolve` is a variable itself."""
+    if name == "skip_name_resolve":
+        return name
+    for prefix in _PREFIXES:
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return stem(name[len(prefix) :])
+    return name
+
+
+def is_true(value: str) -> bool:
+    """Whether an option's value switches it on; a bare flag does."""
+    return value.lower() in _TRUE
+
+
+def is_false(value: str) -> bool:
+    """Whether an option's value switches it off."""
+    return value.lower() in _FALSE
+
+
+def whole_number(target: Target, name: str, value: str) -> int:
+    """An option's value as mysqld reads it: `500`, `1k`.
+
+    Raises:
+        SpecError: not a number; names the option.
+    """
+    try:
+        return parse_bytes(value)
+    except SpecError:
+        raise _refuse(target, _text(name, value), "it is not a whole number") from None
+
+
+def _refuse(target: Target, text: str, why: str, hint: str = "") -> SpecError:
+    return SpecError(f"server {target.name}: option {text} cannot be used: {why}.", hint=hint)
+
+
+def _text(name: str, value: str) -> str:
+    return f"{name}={value}" if value else name
+
+
+def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
+    for name, value in asked.items():
+        plain = stem(name)
+        if plain in OURS:
+            raise _refuse(
+                target, _text(name, value), f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out."
+            )
+        if plain in _FOLDERS:
+            raise _refuse(target, _text(name, value), _IN_NO_SNAPSHOT, "Leave it out.")
+        if plain in _FILES and "/" in value:
+            raise _refuse(target, _text(name, value), _IN_NO_SNAPSHOT, "Name the file without a folder.")
+        if name in _NOT_A_SERVER or plain in _NOT_A_SERVER:
+            raise _refuse(
+                target, _text(name, value), "it would change how the server is run, not how fast it is", "Leave it out."
+            )
+
+
+def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
+    """One size of redo, three ways to write it.
+
+    Capacity (MySQL 8.0.30 on), file size × files (MySQL before), one file (MariaDB 10.5 on).
+    """
+    by_capacity = understands(target, "innodb_redo_log_capacity")
+    if by_capacity and "innodb_log_file_size" in rest:
+        size = rest.pop("innodb_log_file_size")
+        count = whole_number(target, "innodb_log_files_in_group", rest.pop("innodb_log_files_in_group", "2"))
+        done.options["innodb_redo_log_capacity"] = str(parse_bytes(size) * count)
+        capacity = f"innodb_redo_log_capacity={parse_bytes(size) * count}"
+        done.notes.append(
+            f"innodb_log_file_size={size} × {count} files became {capacity}: that is how {target.name} sizes redo"
+        )
+    elif not by_capacity and "innodb_redo_log_capacity" in rest:
+        size = rest.pop("innodb_redo_log_capacity")
+        files = redo_options(target, parse_bytes(size))
+        done.options.update(files)
+        done.notes.append(
+            f"innodb_redo_log_capacity={size} became {' '.join(_text(*each) for each in files.items())}: "
+            f"{target.name} has no innodb_redo_log_capacity"
+        )
+    for name in ("innodb_log_file_size", "innodb_log_files_in_group"):
+        if name in rest and target.family == "mysql" and target.version < (5, 6, 8):
+            done.options[name] = rest.pop(name)
+    if target.family == "mysql" and target.version < (5, 6, 8):  # refuses to start on redo files of another size
+        done.init_options.update(
+            {name: value for name, value in done.options.items() if name.startswith("innodb_log_file")}
+        )
+
+
+def redo_options(target: Target, total_bytes: int) -> dict[str, str]:
+    """How the target is told to keep `total_bytes` of redo."""
+    if understands(target, "innodb_redo_log_capacity"):
+        return {"innodb_redo_log_capacity": str(total_bytes)}
+    if target.family == "mariadb" and target.version >= (10, 5):
+        return {"innodb_log_file_size": str(total_bytes)}
+    return {"innodb_log_file_size": str(total_bytes // 2), "innodb_log_files_in_group": "2"}
+
+
+def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
+    if "tx_isolation" in rest:
+        value = rest.pop("tx_isolation")
+        done.options["transaction_isolation"] = value
+        done.notes.append(
+            f"tx_isolation={value} became transaction_isolation={value}: "
+            "the variable's old name is no start-up option of any version"
+        )
+
+
+def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
+    """`log_bin=OFF` would name a log "OFF"; a log needs a server id; MySQL 5.6 wants log_slave_updates with GTIDs."""
+    if is_false(rest.get("log_bin", "x")):
+        value = rest.pop("log_bin")
+        rest["skip_log_bin"] = ""
+        done.notes.append(f"log_bin={value} became skip_log_bin: a value of log_bin is the log's name")
+    if "log_bin" in rest:
+        if rest["log_bin"].lower() in ("on", "1"):
+            rest["log_bin"] = "binlog"
+        if "server_id" not in rest:
+            rest["server_id"] = "1"
+            done.notes.append("server_id=1 was added: MySQL 5.7 on keeps no binary log without one")
+    if (
+        target.family == "mysql"
+        and target.version < (5, 7)
+        and rest.get("gtid_mode", "off").lower() == "on"
+        and "log_slave_updates" not in rest
+    ):
+        rest["log_slave_updates"] = "1"
+        done.notes.append("log_slave_updates=1 was added: MySQL 5.6 refuses gtid_mode=ON without it")
+
+
+def _authentication(target: Target, rest: dict[str, str], done: Translation) -> None:
+    """The default plugin of new accounts, under the version's name for it; it counts for root when given at init."""
+    name = "default_authentication_plugin"
+    if name not in rest:
+        return
+    plugin = rest.pop(name)
+    default = (
+        "caching_sha2_password" if target.family == "mysql" and target.version >= (8, 0, 4) else "mysql_native_password"
+    )
+    if target.family == "mysql" and target.version >= (9, 0) and plugin == "mysql_native_password":
+        raise _refuse(
+            target,
+            _text(name, plugin),
+            "MySQL 9.0 removed the plugin mysql_native_password",
+            "Use caching_sha2_password.",
+        )
+    if understands(target, name):
+        done.options[name] = done.init_options[name] = plugin
+    elif plugin == default:
+        done.notes.append(f"{name}={plugin} was left out: it is what {target.name} does anyway")
+    elif understands(target, "authentication_policy"):
+        done.options["authentication_policy"] = done.init_options["authentication_policy"] = plugin
+        done.notes.append(f"{name}={plugin} became authentication_policy={plugin}: MySQL 8.4 renamed it")
+    else:
+        raise _refuse(target, _text(name, plugin), f"its accounts use {default} and that cannot be changed")
+
+
+def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
+    """`skip_ssl`, or `tls_version=` since MySQL 8.4, or nothing where the build has no TLS."""
+    name = next(
+        (
+            each
+            for each in rest
+            if stem(each) == "ssl" and (each.startswith(("skip_", "disable_")) or is_false(rest[each]))
+        ),
+        None,
+    )
+    if name is None:
+        return
+    rest.pop(name)
+    done.options.update(no_tls(target))
+    if "skip_ssl" not in done.options:
+        instead = "tls_version= (empty)" if "tls_version" in done.options else "nothing: this server has no TLS"
+        done.notes.append(f"{name} became {instead}")
+
+
+def no_tls(target: Target) -> dict[str, str]:
+    """How the target is told to do without TLS."""
+    if understands(target, "ssl"):
+        return {"skip_ssl": ""}
+    return {"tls_version": ""} if understands(target, "tls_version") else {}
+
+
+def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
+    """`plugin=rocksdb` as `plugin_load_add=ha_rocksdb`."""
+    if "plugin" in rest:
+        value = rest.pop("plugin")
+        rest["plugin_load_add"] = "ha_rocksdb" if value.lower() in ("rocksdb", "myrocks") else value
+
+
+def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
+    """32k and 64k are silently 16k in MySQL 5.6: refused here, since nothing would tell."""
+    value = rest.get("innodb_page_size")
+    if value is None:
+        return
+    size = parse_bytes(value)
+    if size not in (4096, 8192, 16384, 32768, 65536):
+        raise _refuse(target, _text("innodb_page_size", value), "a page has 4k, 8k, 16k, 32k or 64k")
+    since = (10, 1) if target.family == "mariadb" else (5, 7, 6)
+    if size > 16384 and target.version < since:
+        raise _refuse(
+            target,
+            _text("innodb_page_size", value),
+            f"pages above 16k came with {version_text(since)}, and {target.name} would silently use 16k",
+        )
+    rest["innodb_page_size"] = str(size)
+
+
+def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) -> None:
+    plain = stem(name)
+    if name.startswith("loose_") or understands(target, plain) or understands(target, name):
+        done.options[name] = value
+        _check_value(target, name, value)
+        return
+    fact = option_facts().get(plain)
+    if fact is None:
+        near = difflib.get_close_matches(plain, sorted(target.known), n=2, cutoff=0.75)
+        raise SpecError(
+            f"server {target.name}: it has no option {name}.",
+            hint=f"Did you mean {' or '.join(near)}?" if near else "Write loose_ in front to try it all the same.",
+        )
+    off = name != plain or is_false(value)  # skip_innodb_large_prefix
+    if value.lower() in fact.neutral or (off and "off" in fact.neutral):
+        done.notes.append(f"{_text(name, value)} was left out: {fact.reason}")
+    elif fact.ignored_by(target):
+        done.notes.append(f"{_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
+    else:
+        raise _refuse(target, _text(name, value), fact.reason or f"{target.name} does not know it")
+
+
+def _check_value(target: Target, name: str, value: str) -> None:
+    """Values that an option has in some versions only."""
+    lowered = value.lower()
+    if (
+        name == "innodb_flush_method"
+        and lowered == "o_direct_no_fsync"
+        and target.family == "mysql"
+        and target.version < (5, 6, 7)
+    ):
+        raise _refuse(target, _text(name, value), "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
+    if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql":
+        raise _refuse(
+            target,
+            _text(name, value),
+            "the thread pool as an option is MariaDB's; MySQL 9.7 has thread_pool.so as a plugin",
+        )
+    if name in ("collation_server", "default_collation") and "_0900_" in lowered and not _has_0900(target):
+        raise _refuse(target, _text(name, value), "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
+    if name == "optimizer_switch" and target.family == "mysql" and target.version < (5, 6) and "mrr" in lowered:
+        raise _refuse(target, _text(name, value), "multi-range read came with MySQL 5.6")
+    if name == "authentication_policy" and target.version >= (9, 0) and "mysql_native_password" in lowered:
+        raise _refuse(target, _text(name, value), "MySQL 9.0 removed the plugin mysql_native_password")
+
+
+def _has_0900(target: Target) -> bool:
+    return target.version >= ((11, 4, 5) if target.family == "mariadb" else (8, 0, 1))
+
+
+# Reading my.cnf files the way mysqld does, as far as a benchmark needs: groups, comments, quotes.
+
+
+def server_groups(family: str, version: Version) -> frozenset[str]:
+    """The groups that a server reads: those of every version, and those of its own series (`mysqld-8.0`)."""
+    programs = ("mysqld", "mariadb", "mariadbd") if family == "mariadb" else ("mysqld",)
+    return frozenset({"server", *programs, *(f"{each}-{version_text(version[:2])}" for each in programs)})
+
+
+def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
+    """Options that a cnf file has for one server, names with underscores; a later line wins.
+
+    A bare name has an empty value.
+
+    Args:
+        file: as the user named it.
+        family: `mysql` or `mariadb`, and
+        version: of the server; groups of other servers are passed over, as mysqld does.
+
+    Raises:
+        SpecError: no such file, or a line that cannot be read; names file and line.
+    """
+    try:
+        lines = file.expanduser().read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
+        raise SpecError(f"cnf file {file} cannot be read: {reason}.") from None
+    options: dict[str, str] = {}
+    groups = server_groups(family, version)
+    group = ""
+    for number, raw in enumerate(lines, start=1):
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("!"):
+            raise SpecError(
+                f"{file}:{number}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE."
+            )
+        if line.startswith("["):
+            if not line.endswith("]"):
+                raise SpecError(f"{file}:{number}: a group is written [name], this is {line!r}.")
+            group = line[1:-1].strip()
+            continue
+        if not group:
+            raise SpecError(
+                f"{file}:{number}: an option before the first [group].", hint="Begin the file with [mysqld]."
+            )
+        if group in groups:
+            name, equals, value = line.partition("=")
+            name = name.strip().lstrip("-").replace("-", "_")
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
+                raise SpecError(f"{file}:{number}: {line!r} is not option=value.")
+            options[name] = _unquoted(value) if equals else ""
+    return options
+
+
+def read_client_group(file: Path) -> dict[str, str]:
+    """The `[client]` group of a user's ~/.my.cnf; empty when there is none. Unreadable lines are passed over."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    options: dict[str, str] = {}
+    group = ""
+    for line in (raw.strip() for raw in lines):
+        if line.startswith("[") and line.endswith("]"):
+            group = line[1:-1]
+        elif group == "client" and line and line[0] not in "#;!":
+            name, _, value = line.partition("=")
+            options[name.strip().replace("-", "_")] = _unquoted(value)
+    return options
+
+
+def write_cnf(options: Mapping[str, str], remark: str) -> str:
+    """The text of a my.cnf with these options, for a run directory and for readers."""
+    lines = [f"# {remark}", "[mysqld]"]
+    lines += [f"{name} = {value}" if value else name for name, value in options.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _unquoted(value: str) -> str:
+    text = value.strip()
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return re.split(r"\s+#", text, maxsplit=1)[0]

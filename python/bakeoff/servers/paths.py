@@ -1,0 +1,293 @@
+"""Where bakeoff keeps things on this machine, and the locks that let two bakeoffs share them.
+
+    $XDG_CACHE_HOME/bakeoff/  (~/.cache/bakeoff)   servers/ templates/ locks/ work/
+    $XDG_CONFIG_HOME/bakeoff/ (~/.config/bakeoff)  servers.toml
+
+Servers run as an account without privileges, which must be able to reach the cache. Root's home is closed to it as a
+rule, so root's default cache is /var/cache/bakeoff when ~ cannot be entered by others.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bakeoff.errors import HostError
+from bakeoff.servers.process import ProcessId
+
+_POLL_S = 0.1
+
+
+def cache_root() -> Path:
+    """The cache folder; it need not exist yet."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return Path(named).absolute() / "bakeoff"
+    home = Path.home()
+    if os.geteuid() == 0 and not _others_may_enter(home):
+        return Path("/var/cache/bakeoff")
+    return home / ".cache" / "bakeoff"
+
+
+def work_root() -> Path:
+    """Where instances, their data and snapshots live unless the caller says otherwise."""
+    return cache_root() / "work"
+
+
+def user_catalog_file() -> Path:
+    """The user's own catalogue; it need not exist."""
+    named = os.environ.get("XDG_CONFIG_HOME")
+    base = Path(named).absolute() if named else Path.home() / ".config"
+    return base / "bakeoff" / "servers.toml"
+
+
+def make_open_folder(folder: Path) -> Path:
+    """Make a folder, and every missing one above it, that other accounts may enter and read (mode 755).
+
+    Raises:
+        HostError: not allowed to, or a file is in the way.
+    """
+    missing: list[Path] = []
+    step = folder
+    while not step.exists() and step != step.parent:
+        missing.append(step)
+        step = step.parent
+    try:
+        for each in reversed(missing):
+            each.mkdir(exist_ok=True)
+            each.chmod(0o755)
+        if not folder.is_dir():
+            raise NotADirectoryError(folder)
+    except OSError as problem:
+        raise HostError(
+            f"folder {folder} cannot be made: {problem.strerror or 'a file is in the way'}.",
+            hint="Set XDG_CACHE_HOME to a folder that you may write to.",
+        ) from None
+    return folder
+
+
+def require_reachable(folder: Path, uid: int, gid: int) -> None:
+    """Check that an account may enter `folder` and everything above it.
+
+    Raises:
+        HostError: some folder on the way is closed to it.
+    """
+    for step in reversed([folder, *folder.parents]):
+        status = step.stat()
+        mode = status.st_mode
+        if status.st_uid == uid:
+            allowed = mode & stat.S_IXUSR
+        elif status.st_gid == gid:
+            allowed = mode & stat.S_IXGRP
+        else:
+            allowed = mode & stat.S_IXOTH
+        if uid != 0 and not allowed:
+            raise HostError(
+                f"servers run as an account without privileges, which may not enter {step} (mode {mode & 0o777:o}).",
+                hint=f"Set XDG_CACHE_HOME to a folder open to it, or run: chmod o+x {step}",
+            )
+
+
+_shared: dict[Path, int] = {}  # lock files that this process shares until it ends, with their descriptors
+
+
+@contextmanager
+def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock `name` of this cache; the kernel lets go of it when the process dies.
+
+    Args:
+        name: what is being made (`mysql-8.0.15`); letters, digits, dots and dashes.
+        on_wait: called again and again while another bakeoff holds it; what it raises ends the waiting.
+    """
+    descriptor = _open(_lock_file(name))
+    try:
+        if on_wait is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            while not _try_lock(descriptor):
+                on_wait()
+                time.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked_if_free(name: str) -> Iterator[bool]:
+    """Hold the lock `name` if no other bakeoff has a part in it, and tell the block whether it is so.
+
+    What this process itself has of it by `share` is given up, unless another has a part in it, too.
+    """
+    file = _lock_file(name)
+    shared = file in _shared
+    if shared:
+        os.close(_shared.pop(file))
+    descriptor = _open(file)
+    try:
+        free = _try_lock(descriptor)
+        if shared and not free:
+            share(name)
+        yield free
+    finally:
+        os.close(descriptor)
+
+
+def share(name: str) -> None:
+    """Take a part in the lock `name` until this process ends: other bakeoffs may too, and none can hold it alone."""
+    file = _lock_file(name)
+    if file not in _shared:
+        descriptor = _open(file)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        _shared[file] = descriptor
+
+
+def _lock_file(name: str) -> Path:
+    return make_open_folder(cache_root() / "locks") / f"{name}.lock"
+
+
+def _open(file: Path) -> int:
+    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _others_may_enter(folder: Path) -> bool:
+    try:
+        return all(step.stat().st_mode & stat.S_IXOTH for step in (folder, *folder.parents))
+    except OSError:
+        return False
+
+
+# Cleaning up after bakeoffs that were killed: servers that outlived them (they should not), sockets, data directories.
+#
+# Only folders that belong to our own user, carry a bakeoff's name and an owner.json, and whose owner is dead are touched;
+# and in the cache what was being made under a lock that nobody holds any more.
+
+OWNER_FILE = "owner.json"
+_FOLDER = re.compile(r"(bakeoff|pool)-[0-9a-f]{8}")
+_UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # as tempfile ends its names
+_UNFINISHED_S = 3600.0  # a folder without owner.json may be about to get one
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who made a folder.
+
+    Attributes:
+        boot: the kernel's boot id; process numbers of another boot mean nothing.
+        servers: children started from there.
+    """
+
+    token: str
+    boot: str
+    process: ProcessId
+    servers: tuple[ProcessId, ...]
+
+    @classmethod
+    def current(cls, token: str, servers: tuple[ProcessId, ...]) -> "Owner":
+        """This process."""
+        process = ProcessId.of(os.getpid())
+        assert process is not None
+        return cls(token, _boot_id(), process, servers)
+
+    def as_json(self) -> dict[str, Any]:
+        """As written to owner.json."""
+        return {
+            "token": self.token,
+            "boot": self.boot,
+            "process": [self.process.pid, self.process.start_ticks],
+            "servers": [[each.pid, each.start_ticks] for each in self.servers],
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> "Owner | None":
+        """The owner of a folder; None when there is no readable owner.json."""
+        try:
+            raw = json.loads((folder / OWNER_FILE).read_text("utf-8"))
+            return cls(
+                raw["token"],
+                raw["boot"],
+                ProcessId(*raw["process"]),
+                tuple(ProcessId(*each) for each in raw["servers"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def dead(self) -> bool:
+        """Whether nobody can come back to this folder."""
+        return self.boot != _boot_id() or not self.process.alive()
+
+
+def sweep(*roots: Path) -> list[Path]:
+    """Remove what dead bakeoffs left below `roots`, and kill servers of theirs that still run.
+
+    Returns:
+        Folders removed.
+    """
+    removed: list[Path] = []
+    with locked("sweep"):
+        for root in roots:
+            for folder in sorted(root.iterdir()) if root.is_dir() else ():
+                if _FOLDER.fullmatch(folder.name) and _ours(folder) and _abandoned(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    removed.append(folder)
+    return removed
+
+
+def sweep_unfinished(folder: Path) -> list[Path]:
+    """Remove what killed bakeoffs left half made in a folder of the cache: `.NAME.xxxxxxxx`, made under the lock NAME.
+
+    Returns:
+        Folders removed.
+    """
+    removed: list[Path] = []
+    for each in sorted(folder.iterdir()) if folder.is_dir() else ():
+        made_under = _UNFINISHED.fullmatch(each.name)
+        if made_under:
+            with locked_if_free(made_under["lock"]) as free:
+                if free:
+                    shutil.rmtree(each, ignore_errors=True)
+                    removed.append(each)
+    return removed
+
+
+def _ours(folder: Path) -> bool:
+    try:
+        return not folder.is_symlink() and folder.is_dir() and folder.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _abandoned(folder: Path) -> bool:
+    owner = Owner.read(folder)
+    if owner is None:
+        try:
+            return time.time() - folder.stat().st_mtime > _UNFINISHED_S
+        except FileNotFoundError:  # its owner has just left it
+            return False
+    if not owner.dead():
+        return False
+    if owner.boot == _boot_id():
+        for server in owner.servers:
+            if server.alive():
+                os.kill(server.pid, signal.SIGKILL)
+    return True
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()

@@ -1,0 +1,320 @@
+"""The pool that servers live in: it makes them, copies their data, and leaves nothing behind, however it ends.
+
+    /tmp/bakeoff-TOKEN/        owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
+    WORK_ROOT/pool-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/LABEL
+
+Three nets, one under the other: leaving the `with` block kills every server and removes both folders; if bakeoff is
+killed, the kernel kills its servers (supervise.py); and the next pool that opens sweeps the folders of owners that
+are dead. `owner.json` names its owner by pid and start time, so a later process with the same number is never taken
+for it.
+"""
+
+import json
+import os
+import re
+import secrets
+import shlex
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bakeoff.errors import ServerError
+from bakeoff.servers.datadir import clone_template
+from bakeoff.servers.fetch import Progress, no_progress
+from bakeoff.servers.install import install
+from bakeoff.servers.instance import Instance
+from bakeoff.servers.model import Account, Installation, ServerMemory, Settings, Snapshot
+from bakeoff.servers.paths import OWNER_FILE, Owner, make_open_folder, require_reachable, sweep, work_root
+from bakeoff.servers.process import ProcessId, server_identity
+from bakeoff.servers.profile import settings_for
+from bakeoff.servers.unpack import bytes_on_disk, copy_tree
+from bakeoff.spec import Data, Profile, ServerSpec
+
+RUNTIME_ROOT = Path("/tmp")
+
+
+class ServerPool:
+    """Owns instances and snapshots. Use it as a context manager.
+
+    Args:
+        root: where data lives; None: `$XDG_CACHE_HOME/bakeoff/work`. On the disk that is to be measured.
+        progress: told about initialising and copying.
+    """
+
+    def __init__(self, root: Path | None = None, progress: Progress = no_progress) -> None:
+        self._root = root or work_root()
+        self._progress = progress
+        self._identity = server_identity()
+        self._token = ""
+        self._instances: list[Instance] = []
+        self._snapshots = 0
+        self._processes: list[ProcessId] = []
+        self._lock = threading.Lock()
+        self.runtime = Path()
+        self.work = Path()
+
+    def __enter__(self) -> Self:
+        make_open_folder(self._root)
+        require_reachable(self._root, self._identity.uid, self._identity.gid)
+        sweep(RUNTIME_ROOT, self._root)
+        self._token = secrets.token_hex(4)
+        self.runtime = RUNTIME_ROOT / f"bakeoff-{self._token}"
+        self.work = self._root / f"pool-{self._token}"
+        try:
+            for folder in (self.runtime, self.work):
+                folder.mkdir(mode=0o700)
+                if self._identity.switch:  # servers may pass through, and nobody else may
+                    os.chown(folder, 0, self._identity.gid)
+                    folder.chmod(0o710)
+            self._record()
+        except BaseException:
+            self._remove_all()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove_all()
+
+    @property
+    def instances(self) -> tuple[Instance, ...]:
+        """Those not removed yet."""
+        return tuple(each for each in self._instances if not each.removed)
+
+    def create(
+        self,
+        name: str,
+        installation: Installation,
+        settings: Settings,
+        *,
+        env: Mapping[str, str] | None = None,
+        cpus: frozenset[int] | None = None,
+        padding_bytes: int = 0,
+    ) -> Instance:
+        """A new server with an empty data directory, cloned from its template; not started.
+
+        Raises:
+            HostError: no room on disk, a library to preload is missing. ServerError: it cannot be initialised.
+        """
+        instance = self._new(name, installation, settings, env, cpus, padding_bytes)
+        try:
+            clone_template(installation, settings.init_options, instance.datadir, self._progress)
+        except BaseException:
+            instance.remove()
+            raise
+        return instance
+
+    def restore(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        installation: Installation,
+        settings: Settings,
+        *,
+        env: Mapping[str, str] | None = None,
+        cpus: frozenset[int] | None = None,
+        padding_bytes: int = 0,
+    ) -> Instance:
+        """A server on a copy of a snapshot; not started.
+
+        Raises:
+            ServerError: the snapshot is of another server version. HostError: no room on disk.
+        """
+        if snapshot.installation_name != installation.name:
+            raise ServerError(
+                f"snapshot {snapshot.label} of {snapshot.installation_name} cannot be used by {installation.name}."
+            )
+        instance = self._new(name, installation, settings, env, cpus, padding_bytes)
+        try:
+            self._progress(f"restoring {snapshot.label} for {name}", 0, snapshot.bytes_on_disk)
+            copy_tree(snapshot.path, instance.datadir, f"restoring {snapshot.label} for {name}")
+            (instance.datadir / "auto.cnf").unlink(missing_ok=True)
+        except BaseException:
+            instance.remove()
+            raise
+        return instance
+
+    def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
+        """Keep a cleanly stopped server's data, for as long as this pool stands.
+
+        Args:
+            instance: whose data it is.
+            label: for people.
+            move: take the data itself instead of a copy, at once; the instance can only be removed then.
+
+        Raises:
+            ServerError: it is running, or was killed. HostError: no room on disk.
+        """
+        if instance.running or not instance.stopped_cleanly:
+            raise ServerError(
+                f"server {instance.name} was not stopped cleanly; its data would need recovery at every start.",
+                hint="Call stop() first.",
+            )
+        if not re.fullmatch(r"[\w.'+-]+", label):
+            raise ServerError(f"snapshot label {label!r} holds more than letters, digits, dots and dashes.")
+        self._snapshots += 1
+        path = self.work / "snapshots" / f"{self._snapshots:03d}"
+        path.parent.mkdir(exist_ok=True)
+        self._progress(f"keeping {label}", 0, 0)
+        if move:
+            instance.datadir.rename(path)
+            instance.stopped_cleanly = False
+        else:
+            copy_tree(instance.datadir, path, f"keeping {label}")
+        return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
+
+    def drop(self, snapshot: Snapshot) -> None:
+        """Delete a snapshot."""
+        shutil.rmtree(snapshot.path, ignore_errors=True)
+
+    def start_all(self, instances: Iterable[Instance], timeout_s: float = 120.0) -> None:
+        """Start several servers at the same time; when one fails the others go on, and the first failure is raised.
+
+        Raises:
+            ServerError: as `Instance.start`.
+        """
+        self._for_all(instances, lambda instance: instance.start(timeout_s))
+
+    def stop_all(self, instances: Iterable[Instance] | None = None) -> None:
+        """Stop several servers (default: all that run) at the same time, cleanly.
+
+        Raises:
+            ServerError: as `Instance.stop`.
+        """
+        self._for_all(
+            [each for each in (self.instances if instances is None else instances) if each.running],
+            lambda instance: instance.stop(),
+        )
+
+    def remove_all(self, instances: Iterable[Instance]) -> None:
+        """Kill several servers and delete their files, at the same time."""
+        self._for_all(instances, lambda instance: instance.remove())
+
+    def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], object]) -> None:
+        chosen = list(instances)
+        if not chosen:
+            return
+        with ThreadPoolExecutor(max_workers=len(chosen), thread_name_prefix="bakeoff-servers") as pool:
+            for future in [pool.submit(act, each) for each in chosen]:
+                future.result()
+
+    def _new(
+        self,
+        name: str,
+        installation: Installation,
+        settings: Settings,
+        env: Mapping[str, str] | None,
+        cpus: frozenset[int] | None,
+        padding_bytes: int,
+    ) -> Instance:
+        if not self._token:
+            raise ServerError("a ServerPool makes servers only inside its with block.")
+        with self._lock:
+            self._instances = [each for each in self._instances if not each.removed]
+            taken = {each.home.name for each in self._instances}
+            slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
+            home, sockets = self.work / slot, self.runtime / slot
+            instance = Instance(
+                name,
+                installation,
+                settings,
+                home,
+                sockets,
+                env=env,
+                cpus=cpus,
+                padding_bytes=padding_bytes,
+                on_spawn=self._spawned,
+            )
+            self._instances.append(instance)
+        for folder in (home, home / "tmp", sockets):
+            folder.mkdir(mode=0o755)
+            self._identity.own(folder)
+        return instance
+
+    def _spawned(self, process: ProcessId) -> None:
+        with self._lock:
+            self._processes = [each for each in self._processes if each.alive()] + [process]
+            self._record()
+
+    def _record(self) -> None:
+        """Write owner.json into both folders, by rename."""
+        owner = Owner.current(self._token, tuple(self._processes))
+        for folder in (self.runtime, self.work):
+            temporary = folder / f"{OWNER_FILE}.part"
+            temporary.write_text(json.dumps(owner.as_json()), "utf-8")
+            temporary.rename(folder / OWNER_FILE)
+
+    def _remove_all(self) -> None:
+        for instance in self._instances:
+            instance.kill()
+        self._instances = []
+        self._token = ""
+        for folder in (self.runtime, self.work):
+            if folder != Path():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+# One server to play with: `bakeoff server start NAME`, in the `stock` profile, until Ctrl-C.
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A running server with all that one needs to use it.
+
+    Attributes:
+        tcp_account: may do everything from 127.0.0.1.
+        notes: what was translated, left out or ignored.
+    """
+
+    instance: Instance
+    tcp_account: Account
+    notes: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """What to print: version, socket, port, and commands to paste into a shell."""
+        client = next((name for name in ("mysql", "mariadb") if shutil.which(name)), "mysql")
+        at_socket = [client, "--no-defaults", "--user=root", f"--socket={self.instance.socket_path}"]
+        at_port = [
+            client,
+            "--no-defaults",
+            f"--user={self.tcp_account.user}",
+            f"--password={self.tcp_account.password}",
+        ]
+        at_port += ["--host=127.0.0.1", f"--port={self.instance.port}"]
+        return [
+            f"server   {self.instance.installation.name} ({self.instance.version_string}), pid {self.instance.pid}",
+            f"socket   {self.instance.socket_path}",
+            f"port     127.0.0.1:{self.instance.port}",
+            f"data     {self.instance.datadir}  (removed when it stops)",
+            f"log      {self.instance.error_log}",
+            f"connect  {shlex.join(at_socket)}",
+            f"         {shlex.join(at_port)}",
+            f"url      mysql://root@localhost/?socket={self.instance.socket_path}",
+            *(f"note     {note}" for note in self.notes),
+        ]
+
+
+@contextmanager
+def sandbox(
+    spec: ServerSpec, *, profile: Profile = Profile.STOCK, root: Path | None = None, progress: Progress = no_progress
+) -> Iterator[Sandbox]:
+    """Fetch, initialise and start one server; it and its data are gone after the block.
+
+    Raises:
+        BakeoffError: as `install`, `settings_for` and `Instance.start`.
+    """
+    installation = install(spec, progress)
+    memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
+    settings = settings_for(installation, spec, profile, Data(), memory, connections=100)
+    with ServerPool(root, progress) as pool:
+        instance = pool.create("sandbox", installation, settings, env=dict(spec.env))
+        instance.start()
+        ignored = tuple(f"{line} (ignored by the server)" for line in instance.ignored_settings())
+        yield Sandbox(instance, instance.account("tcp"), (*settings.notes, *ignored))

@@ -1,0 +1,356 @@
+"""The names that a study file may vary or fix, what each belongs to, and what it does to an arm.
+
+`server`, `option.NAME`, `env.NAME`, `server_charset`, `page_size`, `buffer_pool`, `preload` make the server; `charset`,
+`table_charset`, `column_charset` (and their collations), `engine`, `row_format`, `key_block_size`, `page_compression`,
+`table_options`, `rows`, `content`, `compressibility`, `text_length`, `column_type`, `column_length`, `script.NAME` the
+data; `connection_charset`, `connection_collation`, `prepare_mode`, `transport`, `tls` the client.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bakeoff.errors import SpecError
+from bakeoff.spec.server import ServerSpec, parse_server, url_password
+from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
+from bakeoff.units import parse_bytes
+
+# What texts hold (`content`), which character sets can hold it, and which a client can speak.
+#
+# The characters are made by the engine (crates/script, random/content.rs), the same for every arm; here is what can be
+# known of them before anything is loaded.
+
+_ASCII = ("digits", "ascii", "text", "prefix", "uuid", "hash")
+_WHOLE_UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+_BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
+# Python's codecs of the same names have every letter of the engine's alphabets; a test compares the two.
+_HOLD: dict[str, frozenset[str]] = {
+    "latin": frozenset({"latin1", "cp850", "ujis", "eucjpms"}),
+    "cyrillic": frozenset(
+        {"cp1251", "cp866", "koi8r", "koi8u", "sjis", "cp932", "ujis", "eucjpms", "gb2312", "gbk", "euckr"}
+    ),
+    "japanese": frozenset({"sjis", "cp932", "ujis", "eucjpms", "gbk"}),
+    "chinese": frozenset({"gb2312", "gbk"}),
+    "emoji": frozenset(),
+}
+CONTENTS = (*_ASCII, *_HOLD)
+"""Values of the setting `content`."""
+
+CHARSETS = (
+    "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
+    "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
+    "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis",
+    "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
+)  # fmt: skip
+"""Character sets of MySQL and MariaDB; not every version has all of them."""
+
+_NOT_FOR_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
+# Connections in which the engine can write the content; in others it knows ASCII alone.
+_SPOKEN: dict[str, frozenset[str]] = {
+    "utf8mb4": frozenset(CONTENTS),
+    "utf8": frozenset(CONTENTS) - {"emoji"},
+    "utf8mb3": frozenset(CONTENTS) - {"emoji"},
+    "latin1": frozenset({*_ASCII, "latin"}),
+}
+_CHAR_MAX = 255
+_DEFAULTS: dict[str, OptionValue] = {"text_length": 119, "column_length": 120, "column_type": "char"}
+
+
+def charset_of(collation: str) -> str | None:
+    """The character set that a collation's name begins with; None for MariaDB's, which name none (`uca1400_ai_ci`)."""
+    charset = collation.partition("_")[0]
+    return None if charset == "uca1400" else charset
+
+
+def check_charset(name: str, level: str) -> None:
+    """See that the value of a setting `…charset` or `…collation` is of a character set that exists, and can be spoken.
+
+    Raises:
+        SpecError: it is not; with the nearest one.
+    """
+    charset = charset_of(level) if name.endswith("collation") else level
+    if charset is None:
+        return
+    if charset.lower() not in CHARSETS:
+        near = difflib.get_close_matches(charset.lower(), CHARSETS, n=1)
+        raise SpecError(
+            f"there is no character set {charset}.", hint=f"Did you mean {near[0]}?" if near else "Write utf8mb4."
+        )
+    if name.startswith("connection_") and charset.lower() in _NOT_FOR_CLIENTS:
+        raise SpecError(f"no client can speak {charset}.", hint="Write utf8mb4: the server converts.")
+
+
+def holds(charset: str, content: str) -> bool:
+    """Whether a column in this character set can hold a content."""
+    if content in _ASCII or charset in _WHOLE_UNICODE:
+        return True
+    return charset in _HOLD[content] or (charset in _BASIC_PLANE and content != "emoji")
+
+
+def client_charset(data: Data) -> str | None:
+    """What a connection speaks unless it is told: the texts' own character set, or utf8mb4 where no client can."""
+    charset = data.text_charset
+    return "utf8mb4" if charset in _NOT_FOR_CLIENTS else charset
+
+
+def check_texts(data: Data, connection: Connection) -> None:
+    """See that columns and connection can carry what the texts are to hold, and that lengths fit.
+
+    Raises:
+        SpecError: they do not; with the values at fault.
+    """
+    options = _DEFAULTS | dict(data.options)
+    length, room = int(options["text_length"]), int(options["column_length"])
+    if length > room:
+        raise SpecError(
+            f"text_length {length} is longer than column_length {room}.", hint="Make the column as long as its texts."
+        )
+    if str(options["column_type"]).lower() == "char" and room > _CHAR_MAX:
+        raise SpecError(
+            f"column_length {room} is too long for a char: at most {_CHAR_MAX}.", hint="Write column_type: varchar."
+        )
+    content = str(options.get("content", "digits"))
+    charset = data.text_charset
+    if charset is not None and not holds(charset, content):
+        collation = f" ({data.text_collation})" if data.text_collation else ""
+        raise SpecError(
+            f"content {content} cannot be stored in {charset}{collation}.",
+            hint="Leave the combination out with where, or choose a content of ASCII.",
+        )
+    spoken = connection.charset or client_charset(data)
+    if spoken is not None and content not in _SPOKEN.get(spoken, _ASCII):
+        raise SpecError(
+            f"content {content} cannot be sent over a connection in {spoken}.",
+            hint="Write connection_charset: utf8mb4.",
+        )
+
+
+DEFAULT = "default"
+"""The level that leaves a setting as it is without the study."""
+
+_PARTS: dict[str, Part] = {
+    "server": Part.SERVER,
+    "page_size": Part.SERVER,
+    "buffer_pool": Part.SERVER,
+    "preload": Part.SERVER,
+    "server_charset": Part.SERVER,
+    "server_collation": Part.SERVER,
+    "charset": Part.DATA,
+    "collation": Part.DATA,
+    "table_charset": Part.DATA,
+    "table_collation": Part.DATA,
+    "column_charset": Part.DATA,
+    "column_collation": Part.DATA,
+    "engine": Part.DATA,
+    "row_format": Part.DATA,
+    "key_block_size": Part.DATA,
+    "table_options": Part.DATA,
+    "page_compression": Part.DATA,
+    "rows": Part.DATA,
+    "content": Part.DATA,
+    "compressibility": Part.DATA,
+    "text_length": Part.DATA,
+    "column_type": Part.DATA,
+    "column_length": Part.DATA,
+    "connection_charset": Part.CLIENT,
+    "connection_collation": Part.CLIENT,
+    "prepare_mode": Part.CLIENT,
+    "transport": Part.CLIENT,
+    "tls": Part.CLIENT,
+}
+_OPEN = {"option.": Part.SERVER, "env.": Part.SERVER, "script.": Part.DATA}
+_WORDS: dict[str, tuple[str, ...]] = {
+    **CONNECTION_WORDS,
+    "row_format": ("dynamic", "compact", "redundant", "compressed", "fixed", "page"),
+    "key_block_size": ("1", "2", "4", "8", "16"),
+    "page_compression": ("none", "zlib", "lz4"),
+    "content": CONTENTS,
+    "column_type": ("char", "varchar"),
+    "page_size": ("4k", "8k", "16k", "32k", "64k", "4096", "8192", "16384", "32768", "65536"),
+}
+_LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes that a row has room for
+_OF_SCRIPTS = ("content", "text_length", "column_type", "column_length")
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+_RATIO = re.compile(r"(\d+(?:\.\d+)?)\s*[x×]")
+_SHARE = re.compile(r"0(\.\d+)?|1(\.0+)?")
+_POOL_MIN_BYTES = 16 * 2**20
+_POOL_STEP_BYTES = 2**20
+
+
+def part_of(name: str) -> Part:
+    """What a setting belongs to.
+
+    Raises:
+        SpecError: there is no such setting; with the nearest name.
+    """
+    if name in _PARTS:
+        return _PARTS[name]
+    for prefix, part in _OPEN.items():
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return part
+    near = difflib.get_close_matches(name, _PARTS, n=1, cutoff=0.6)
+    raise SpecError(
+        f"there is no setting {name}.",
+        hint=f"Did you mean {near[0]}?" if near else f"Write option.{name} for an option of mysqld.",
+    )
+
+
+def check_level(name: str, level: str) -> None:
+    """See that a level can be a value of a setting.
+
+    Raises:
+        SpecError: it cannot, with what can.
+    """
+    part_of(name)
+    if name == "server":
+        parse_server(level)
+        if "://" in level and url_password(level) is not None:
+            raise SpecError(
+                "a password does not belong in a study file.", hint="Leave it out and set MYSQL_PWD, or use ~/.my.cnf."
+            )
+        return
+    if level == DEFAULT:
+        return
+    if name in _WORDS and level.lower() not in _WORDS[name]:
+        raise SpecError(f"{level!r} is no {name}.", hint=f"Write one of {', '.join(_WORDS[name])}.")
+    if name == "engine" or name.endswith(("charset", "collation")):
+        if not _NAME.fullmatch(level):
+            raise SpecError(f"{level!r} is no name of a {name}.", hint="Write letters, digits and underscores.")
+        if name != "engine":
+            check_charset(name, level)
+    elif name == "rows":
+        rows_of(level)
+    elif name in _LENGTHS:
+        if not level.isdecimal() or not 1 <= int(level) <= _LENGTHS[name]:
+            raise SpecError(f"{level!r} is no {name}.", hint=f"Write 1 to {_LENGTHS[name]}, in characters.")
+    elif name == "compressibility":
+        if not _SHARE.fullmatch(level):
+            raise SpecError(f"{level!r} is no compressibility.", hint="Write 0 to 1: the share that zlib saves.")
+    elif name == "buffer_pool" and not _RATIO.fullmatch(level):
+        parse_bytes(level)
+
+
+def rows_of(text: str) -> int:
+    """Rows in `20000`, `100k`, `10m`; k and m are 1,000 and 1,000,000.
+
+    Raises:
+        SpecError: not a whole number above zero.
+    """
+    found = re.fullmatch(r"(\d[\d_,]*)([km]?)", text.strip().lower())
+    count = int(found[1].replace(",", "").replace("_", "")) if found else 0
+    if not found or count < 1:
+        raise SpecError(f"{text!r} is not a number of rows.", hint="Write 20000, 100k or 10m.")
+    return count * {"": 1, "k": 1_000, "m": 1_000_000}[found[2]]
+
+
+@dataclass
+class ArmParts:
+    """Server, data and connection of an arm while its settings are applied.
+
+    Attributes:
+        data_bytes: what the tables are expected to take, for a buffer pool as a ratio of the data.
+    """
+
+    data_bytes: int
+    server: ServerSpec | None = None
+    data: Data = field(default_factory=lambda: Data(charset="utf8mb4"))
+    connection: Connection = field(default_factory=Connection)
+
+    def apply(self, settings: Mapping[str, str]) -> None:
+        """Apply settings: the server first, options over it, the collation over the charset.
+
+        Raises:
+            SpecError: a collation of another charset than the one that is set beside it, texts that do not fit.
+        """
+        if "server" in settings:
+            self.server = parse_server(settings["server"])
+        for name, value in settings.items():
+            if name != "server" and value != DEFAULT:
+                self._apply(name, value, settings)
+            elif name in ("charset", "collation") and value == DEFAULT:
+                self._data(**{"collation": None} | ({"charset": None} if name == "charset" else {}))
+        self._page_compression(settings.get("page_compression", DEFAULT))
+        check_texts(self.data, self.connection)
+
+    def _apply(self, name: str, value: str, settings: Mapping[str, str]) -> None:
+        kind, _, rest = name.partition(".")
+        if name == "page_size":
+            self._option("innodb_page_size", value)
+        elif name == "buffer_pool":
+            self._option("innodb_buffer_pool_size", str(self._pool_bytes(value)))
+        elif name == "preload":
+            self._env("LD_PRELOAD", value)
+        elif name in ("server_charset", "server_collation"):
+            self._option({"server_charset": "character_set_server"}.get(name, "collation_server"), value)
+        elif kind == "option":
+            self._option(rest.replace("-", "_"), value)
+        elif kind == "env":
+            self._env(rest, value)
+        elif kind == "script":
+            self._script(rest.replace("-", "_"), value)
+        elif name == "rows":
+            self._script("table_size", rows_of(value))
+        elif name == "compressibility":
+            self._script(name, float(value))
+        elif name in _OF_SCRIPTS:
+            self._script(name, int(value) if name in _LENGTHS else value.lower())
+        elif name in ("collation", "table_collation", "column_collation"):
+            self._collation(name, value, settings)
+        elif name == "row_format":
+            self._table_option(f"ROW_FORMAT={value.upper()}")
+        elif name == "key_block_size":
+            self._table_option(f"KEY_BLOCK_SIZE={value}")
+        elif name == "table_options":
+            self._table_option(value)
+        elif name in ("charset", "table_charset", "column_charset", "engine"):
+            self._data(**{name: value})
+        elif name != "page_compression":
+            changed = {name.removeprefix("connection_"): value}
+            self.connection = Connection.model_validate(self.connection.model_dump() | changed)
+
+    def _data(self, **changed: str | None) -> None:
+        self.data = self.data.model_copy(update=changed)
+
+    def _page_compression(self, value: str) -> None:
+        """MySQL names the algorithm at the table, MariaDB at the server."""
+        if value.lower() in (DEFAULT, "none"):
+            return
+        if self.server and self.server.flavour == "mariadb":
+            self._option("innodb_compression_algorithm", value)
+            self._table_option("PAGE_COMPRESSED=1")
+        else:
+            self._table_option(f"COMPRESSION='{value}'")
+
+    def _option(self, name: str, value: str) -> None:
+        assert self.server
+        self.server = self.server.with_options(**{name: value})
+
+    def _env(self, name: str, value: str) -> None:
+        assert self.server
+        merged = dict(self.server.env) | {name: value}
+        self.server = self.server.model_copy(update={"env": tuple(merged.items())})
+
+    def _script(self, name: str, value: OptionValue) -> None:
+        merged = dict(self.data.options) | {name: value}
+        self.data = self.data.model_copy(update={"options": tuple(merged.items())})
+
+    def _table_option(self, text: str) -> None:
+        self.data = self.data.model_copy(update={"table_options": f"{self.data.table_options} {text}".strip()})
+
+    def _collation(self, name: str, collation: str, settings: Mapping[str, str]) -> None:
+        """A collation of the database, the tables or the columns, with the character set that it belongs to."""
+        charset_name = name.replace("collation", "charset")
+        stated = settings.get(charset_name)
+        charset = charset_of(collation) or stated or self.data.charset or "utf8mb4"
+        if stated not in (None, DEFAULT, charset):
+            raise SpecError(
+                f"collation {collation} is of charset {charset}, not of {stated}.",
+                hint=f"Leave {charset_name} out: the collation says it.",
+            )
+        self._data(**{charset_name: charset, name: collation})
+
+    def _pool_bytes(self, text: str) -> int:
+        ratio = _RATIO.fullmatch(text)
+        wanted = int(float(ratio[1]) * self.data_bytes) if ratio else parse_bytes(text)
+        return max(wanted, _POOL_MIN_BYTES) // _POOL_STEP_BYTES * _POOL_STEP_BYTES

@@ -1,0 +1,365 @@
+"""Free tests on the side: does a slice leak into the next, does the ratio drift, do builds or epochs differ?
+
+None of them touches the verdict; each can raise a flag that says what to distrust, and why.
+"""
+
+import json
+import math
+import re
+import statistics
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import fdtrc
+
+from bakeoff.plan import Cell
+from bakeoff.results import EpochData
+from bakeoff.spec import Placement
+from bakeoff.stats.estimate import PairEstimate, with_rates
+from bakeoff.stats.interval import excludes_zero, holm, standard_deviation, t_interval, t_quantile
+from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Frozen
+
+ALPHA = 0.05
+_SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
+_LEAK_EPOCHS = 3  # of two, one may lie anywhere
+_CARRY_OVER_MAX = 0.05  # of one arm, whatever the others'
+_STEADY_MOVE, _STEADY_BLOCKS, _STEADY_WINDOWS_S = 0.015, 4, (0.5, 1.0, 2.0)
+_SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
+
+# 99 % quantiles, under normal values, of the largest share of the sum of squares that a split into two groups of at
+# least two explains: `python -m validation.simulation bimodal`.
+_BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
+_BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
+
+
+def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
+    """How much faster an arm is right after itself than after another arm.
+
+    What both arms lose alike, such as refilling the processor's caches, cancels in their ratio but for a share of its
+    distance from 1 as small as the loss itself. Half of what they lose differently stays in it, since about half of
+    the slices follow one of another arm.
+
+    t intervals over epochs, of 95 % over both of them and all `comparisons` of the run together. Epochs with shorter
+    slices than others do not count: a run that finds carry-over doubles its slices.
+    """
+    longest_s = max((pair.slice_s for pair in pairs), default=0.0)
+    pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
+    both = [tuple(pair.carry_over.values()) for pair in pairs]
+    alpha = ALPHA / (2 * comparisons)
+    return CarryOver(
+        common=_estimate([(first + second) / 2 for first, second in both], alpha=alpha),
+        bias=_estimate([(first - second) / 2 for first, second in both], alpha=alpha),
+    )
+
+
+def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
+    """D of the first half of an epoch minus D of the second; None below two epochs.
+
+    A t interval over epochs, of 95 % over all `comparisons` of the run together.
+    """
+    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA / comparisons)
+
+
+def carry_over_flag(found: CarryOver, precision: float) -> str | None:
+    """A flag when it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
+    for estimate, limit, told in (
+        (found.bias, precision / 4, "what a slice leaves to the next moves the ratio by {}"),
+        (found.common, _CARRY_OVER_MAX, "a slice is {} different right after one of the same arm"),
+    ):
+        if estimate is not None and abs(estimate.mean) > limit and excludes_zero(estimate.interval):
+            told = told.format(_percent(estimate.mean))
+            return f"CARRY-OVER: {told}; longer slices are needed, or arms measured one after the other."
+    return None
+
+
+def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozenset[str]:
+    """Cells whose slices are too short: carry-over is flagged, from three epochs on."""
+    return frozenset(
+        each.cell
+        for each in comparisons
+        if (found := each.carry_over).bias and found.bias.n >= _LEAK_EPOCHS and carry_over_flag(found, precision)
+    )
+
+
+def trend_flag(estimate: Estimate | None, precision: float) -> str | None:
+    """A flag when it is significant and larger than half of the target precision."""
+    if estimate is None or abs(estimate.mean) <= precision / 2 or not excludes_zero(estimate.interval):
+        return None
+    return (
+        f"DRIFT: the ratio changes by {_percent(estimate.mean)} between the halves of an epoch; "
+        "it depends on the time since the start, warm up for longer."
+    )
+
+
+def build_effect(points: Sequence[EpochPoint]) -> float | None:
+    """p-value of the one-way F test between builds; None with one build or nothing to compare spreads within."""
+    groups: dict[int, list[float]] = {}
+    for point in points:
+        groups.setdefault(point.build, []).append(point.value)
+    if len(groups) < 2 or len(points) <= len(groups):
+        return None
+    within = math.fsum((len(group) - 1) * standard_deviation(group) ** 2 for group in groups.values() if len(group) > 1)
+    if within == 0:
+        return None
+    mean = statistics.fmean(point.value for point in points)
+    between = math.fsum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
+    between_df, within_df = len(groups) - 1, len(points) - len(groups)
+    return float(fdtrc(between_df, within_df, (between / between_df) / (within / within_df)))
+
+
+def build_flags(p_values: Sequence[float | None]) -> list[str | None]:
+    """For each comparison the flag that its ratio holds for this data build only (Holm over all of them, 5 %)."""
+    return [
+        f"BUILD: the ratio differs between loads of the data (F test, p = {adjusted:.2g}): valid for this build only."
+        if adjusted is not None and adjusted < ALPHA
+        else None
+        for adjusted in holm(p_values)
+    ]
+
+
+def outlier_flag(points: Sequence[EpochPoint]) -> str | None:
+    """A flag for one epoch far from the others (Grubbs' test, 1 %). It is shown and kept."""
+    n = len(points)
+    if n < 6:
+        return None
+    values = np.array([point.value for point in points])
+    sd = values.std(ddof=1)
+    if sd == 0:
+        return None
+    distance = np.abs(values - values.mean()) / sd
+    t2 = t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
+    if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
+        return None
+    return f"OUTLIER: epoch {points[int(distance.argmax())].epoch} lies far from the others; it is kept."
+
+
+def bimodal_flag(points: Sequence[EpochPoint]) -> str | None:
+    """A flag when two groups of epochs explain nearly all of the spread (1 %): restarts then come in two kinds."""
+    n = len(points)
+    if n < 6:
+        return None
+    values = np.sort([point.value for point in points])
+    centred = values - values.mean()
+    total = float(centred @ centred)
+    if total == 0:
+        return None
+    left = np.arange(2, n - 1)  # size of the lower group
+    sums = np.cumsum(centred)[left - 1]
+    between = sums**2 / left + sums**2 / (n - left)
+    if between.max() / total <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
+        return None
+    low = int(left[between.argmax()])
+    return f"BIMODAL: {low} epochs lie together and {n - low} apart from them; the mean stands for neither."
+
+
+def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
+    n = len(values)
+    if n < 2:
+        return None
+    mean = math.fsum(values) / n
+    return Estimate(mean=mean, interval=t_interval(mean, standard_deviation(values), n, alpha=alpha), n=n)
+
+
+def _percent(log_ratio: float) -> str:
+    return f"{abs(math.expm1(log_ratio)) * 100:.2g}%"
+
+
+def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
+    """Whether a warm-up may end: its time is over, unless the ratios of the arms are seen to move or to have stopped.
+
+    Throughput itself is never steady on a shared machine, so the arms are compared within blocks. Before `planned_s`
+    the last second is compared with the one before: the log ratio of every arm to the first must have moved by less
+    than 1.5 %, two standard errors included. Later the last half second, second and two seconds are compared with as
+    long before them, and it goes on while an arm has moved by more than 1.5 % and two standard errors in one of them:
+    a ratio may rise and fall again, as while one server builds its adaptive hash index, and two halves then agree.
+
+    Args:
+        slices: the engine's messages so far.
+        planned_s: seconds that a warm-up takes where noise hides both.
+    """
+    end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
+    if end_s < planned_s:
+        move = _largest_move(slices, end_s, 1.0, errors=2)
+        return move is not None and move < _STEADY_MOVE
+    moves = [_largest_move(slices, end_s, window_s, errors=-2) for window_s in _STEADY_WINDOWS_S]
+    return all(move is None or move < _STEADY_MOVE for move in moves)
+
+
+def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: float, *, errors: float) -> float | None:
+    """How far the arm that moved most has moved between the last two windows; None where they hold too little."""
+    begin_s, middle_s = end_s - 2 * window_s, end_s - window_s
+    if begin_s < 0:
+        return None
+    before = _contrasts(each for each in slices if begin_s <= each["start_ns"] / 1e9 < middle_s)
+    now = _contrasts(each for each in slices if each["start_ns"] / 1e9 >= middle_s)
+    if not now or before.keys() != now.keys() or min(map(len, [*before.values(), *now.values()])) < _STEADY_BLOCKS:
+        return None
+    return max(_move(before[arm], now[arm], errors=errors) for arm in now)
+
+
+def _move(before: Sequence[float], now: Sequence[float], *, errors: float) -> float:
+    """How far the means of two samples lie apart, plus so many standard errors."""
+    error = math.sqrt(math.fsum(statistics.variance(values) / len(values) for values in (before, now)))
+    return abs(statistics.fmean(now) - statistics.fmean(before)) + errors * error
+
+
+def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Log ratio of each arm to the first one, block by block; blocks that lack an arm are left out."""
+    blocks: dict[int, dict[str, list[float]]] = {}
+    for each in slices:
+        if each["busy_ns"] and each["events"]:
+            rate = math.log(each["events"] * each["connections"] / each["busy_ns"])
+            blocks.setdefault(each["block"], {}).setdefault(each["arm"], []).append(rate)
+    arms = sorted({arm for found in blocks.values() for arm in found})
+    whole = [found for found in blocks.values() if len(found) == len(arms)]
+    return {
+        arm: [statistics.fmean(found[arm]) - statistics.fmean(found[arms[0]]) for found in whole] for arm in arms[1:]
+    }
+
+
+# Does a server run in two states, a fast and a slow one, and which of its threads make the difference?
+#
+# A server whose threads spin above some load, or whose connections lie well at one time and badly at another, stays in
+# one state for seconds. Its mean stands for neither, and an interval over few restarts is wide. Such a cell is
+# recognised by its windows of half a second: two groups of them explain nearly all of the spread. Nothing here enters
+# a verdict.
+
+_WINDOW_S = 0.5
+_WINDOWS_MIN = 16
+# Of the sum of squares: two groups explain 64 % of that of many normal values and 75 % of uniform ones.
+_EXPLAINED = 0.85
+_APART = math.log(1.25)
+_SHARE_MIN = 0.1
+_CPUS_MIN = 0.15  # more in the slow state, for a thread to be named
+
+
+class TwoStates(Frozen):
+    """One arm in one cell.
+
+    Attributes:
+        fast_tps, slow_tps: mean throughput of the two groups of windows, events/s.
+        slow_share: of the windows.
+        threads: of the server, with the CPUs that they used more in the slow state, most first.
+    """
+
+    cell: str
+    arm: str
+    fast_tps: float
+    slow_tps: float
+    slow_share: float
+    threads: tuple[tuple[str, float], ...]
+
+
+def two_states(epochs: Sequence[EpochData]) -> list[TwoStates]:
+    """The arms that ran in two states, cell by cell; from eight seconds of an arm on."""
+    if not epochs:
+        return []
+    windows = _windows(pl.concat([epoch.slices for epoch in epochs]))
+    found = [_split(cell, arm, group) for (cell, arm), group in windows.group_by(["cell", "arm"], maintain_order=True)]
+    return [each for each in found if each is not None]
+
+
+def states_flag(state: TwoStates, cell: Cell, version: str) -> str:
+    """The finding in a sentence, with the setting that takes the switch away where one is known."""
+    text = (
+        f"TWO STATES: arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower in "
+        f"{state.slow_share:.0%} of the time"
+    )
+    if state.threads:
+        names = " and ".join(name for name, _ in state.threads)
+        text += f", in which {names} used {math.fsum(cpus for _, cpus in state.threads):.1f} CPUs more"
+    remedy = _remedy(state, version)
+    if remedy:
+        return f"{text}: {remedy}"
+    if cell.placement is Placement.FREE and not cell.writes:
+        return f"{text}: where the kernel puts the two threads of a connection changes; --placement paired keeps them."
+    return f"{text}."
+
+
+def _windows(slices: pl.DataFrame) -> pl.DataFrame:
+    """Each arm's slices in windows of half a second: mean log rate, CPU seconds of threads as JSON texts."""
+    key = ["epoch", "cell", "arm"]
+    if "threads" not in slices.columns:  # of a simulation
+        slices = slices.with_columns(threads=pl.lit("{}"))
+    return (
+        with_rates(slices)
+        .filter(pl.col("events") > 0)
+        .sort("start_ns")
+        .with_columns(window=(pl.col("seconds").cum_sum().over(key) / _WINDOW_S).floor())
+        .group_by([*key, "window"], maintain_order=True)
+        .agg(
+            pl.col("events").sum(),
+            pl.col("seconds").sum(),
+            (pl.col("length_ns").sum() / 1e9).alias("length_s"),
+            pl.col("threads"),
+        )
+        .filter(pl.col("seconds") > 0)
+        .with_columns(log_rate=(pl.col("events") / pl.col("seconds")).log())
+    )
+
+
+def _split(cell: object, arm: object, windows: pl.DataFrame) -> TwoStates | None:
+    windows = windows.sort("log_rate")
+    rates = windows["log_rate"].to_numpy()
+    n = rates.size
+    if n < _WINDOWS_MIN:
+        return None
+    centred = rates - rates.mean()
+    low = np.arange(1, n)
+    sums = np.cumsum(centred)[:-1]
+    between = sums**2 / low + sums**2 / (n - low)
+    count = int(low[between.argmax()])
+    slow, fast = windows[:count], windows[count:]
+    apart = float(rates[count:].mean() - rates[:count].mean())
+    explained = float(between.max()) / max(float(centred @ centred), 1e-300)
+    if explained < _EXPLAINED or apart < _APART or not _SHARE_MIN <= count / n <= 1 - _SHARE_MIN:
+        return None
+    more = {name: cpus - _cpus(fast).get(name, 0.0) for name, cpus in _cpus(slow).items()}
+    named = sorted(((name, cpus) for name, cpus in more.items() if cpus >= _CPUS_MIN), key=lambda each: -each[1])
+    return TwoStates(
+        cell=str(cell),
+        arm=str(arm),
+        fast_tps=_tps(fast),
+        slow_tps=_tps(slow),
+        slow_share=count / n,
+        threads=tuple(named[:3]),
+    )
+
+
+def _tps(windows: pl.DataFrame) -> float:
+    return float(windows["events"].sum()) / float(windows["seconds"].sum())
+
+
+def _cpus(windows: pl.DataFrame) -> dict[str, float]:
+    """CPUs that each busy thread used, mean over the windows."""
+    spent_ns: dict[str, float] = {}
+    for texts in windows["threads"]:
+        for text in texts:
+            for name, time_ns in json.loads(text or "{}").items():
+                spent_ns[name] = spent_ns.get(name, 0.0) + time_ns
+    length_ns = float(windows["length_s"].sum()) * 1e9
+    return {name: time_ns / length_ns for name, time_ns in spent_ns.items()}
+
+
+def _remedy(state: TwoStates, version: str) -> str:
+    """What the data file says of threads of such names in such a version; empty: nothing is known."""
+    family = "mariadb" if "mariadb" in version.lower() else "mysql"
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    number = tuple(map(int, found.groups())) if found else ()
+    for remedy in _remedies():
+        named = any(re.match(str(remedy["threads"]), name) for name, _ in state.threads)
+        since = remedy.get(family)
+        if named and since and number >= tuple(map(int, str(since).split("."))):
+            return str(remedy["text"])
+    return ""
+
+
+@cache
+def _remedies() -> tuple[Mapping[str, object], ...]:
+    text = files("bakeoff.stats").joinpath("two_states.toml").read_text(encoding="utf-8")
+    return tuple(tomllib.loads(text)["remedy"])

@@ -1,9 +1,0 @@
-"""Runs a study: servers up, gates passed, engine driven, host watched, evidence written.
-
-It emits events (`listener`) and prints nothing.
-"""
-
-from bakeoff.trial.listener import Listener
-from bakeoff.trial.study import run_study
-
-__all__ = ["Listener", "run_study"]

@@ -1,0 +1,132 @@
+"""Whole duels on real servers, judged by truths that are known: equal arms, and slowdowns injected in one of them."""
+
+import json
+import math
+
+import pytest
+
+from bakeoff.results import open_run
+from bakeoff.stats.model import Analysis, Stop, Word
+
+pytestmark = pytest.mark.server
+
+DATA = (
+    "--tables",
+    "2",
+    "--table-size",
+    "20000",
+    "--threads",
+    "4",
+    "--workload",
+    "oltp_point_select",
+    "--warm-up",
+    "2s",
+)
+
+
+def duel(shell, *arguments):
+    """Run a duel; returns the newest run directory and analysis."""
+    ran = shell.run("duel", *arguments, "--quiet", limit_s=400)
+    assert ran.code == 0, ran
+    run = open_run(shell.runs[-1])
+    return run, Analysis.model_validate(run.analysis()), ran
+
+
+def test_equal_servers_are_not_told_apart(shell):
+    """One interval in twenty misses the truth; two in a row on the same side are one pair in eight hundred."""
+    sides = []
+    for seed in ("1", "2"):
+        run, analysis, ran = duel(
+            shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--budget", "80s", "--precision", "2%", "--seed", seed
+        )
+        (comparison,) = analysis.comparisons
+        assert comparison.estimate.n >= 4  # six on a machine that is not overloaded
+        assert (run.path / "report.html").stat().st_size > 20_000
+        assert (
+            comparison.verdict.sentence.split()[0] in ran.out
+            or Word.EQUIVALENT in ran.out
+            or Word.INCONCLUSIVE in ran.out
+        )
+        interval = comparison.estimate.interval
+        sides.append((interval.low > 0) - (interval.high < 0))
+        if not sides[-1]:
+            assert not {Word.FASTER, Word.SLOWER} & set(comparison.verdict.words), comparison.verdict.sentence
+            return
+    assert sides[0] != sides[1], comparison.verdict.sentence
+
+
+def assert_claimed(analysis, percent):
+    """SLOWER is claimed of the only comparison, with an interval around the injected truth."""
+    (comparison,) = analysis.comparisons
+    truth = -math.log1p(percent / 100)
+    # The 95 % interval may miss one time in twenty; half its width more makes that one in thousands.
+    interval = comparison.estimate.interval
+    assert interval.low - interval.half_width / 2 < truth < interval.high + interval.half_width / 2
+    assert Word.SLOWER in comparison.verdict.words, comparison.verdict.sentence
+
+
+def test_a_large_injected_slowdown_is_claimed_however_busy_the_machine(shell):
+    _, analysis, _ = duel(
+        shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--plant", "60", "--budget", "100s", "--seed", "2"
+    )
+    assert_claimed(analysis, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("percent", [5, 10])
+def test_a_small_injected_slowdown_is_claimed(shell, percent):
+    _, analysis, _ = duel(
+        shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--plant", str(percent), "--budget", "4m", "--seed", "2"
+    )
+    assert_claimed(analysis, percent)
+
+
+def test_two_versions_two_workloads_and_writes_with_a_control(shell):
+    run, analysis, _ = duel(
+        shell,
+        "mysql:5.7.22",
+        "mysql:8.0.15",
+        *DATA,
+        "--workload",
+        "oltp_read_write",
+        "--threads",
+        "1,4",
+        "--control",
+        "--budget",
+        "90s",
+    )
+    assert {comparison.cell for comparison in analysis.comparisons} == {
+        "oltp_point_select/1", "oltp_point_select/4", "oltp_read_write/1", "oltp_read_write/4",
+    }  # fmt: skip
+    assert analysis.control == "A'"
+    assert analysis.stopped is Stop.BUDGET or all(c.stop is not Stop.RUNNING for c in analysis.comparisons)
+    orders = [run.outcome(epoch).cell_order for epoch in run.finished_epochs()]
+    assert all(
+        order.index("oltp_point_select/1") < order.index("oltp_read_write/1") for order in orders if len(order) == 4
+    )
+    assert json.loads((run.path / "plan.json").read_text())["cells"]
+
+
+def test_the_interleaved_time_is_shared_fairly(shell):
+    asked = ("--budget", "60s", "--precision", "5%")
+    run, _, _ = duel(shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, *asked)
+    warmed_s = [run.outcome(epoch).phases_s["warm"] for epoch in run.finished_epochs()]
+    assert min(warmed_s) >= 1  # until the arms' ratio is steady, which takes a second to see
+    assert max(warmed_s) < run.study().warm_s + 1
+    assert run.study().warm_s == 2
+    slices = run.scan_slices().collect()
+    by_arm = {arm: rows.get_column("length_ns").sum() for (arm,), rows in slices.group_by("arm")}
+    assert by_arm["A"] / by_arm["B"] == pytest.approx(1.0, abs=0.05)
+    assert run.outcome(0).start_order != run.outcome(1).start_order
+    assert {run.outcome(epoch).build for epoch in run.finished_epochs()} == {0, 1}
+
+
+def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_why(shell):
+    pool = "mariadb:10.11,thread_handling=pool-of-threads"
+    short = ("--tables", "1", "--table-size", "2000", "--builds", "1", "--warm-up", "1s", "--budget", "25s")
+    run, _, _ = duel(shell, "mysql:8.0.15", pool, *short, "--threads", "2", "--placement", "paired")
+    plan = run.plan()
+    assert {cell["placement"] for cell in plan["cells"]} == {"free"}
+    assert "thread_handling=pool-of-threads" in plan["unpaired"]
+    assert "thread_handling=pool-of-threads" in (run.path / "report.html").read_text(encoding="utf-8")

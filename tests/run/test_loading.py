@@ -1,0 +1,77 @@
+"""Loading, with an engine and servers that are pretended."""
+
+import threading
+
+import pytest
+from messages import study
+
+from bakeoff.report.live import QuietLive
+from bakeoff.results import RunDirectory
+from bakeoff.run import loading
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.loading import Loader
+
+
+class House:
+    """Makes servers that do nothing, and remembers their names."""
+
+    def __init__(self):
+        self.made, self.removed = [], []
+
+    def create(self, name, *_, **__):
+        self.made.append(name)
+        return Server(name, self.removed)
+
+
+class Server:
+    def __init__(self, name, removed):
+        self.name, self._removed = name, removed
+
+    def start(self):
+        pass
+
+    def remove(self):
+        self._removed.append(self.name)
+
+
+class Engine:
+    """Does what `during` says while it loads."""
+
+    def __init__(self, during):
+        self._during = during
+
+    def open(self, _arms):
+        pass
+
+    def command(self, *_, **__):
+        self._during()
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    monkeypatch.setattr(loading, "_create_database", lambda *_: None)
+    monkeypatch.setattr(loading, "address_of", lambda *_, **__: None)
+    monkeypatch.setattr(loading, "script_options", lambda *_: {})
+
+
+def setups():
+    return [ArmSetup(arm, installation=object(), settings=object()) for arm in study().arms]
+
+
+def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, pretended):
+    stop, pool, run = threading.Event(), House(), RunDirectory.create(tmp_path, study())
+    loader = Loader(study(), pool, run, QuietLive(), Engine(stop.set), stop)
+    with pytest.raises(KeyboardInterrupt):
+        loader.load_all(setups())
+    assert pool.made == pool.removed == ["load-A"]
+    assert not (run.path / "builds").exists()
+    assert not (run.path / "rows").exists()
+
+
+def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
+    stop, pool = threading.Event(), House()
+    stop.set()
+    loader = Loader(study(), pool, RunDirectory.create(tmp_path, study()), QuietLive(), Engine(None), stop)
+    with pytest.raises(KeyboardInterrupt):
+        loader.load_all(setups())
+    assert pool.made == []

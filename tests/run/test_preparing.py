@@ -1,0 +1,71 @@
+"""Arms made ready, until the user ends it."""
+
+import signal
+import threading
+import time
+
+import pytest
+from messages import study
+
+from bakeoff.errors import ServerError
+from bakeoff.report.live import QuietLive
+from bakeoff.run import arms
+from bakeoff.run.runner import _fetching
+
+
+def prepare(stop, monkeypatch, install):
+    monkeypatch.setattr(arms, "_prepare_arm", install)
+    return arms.prepare_arms(study(), None, passwords={}, on_progress=lambda *_: None, stop=stop)
+
+
+def test_no_further_server_is_fetched_after_ctrl_c(monkeypatch):
+    stop, begun = threading.Event(), []
+
+    def install(arm, *_):
+        begun.append(arm.name)
+        stop.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(stop, monkeypatch, install)
+    assert begun == ["A"]
+
+
+def test_a_download_that_ends_with_ctrl_c_has_not_failed(monkeypatch):
+    stop = threading.Event()
+
+    def install(*_):
+        stop.set()
+        raise ServerError("mysql:8.0 could not be fetched: mvn says: killed")
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(stop, monkeypatch, install)
+
+
+def test_a_download_that_a_thread_watches_ends_too():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    stop = threading.Event()
+    stop.set()
+    tell = _fetching(QuietLive(), stop)
+
+    def watch():
+        time.sleep(0.1)
+        for _ in range(3):  # the second and third must not disturb what the first has begun
+            tell("fetching mysql:8.0", 1, 2)
+
+    watching = threading.Thread(target=watch)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            watching.start()
+            threading.Event().wait(10)
+        watching.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_download_ends_at_its_next_piece():
+    stop = threading.Event()
+    tell = _fetching(QuietLive(), stop)
+    tell("fetching mysql:8.0", 1, 2)
+    stop.set()
+    with pytest.raises(KeyboardInterrupt):
+        tell("fetching mysql:8.0", 2, 2)

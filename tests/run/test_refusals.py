@@ -1,0 +1,100 @@
+"""What a server refuses while its data is made ready is the server's or the study's, and no bug of bakeoff's."""
+
+import pymysql
+import pytest
+from messages import study
+
+from bakeoff.errors import EngineError, HostError, ServerError, SpecError
+from bakeoff.run.arms import _database_charset
+from bakeoff.run.loading import _create_database, _has_tables, _load_failed
+from bakeoff.servers import Reading
+
+
+class Refusing(Reading):
+    """Answers every statement with one error."""
+
+    name = "db:3306"
+
+    def __init__(self, number, words):
+        self._error = pymysql.err.OperationalError(number, words)
+
+    def connect(self, database=None):
+        return self
+
+    def cursor(self):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def execute(self, *_):
+        raise self._error
+
+    def close(self):
+        pass
+
+    def address(self, transport="socket"):
+        raise NotImplementedError
+
+    account = data_bytes = address
+
+
+ARM = study().arms[1]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(1044, "Access denied for user 'bench'"), (1290, "The MySQL server is running with the --read-only option")],
+)
+def test_a_database_that_may_not_be_made(number, words):
+    with pytest.raises(ServerError) as caught:
+        _create_database(Refusing(number, words), "sbtest", ARM)
+    assert str(caught.value).startswith("mysql:8.0: CREATE DATABASE")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1115, "Unknown character set: 'utf8mb4'"),
+        (1253, "COLLATION 'latin1_bin' is not valid for CHARACTER SET 'utf8mb4'"),
+        (1273, "Unknown collation: 'utf8mb4_0900_ai_ci'"),
+    ],
+)
+def test_a_character_set_that_the_server_does_not_have(number, words):
+    with pytest.raises(SpecError) as caught:
+        _create_database(Refusing(number, words), "sbtest", ARM)
+    assert words in str(caught.value)
+    assert caught.value.arm == "B"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1114, "The table 'sbtest1' is full"),
+        (1021, "Disk full (/tmp/#sql_1); waiting for someone to free some space..."),
+        (1030, "Got error 28 from storage engine"),
+        (1026, "Error writing file './sbtest/sbtest1.frm' (Errcode: 28 - No space left on device)"),
+    ],
+)
+def test_a_disk_that_fills_while_loading(number, words):
+    failed = _load_failed(EngineError(f"arm B: {words}", code="sql_error", sql_errno=number), ARM)
+    assert isinstance(failed, HostError)
+    assert failed.message.startswith("disk: mysql:8.0 has no room")
+    assert words in failed.message
+
+
+def test_other_failures_of_a_load():
+    unknown = EngineError("arm B: Unknown collation: 'x'", code="sql_error", sql_errno=1273)
+    assert isinstance(_load_failed(unknown, ARM), SpecError)
+    deadlock = EngineError("arm B: error 280 after 28 rows", code="sql_error", sql_errno=1213)
+    assert _load_failed(deadlock, ARM) is deadlock
+
+
+@pytest.mark.parametrize("ask", [_has_tables, _database_charset])
+def test_a_question_that_is_refused(ask):
+    with pytest.raises(ServerError, match="db:3306"):
+        ask(Refusing(1142, "SELECT command denied"), "sbtest")

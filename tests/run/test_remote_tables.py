@@ -1,0 +1,95 @@
+"""The tables of a running server: made when there are none, used when they are the study's, never anything else."""
+
+import threading
+
+import pytest
+from messages import study
+
+from bakeoff.errors import SpecError
+from bakeoff.report.live import QuietLive
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.loading import Loader, objection
+from bakeoff.servers import RemoteServer
+from bakeoff.spec import Workload, parse_server
+
+
+class Holding:
+    """Answers as a server with these tables: {name: last id}, each with its index but those `unindexed`."""
+
+    def __init__(self, tables, unindexed=()):
+        self._tables, self._unindexed = tables, unindexed
+
+    def query(self, sql, _arguments=()):
+        if "COUNT(*)" in sql:
+            return [(len(self._tables),)]
+        if "information_schema.tables" in sql:
+            return [(name,) for name in self._tables]
+        if "information_schema.statistics" in sql:
+            indexed = [name for name in self._tables if name not in self._unindexed]
+            return [("PRIMARY",), *((name.replace("sbtest", "k_"),) for name in indexed)]
+        return [(self._tables[sql.rpartition(".")[2]],)]
+
+
+TWO = {"sbtest1": 1000, "sbtest2": 1000}
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (Holding(TWO), None),
+        (Holding(TWO | {"sbtest3": 1000, "mine": 7}), None),
+        (Holding({"sbtest1": 1000}), "sbtest2 is not there"),
+        (Holding({"mine": 7}), "sbtest1 is not there"),
+        (Holding(TWO | {"sbtest2": 999}), "ids of sbtest2 end at 999, not at 1000"),
+        (Holding(TWO | {"sbtest1": 100_000}), "ids of sbtest1 end at 100000, not at 1000"),
+        (Holding(TWO | {"sbtest2": None}), "sbtest2 is empty"),
+        (Holding(TWO, unindexed=("sbtest2",)), "sbtest2 has no index k_2, which a load builds last"),
+    ],
+)
+def test_tables_that_are_not_the_studys_are_named(server, words):
+    assert objection(server, "sbtest", tables=2, table_size=1000, indexed=True) == words
+
+
+def test_an_index_that_the_study_leaves_out_is_not_missed():
+    server = Holding(TWO, unindexed=("sbtest1", "sbtest2"))
+    assert objection(server, "sbtest", tables=2, table_size=1000, indexed=False) is None
+
+
+@pytest.mark.server
+def test_a_real_server_is_asked_rightly(sandbox):
+    server = RemoteServer(parse_server(f"mysql://root@localhost/?socket={sandbox['socket']}"))
+    place = "sbtest_objection"
+    server.query(f"CREATE DATABASE {place}")
+    try:
+        server.query(f"CREATE TABLE {place}.sbtest1 (id INT PRIMARY KEY, k INT, KEY k_1 (k))")
+        sizes = {"tables": 1, "table_size": 10, "indexed": True}
+        assert objection(server, place, **sizes) == "sbtest1 is empty"
+        server.query(f"INSERT INTO {place}.sbtest1 VALUES (10, 1)")
+        assert objection(server, place, **sizes) is None
+        server.query(f"ALTER TABLE {place}.sbtest1 DROP KEY k_1")
+        assert objection(server, place, **sizes) == "sbtest1 has no index k_1, which a load builds last"
+    finally:
+        server.query(f"DROP DATABASE {place}")
+
+
+def load(server, *, measured=False, **workload):
+    asked = study().model_copy(
+        update={"tables": 2, "table_size": 1000, "workloads": (Workload(**{"script": "oltp_read_only"} | workload),)}
+    )
+    loader = Loader(asked, None, None, QuietLive(), None, threading.Event())
+    loader.load_remote(ArmSetup(asked.arms[1], remote=server), measured=measured)
+
+
+def test_a_running_server_with_other_tables_is_refused():
+    with pytest.raises(SpecError, match="sbtest2 is empty") as caught:
+        load(Holding(TWO | {"sbtest2": None}))
+    assert caught.value.arm == "B"
+    assert "Drop database sbtest" in caught.value.hint
+
+
+def test_what_is_used_as_it_is():
+    load(Holding(TWO))
+    load(Holding({"sbtest1": 50}), options=(("tables", "1"), ("table_size", "50")))
+    load(Holding(TWO, unindexed=("sbtest1", "sbtest2")), options=(("create_secondary", "off"),))
+    load(Holding(TWO | {"sbtest1": 1234}), measured=True)  # a resumed run's own oltp_insert
+    load(Holding({"warehouse1": 1}), script="tpcc")

@@ -1,0 +1,75 @@
+"""Duels that are not run: epochs of a known law, judged by the real rule or by one that is broken on purpose."""
+
+import math
+import random
+from datetime import UTC, datetime
+
+from bakeoff.stats import interval as iv
+from bakeoff.stats.interval import around
+from bakeoff.stats.model import Stop, Word
+from validation.duels import Judgement, Machine, Outcome
+from validation.simulation import run_to_end
+
+NATURAL = 0.01  # what the two servers of a label swap differ by
+
+
+def honest(points, precision):
+    """Half-width and whether a claim may be made, by the rule."""
+    if len(points) < iv.N_MIN_DECISIVE:
+        return iv.precision_half_width(iv.standard_deviation(points), len(points)), False
+    end = run_to_end(points, precision=precision)
+    return (end.interval.high - end.interval.low) / 2, end.claimed
+
+
+def too_narrow(points, precision):
+    """What an interval from requests or slices of one start looks like: it knows nothing of restarts."""
+    half, _ = honest(points, precision)
+    return half / 8, abs(sum(points) / len(points)) > half / 8
+
+
+def pretend(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
+    """A `run_duel` whose epochs are normal around the truth and a bias."""
+    generator = random.Random(seed)
+
+    def run(duel, folder, *, background=False, stop=None):
+        truth = duel.truth
+        if truth is None:
+            truth = NATURAL if duel.kind.startswith("swap-ab") else -NATURAL
+        cells = [f"{workload}/{threads}" for workload in duel.workloads for threads in duel.threads]
+        judgements = []
+        for cell in cells:
+            points = [generator.gauss(truth + bias, spread) for _ in range(epochs)]
+            half, claimed = judge(points, duel.target)
+            mean = sum(points) / len(points)
+            word = (Word.FASTER if mean > 0 else Word.SLOWER) if claimed and len(cells) == 1 else Word.INCONCLUSIVE
+            judgements.append(
+                Judgement(
+                    cell=cell,
+                    mean=mean,
+                    low=mean - half,
+                    high=mean + half,
+                    live=around(mean, iv.anytime_half_width(iv.standard_deviation(points), epochs, alpha=0.05)),
+                    words=(word,),
+                    stop=Stop.BUDGET,
+                    points=tuple(points),
+                    sd_restart=None,
+                    sd_within=None,
+                    flags=(),
+                )
+            )
+        return Outcome(
+            duel=duel,
+            judgements=tuple(judgements),
+            started_at=datetime.now(UTC),
+            wall_s=100.0,
+            measured_s=14.0,
+            machine=Machine(busy=0.6, other=0.02, steal=0.0),
+            background=background,
+        )
+
+    return run
+
+
+def truth_of(percent):
+    """Log ratio of a injected slowdown."""
+    return -math.log1p(percent / 100)

@@ -1,0 +1,229 @@
+"""Duels and campaigns: what is kept of a duel, what a journal survives, what a campaign goes on with."""
+
+import math
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+
+import psutil
+import pytest
+
+from bakeoff.errors import HostError, ResultsError, SpecError
+from bakeoff.stats.model import Interval, Stop, Word
+from validation import campaign as campaigns
+from validation.campaign import Campaign, DuelJournal, parse_kinds, planned, read_outcomes
+from validation.duel_summary import ever_excludes, judged, markdown
+from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, load_class, run_duel
+
+DUEL = Duel(kind="plant2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), seed=7, plant=2)
+
+
+def outcome(duel=DUEL, *, mean=-0.02, half=0.01, words=(Word.INCONCLUSIVE,), points=(), error=None):
+    judgement = Judgement(
+        cell="oltp_point_select/4", mean=mean, low=mean - half, high=mean + half, live=Interval(low=None, high=None),
+        words=words, stop=Stop.BUDGET, points=points, sd_restart=None, sd_within=None, flags=(),
+    )  # fmt: skip
+    return Outcome(
+        duel=duel,
+        judgements=() if error else (judgement,),
+        started_at=datetime.now(UTC),
+        wall_s=80.0,
+        measured_s=12.0,
+        machine=Machine(busy=0.5, other=0.1, steal=0.0),
+        error=error,
+    )
+
+
+def test_the_truth_of_a_injected_slowdown_is_exact_and_unlike_servers_have_none():
+    assert DUEL.truth == pytest.approx(math.log(100 / 102))
+    assert DUEL.model_copy(update={"plant": 0.0}).truth == 0.0
+    assert DUEL.model_copy(update={"servers": ("mysql:5.7.22", "mysql:8.0.15")}).truth is None
+
+
+def test_the_command_is_one_that_a_user_can_type(tmp_path):
+    words = DUEL.command(tmp_path)
+    assert words[:3] == ("duel", "mysql:8.0.15", "mysql:8.0.15")
+    assert words[words.index("--plant") + 1] == "2"
+    assert words[words.index("--runs") + 1] == str(tmp_path)
+    assert "--plant" not in DUEL.model_copy(update={"plant": 0.0}).command(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("share", "name"),
+    [(0.0, LoadClass.QUIET), (0.05, LoadClass.LIGHT), (0.25, LoadClass.BUSY), (0.5, LoadClass.CROWDED)],
+)
+def test_load_classes_begin_at_their_limits(share, name):
+    assert load_class(share) is name
+
+
+def test_a_duel_that_fails_says_why_and_leaves_nothing(tmp_path):
+    duel = DUEL.model_copy(update={"servers": ("mysql:nonsense", "mysql:nonsense")})
+    ran = run_duel(duel, tmp_path / "run")
+    assert ran.judgements == ()
+    assert "exit code 2" in ran.error and "nonsense" in ran.error
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_duel_is_ended_when_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Duel,
+        "command",
+        property(lambda self: lambda folder: ("list", "servers")),  # ends by itself, or by us
+    )
+    stop = threading.Event()
+    stop.set()
+    ran = run_duel(DUEL, tmp_path / "run", stop=stop)
+    assert "ended by hand" in ran.error
+
+
+def test_a_journal_survives_a_line_that_was_cut_off(tmp_path):
+    path = tmp_path / "duels.jsonl"
+    journal = DuelJournal(path)
+    journal.append(outcome())
+    with path.open("a") as file:
+        file.write(outcome().model_dump_json()[:200])
+    again = DuelJournal(path)
+    assert len(again.outcomes) == 1
+    later = outcome(DUEL.model_copy(update={"number": 4}))
+    again.append(later)
+    assert [each.duel.number for each in read_outcomes(path)] == [3, 4]
+    assert list(DuelJournal(path).finished()) == [DUEL.key, later.duel.key]
+
+
+def test_a_journal_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "duels.jsonl"
+    path.write_text('{"something": "else"}\n')
+    with pytest.raises(ResultsError, match=r"duels.jsonl:1"):
+        DuelJournal(path)
+
+
+def test_of_two_outcomes_of_a_duel_the_first_counts(tmp_path):
+    journal = DuelJournal(tmp_path / "duels.jsonl")
+    for mean in (0.01, 0.5):
+        journal.append(outcome(mean=mean))
+    assert journal.finished()[DUEL.key].only.mean == 0.01
+
+
+def test_kinds_are_mixed_and_grow_evenly():
+    duels = planned({"aa": 30, "plant2": 30}, ["mysql:8.0.15"], seed=1)
+    assert len({duel.key for duel in duels}) == 60 and len({duel.seed for duel in duels}) == 60
+    first_half = [duel.kind for duel in duels[:30]]
+    assert 12 <= first_half.count("aa") <= 18
+    assert duels == planned({"aa": 30, "plant2": 30}, ["mysql:8.0.15"], seed=1)
+    assert duels != planned({"aa": 30, "plant2": 30}, ["mysql:8.0.15"], seed=2)
+
+
+def test_kinds_of_a_campaign():
+    assert parse_kinds("aa=5,aa@mariadb:10.11=7") == {"aa": 5, "aa@mariadb:10.11": 7}
+    with pytest.raises(SpecError, match="KIND=NUMBER"):
+        parse_kinds("aa")
+    with pytest.raises(SpecError, match="unknown"):
+        planned({"nonsense": 1}, ["mysql"], seed=1)
+    first, second = sorted(planned({"swap": 1}, ["mysql"], seed=1), key=lambda duel: duel.kind)
+    assert first.servers == second.servers[::-1]
+    assert first.truth is None
+    (alone,) = planned({"aa@mariadb:10.11": 1}, ["mysql"], seed=1)
+    assert alone.servers == ("mariadb:10.11", "mariadb:10.11")
+    (loaded,) = planned({"aa": 1}, ["mysql"], seed=1, background=True)
+    assert loaded.key != planned({"aa": 1}, ["mysql"], seed=1)[0].key
+
+
+def test_a_campaign_goes_on_where_it_stopped_and_tries_a_failure_once_more(tmp_path, monkeypatch):
+    tried = []
+
+    def pretend(duel, folder, *, background, stop):
+        tried.append(duel.number)
+        return outcome(duel, error="exit code 4: pretended" if duel.number == 1 else None)
+
+    monkeypatch.setattr(campaigns, "run_duel", pretend)
+    duels = planned({"aa": 4}, ["mysql:8.0.15"], seed=1)
+    DuelJournal(tmp_path / "duels.jsonl").append(outcome(next(duel for duel in duels if duel.number == 2)))
+    finished = Campaign(tmp_path, lanes=2).run(duels)
+    assert sorted(tried) == [0, 1, 1, 3]
+    assert sorted(each.duel.number for each in finished.values()) == [0, 2, 3]
+    again = Campaign(tmp_path, lanes=2)
+    assert len(again.journal.outcomes) == 5  # nothing is left out in silence
+    tried.clear()
+    again.stop.set()
+    again.run(duels)
+    assert tried == []
+
+
+def test_two_campaigns_do_not_share_a_folder(tmp_path, monkeypatch):
+    def nested(duel, folder, *, background, stop):
+        with pytest.raises(HostError, match="another one runs"):
+            Campaign(tmp_path).run([])
+        return outcome(duel)
+
+    monkeypatch.setattr(campaigns, "run_duel", nested)
+    duels = planned({"aa": 1}, ["mysql:8.0.15"], seed=1)
+    assert len(Campaign(tmp_path).run(duels)) == 1
+    assert len(Campaign(tmp_path).run(duels)) == 1
+
+
+def test_a_summary_names_every_miss():
+    equal = DUEL.model_copy(update={"kind": "aa", "plant": 0.0})
+    good = outcome(mean=-0.02, words=(Word.SLOWER,))
+    missed = outcome(DUEL.model_copy(update={"number": 4}), mean=0.05, words=(Word.FASTER,), points=(0.04, 0.06))
+    fooled = outcome(equal, mean=0.02, words=(Word.FASTER,))
+    first, second, third = judged([good, missed, fooled])
+    assert (first.right, first.wrong, first.covered) == (True, False, True)
+    assert (second.right, second.wrong, second.covered) == (False, True, False)
+    assert third.wrong
+    text = markdown([good, missed, fooled])
+    assert "Misses and wrong claims: 2 of 3" in text
+    assert "Wall time of" not in text
+    spent = markdown([good.model_copy(update={"phases_s": {"measure": 12.0, "warm": 28.0}})])
+    assert "Wall time of 1 duels: outside epochs 50%, warm 35%, measure 15%." in spent
+    assert missed.duel.key in text and "+0.040 +0.060" in text
+    epochs = markdown([missed])
+    assert "| ±2% in 100s | light |" in epochs
+    assert "| 2 | 6.0 s | 1.4% | 80 s |" in epochs
+
+
+def test_peeking_is_judged_at_every_look():
+    early = (0.03, 0.0301, 0.0299, 0.03, 0.03, -0.2, 0.2, 0.0)
+    assert ever_excludes(early, 0.0)
+    assert not ever_excludes(early, 0.03)
+    assert not ever_excludes((0.03, 0.0301, 0.0299), 0.0)  # too few epochs for any live interval
+
+
+def test_background_load_dies_with_its_parent():
+    code = (
+        "import time\nfrom validation import background\nbackground.BURST_S = (30.0, 30.0)\n"
+        "class Most(background.random.Random):\n    def randint(self, a, b):\n        return 2\n"
+        "background.random.Random = Most\n"
+        "with background.Background(1):\n    print('on', flush=True)\n    time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == "on\n"
+    deadline = time.monotonic() + 20
+    while len(children := psutil.Process(parent.pid).children()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert len(children) == 2 and not alive
+
+
+def test_background_load_ends_with_its_block():
+    before = time.monotonic()
+    with Background(1, cpus=1):
+        time.sleep(0.1)
+    assert time.monotonic() - before < 10
+
+
+@pytest.mark.server
+def test_a_real_duel_is_kept_with_all_that_is_asked_of_it(shell, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", shell.env["XDG_CACHE_HOME"])
+    duel = DUEL.model_copy(update={"plant": 5.0, "budget": "15s", "table_size": 1000})
+    (kept,) = Campaign(shell.folder / "campaign").run([duel]).values()
+    assert kept.error is None and kept.duel.truth == pytest.approx(-math.log(1.05))
+    assert kept.only.cell == "oltp_point_select/4" and len(kept.only.points) >= 1
+    assert kept.versions == ("8.0.15", "8.0.15")
+    assert 0 < kept.measured_s < kept.wall_s and kept.phases_s["measure"] == pytest.approx(kept.measured_s, abs=0.01)
+    assert 0 <= kept.machine.other <= kept.machine.busy <= 1
+    assert list((shell.folder / "campaign" / "runs").iterdir()) == []
+    assert shell.left_behind() == []

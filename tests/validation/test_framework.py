@@ -1,0 +1,213 @@
+"""Runs are kept, gone on with, told and turned into exit codes; the tests themselves are elsewhere."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from bakeoff.cli import main as command
+from bakeoff.errors import HostError, ResultsError, SpecError
+from bakeoff.results import gather_host
+from validation import suite
+from validation.journal import Entry, Journal, Record
+from validation.model import Check, Finding, Size
+from validation.suite import markdown, print_table, run_checks, select
+
+REPLAY = frozenset({Size.REPLAY})
+
+
+def check(test, run, what="something", sizes=REPLAY):
+    return Check(test=test, what=what, target="<= 5%", sizes=sizes, run=run)
+
+
+def holds(setting):
+    return Finding(found="3.1%", passed=True, figures={"claims": 31})
+
+
+def fails(setting):
+    return Finding(found="44%", passed=False)
+
+
+def cannot(setting):
+    return Finding(found="no second CPU", passed=None)
+
+
+def breaks(setting):
+    raise HostError("disk full: /data.", hint="Free some.")
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return Journal.begin(tmp_path, size=Size.REPLAY, only=(), seed=7, server="mysql:8.0.15", command=("bakeoff",))
+
+
+def bakeoff(monkeypatch, tmp_path, *checks, arguments=()):
+    monkeypatch.setattr(suite, "CHECKS", checks)
+    return command.run(["gauntlet", "--runs", str(tmp_path), *arguments])
+
+
+@pytest.mark.parametrize(
+    ("checks", "code"),
+    [((holds,), 0), ((holds, fails), 1), ((holds, breaks), 1), ((holds, cannot), 0)],
+    ids=["all hold", "one fails", "one breaks off", "one cannot run"],
+)
+def test_exit_codes(monkeypatch, tmp_path, capsys, checks, code):
+    numbered = [check(f"G{number}", run) for number, run in enumerate(checks, start=1)]
+    assert bakeoff(monkeypatch, tmp_path, *numbered) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_interrupt_keeps_what_is_finished_and_resume_does_the_rest(monkeypatch, tmp_path, capsys):
+    calls = []
+
+    def counted(setting):
+        calls.append(setting.seed)
+        return holds(setting)
+
+    def interrupted(setting):
+        raise KeyboardInterrupt
+
+    first, third = check("G1", counted), check("G3", counted)
+    assert bakeoff(monkeypatch, tmp_path, first, check("G2", interrupted), third, arguments=["--seed", "9"]) == 130
+    (folder,) = tmp_path.iterdir()
+    assert f"--resume {folder}" in capsys.readouterr().err
+    assert Journal.open(folder).record.ended_at is None
+
+    monkeypatch.setattr(suite, "CHECKS", (first, check("G2", holds), third))
+    assert command.run(["gauntlet", "--resume", str(folder), "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [entry["test"] for entry in told["entries"]] == ["G1", "G2", "G3"]
+    assert calls == [9, 9]  # the first was not run again, and the third has the seed of the beginning
+    assert told["ended_at"]
+
+
+def test_what_failed_stays_failed_and_what_broke_off_is_run_again(journal):
+    run_checks(journal, [check("G1", fails), check("G2", breaks), check("G3", holds)])
+    again = Journal.open(journal.path)
+    record = run_checks(again, [check("G1", holds), check("G2", holds), check("G3", fails)])
+    assert [(entry.test, entry.passed) for entry in record.entries] == [("G1", False), ("G2", True), ("G3", True)]
+
+
+def test_a_check_that_breaks_off_is_a_failed_one_with_its_line(journal):
+    (entry,) = run_checks(journal, [check("G1", breaks)]).entries
+    assert (entry.passed, entry.broke_off) == (False, True)
+    assert entry.found == "HostError: disk full: /data. Free some."
+
+
+def test_a_check_finds_its_folder_again(journal):
+    found = []
+    one = check("G1", lambda setting: found.append(setting.folder) or holds(setting), what="A/A, 100 duels")
+    run_checks(journal, [one])
+    assert found == [journal.path / "g1-a-a-100-duels"]
+    assert Journal.open(journal.path).folder_of(one) == found[0]
+
+
+def test_figures_may_be_numpys(journal):
+    import numpy as np
+
+    figures = {"rate": np.float64(0.5), "counts": np.arange(2)}
+    (entry,) = run_checks(journal, [check("G1", lambda s: Finding("", True, figures))]).entries
+    assert entry.figures == {"rate": 0.5, "counts": [0, 1]}
+
+
+def test_selection_is_by_size_and_number():
+    checks = (check("G10", holds), check("G2", holds), check("G3", holds, sizes=frozenset({Size.FULL})))
+    assert [c.test for c in select(Size.REPLAY, checks=checks)] == ["G2", "G10"]
+    assert [c.test for c in select(Size.REPLAY, ["g10"], checks=checks)] == ["G10"]
+    with pytest.raises(SpecError, match=r"has no test G3\. It has G2, G10"):
+        select(Size.REPLAY, ["G3"], checks=checks)
+
+
+def test_bad_calls_are_exit_code_2(monkeypatch, tmp_path, capsys):
+    assert bakeoff(monkeypatch, tmp_path, check("G1", holds), arguments=["--only", "G99"]) == 2
+    assert bakeoff(monkeypatch, tmp_path, check("G1", holds), arguments=["--server", "mysql 5.7"]) == 2
+    assert command.run(["gauntlet", "--resume", str(tmp_path), "--seed", "1"]) == 2
+    assert command.run(["gauntlet", "--resume", str(tmp_path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_record_is_told(journal):
+    (journal.path / "results.json").write_text('{"format": 1}')
+    with pytest.raises(ResultsError, match="damaged"):
+        Journal.open(journal.path)
+    (journal.path / "results.json").write_text('{"format": 99}')
+    with pytest.raises(ResultsError, match="format 99"):
+        Journal.open(journal.path)
+
+
+def test_every_registered_check_has_a_name_of_its_own():
+    for size in Size:
+        names = [(c.test, c.what) for c in select(size)]
+        assert len(names) == len(set(names))
+        folders = [f"{test}-{what[:40]}" for test, what in names]
+        assert len(folders) == len(set(folders))
+
+
+@pytest.fixture
+def record(tmp_path):
+    host = gather_host(tmp_path).model_copy(
+        update={"cpus_usable": 4, "cpu_model": "Some CPU", "memory_bytes": 8 * 2**30, "system": "Some Linux"}
+    )
+    entry = Entry(test="G1", what="equal arms", target="<= 5%", passed=True, found="3.1%", seconds=61.0, commit="abc")
+    return Record(
+        size=Size.REPLAY,
+        only=(),
+        seed=1,
+        server="mysql:8.0.15",
+        started_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
+        ended_at=datetime(2026, 1, 2, 3, 5, tzinfo=UTC),
+        bakeoff="1.0",
+        commit="abc",
+        python="CPython 3.11",
+        command=("bakeoff", "gauntlet"),
+        host=host,
+        entries=(
+            entry,
+            entry.model_copy(update={"test": "G2", "what": "a|b", "passed": False, "found": "44%"}),
+            entry.model_copy(update={"test": "G12", "passed": None, "found": "no second CPU"}),
+        ),
+    )
+
+
+DATELINE = (
+    "gauntlet --size replay, seed 1, 2026-01-02 03:04 UTC, 3 min 3 s; bakeoff 1.0 (abc); "
+    "4 CPUs (Some CPU), 8 GiB, Some Linux"
+)
+
+
+def test_the_table_as_markdown(record):
+    assert markdown(record).splitlines() == [
+        DATELINE,
+        "",
+        "    bakeoff gauntlet",
+        "",
+        "| G | what | target | found | result |",
+        "|---|---|---|---|---|",
+        "| G1 | equal arms | <= 5% | 3.1% | ok |",
+        "| G2 | a\\|b | <= 5% | 44% | FAILED |",
+        "| G12 | equal arms | <= 5% | no second CPU | could not run |",
+        "",
+        "1 of 3 hold, 1 FAILED, 1 could not run.",
+    ]
+
+
+def test_the_table_in_a_terminal(record):
+    console = Console(record=True, color_system=None, width=140)
+    print_table(record, console)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert lines == [
+        "",
+        "G     result          test and target   found",
+        "─────────────────────────────────────────────────────",
+        "G1    ok              equal arms        3.1%",
+        "                      <= 5%",
+        "G2    FAILED          a|b               44%",
+        "                      <= 5%",
+        "G12   could not run   equal arms        no second CPU",
+        "                      <= 5%",
+        "",
+        "1 of 3 hold, 1 FAILED, 1 could not run.",
+        DATELINE,
+    ]

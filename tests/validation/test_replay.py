@@ -1,0 +1,143 @@
+"""The size `replay` holds, and breaking the method makes it fail."""
+
+import math
+
+import numpy as np
+import pytest
+
+from validation import machines, replay, replay_checks, replay_laws, traces
+from validation.journal import Journal
+from validation.machines import Recorded, Simulated, recorded_sets
+from validation.model import Setting, Size
+from validation.replay_runs import (
+    CONTENDER,
+    SOUND,
+    Batch,
+    Count,
+    Question,
+    finding,
+    one_value_an_epoch,
+    run_batch,
+    single_runs,
+)
+from validation.suite import run_checks
+
+
+@pytest.fixture
+def setting(tmp_path):
+    return Setting(size=Size.REPLAY, seed=1, folder=tmp_path)
+
+
+@pytest.mark.timeout(900)  # half a minute on an idle machine
+def test_every_target_holds(tmp_path):
+    journal = Journal.begin(tmp_path, size=Size.REPLAY, only=(), seed=1, server="mysql:8.0.15", command=("pytest",))
+    record = run_checks(journal, replay.CHECKS)
+    assert {entry.test for entry in record.entries} == {
+        "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G10", "G11", "G16", "G17", "G19",
+    }  # fmt: skip
+    assert not [(entry.test, entry.found) for entry in record.entries if not entry.passed]
+
+
+@pytest.mark.parametrize(
+    ("check", "method", "scale"),
+    [
+        (replay_checks.quantiles, replay_laws.PERCENTILES_OF_REQUESTS, 0.05),
+        (replay_checks.instances, replay_laws.SLICES_AS_N, 0.05),
+        (replay_checks.instances, replay_laws.NO_RESTARTS, 0.1),
+        (replay_checks.adversary, replay_laws.PEEKING_AT_P, 0.1),
+        (replay_checks.grid, replay_laws.NO_HOLM, 0.1),
+    ],
+    ids=["G10: requests as n", "G6: slices as n", "G6: no restarts", "G7: peeking at p", "G11: no correction"],
+)
+def test_a_broken_method_is_caught(setting, check, method, scale):
+    assert check(setting, scale=scale).passed, "so few runs must not fail the sound method"
+    found = check(setting, method=method, scale=scale)
+    assert not found.passed, found.found
+
+
+def test_the_same_seed_gives_the_same_runs_in_one_process_or_four(setting):
+    machine, question = Simulated("quiet"), Question(epochs_max=6)
+    together = single_runs(machine, question, runs=260, seed=(1, 2))  # two batches: processes
+    assert together == single_runs(machine, question, runs=260, seed=(1, 2))
+    assert together != single_runs(machine, question, runs=260, seed=(1, 3))
+
+
+def test_a_set_of_traces_ships_and_says_where_it_comes_from():
+    names = traces.names()
+    assert names
+    assert sum((traces.SHIPPED / f"{name}.npz").stat().st_size for name in names) < 400_000
+    for name in names:
+        origin = traces.read(traces.SHIPPED / f"{name}.npz").origin
+        assert origin.server
+        assert origin.machine
+        assert 0 <= origin.load <= 1
+        assert "validation.record" in origin.command
+
+
+@pytest.mark.parametrize("machine", [Simulated("quiet"), *recorded_sets()], ids=str)
+def test_a_injected_effect_arrives_in_the_estimates(machine):
+    rng = np.random.default_rng(3)
+    levels = np.zeros((300, 2))
+    cells = [f"cell {i}" for i in range(300)]
+    epoch = machine.epoch(rng, number=0, cells=cells, levels=levels, effect=-0.05)
+    values = np.array([pair.value for pair in one_value_an_epoch(epoch)[0].pairs])
+    assert values.mean() == pytest.approx(-0.05, abs=4 * values.std() / math.sqrt(300))
+
+
+def test_levels_are_those_of_different_starts():
+    machine = recorded_sets()[0]
+    recorded = machines.moments(machine.name)
+    levels = machine.levels(np.random.default_rng(1), 1000)
+    assert set(levels.ravel()) <= set(recorded.levels)
+    assert recorded.levels.sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_added_levels_spread_the_starts():
+    machine = Recorded(recorded_sets()[0].name, starts_sd=0.05)
+    plain = recorded_sets()[0].levels(np.random.default_rng(1), 2000).std()
+    spread = machine.levels(np.random.default_rng(1), 2000).std()
+    assert spread == pytest.approx(math.hypot(plain, 0.05), rel=0.05)
+
+
+@pytest.mark.parametrize("name", list(machines.DISTURBANCES))
+def test_a_disturbance_is_one_of_both_arms(name):
+    time_s = np.arange(80) * 0.105
+    level = machines.DISTURBANCES[name](np.random.default_rng(1), 5, time_s)
+    assert level.shape == (5, 80)
+    assert np.isfinite(level).all()
+    assert (level.std() > 0) == bool(name)
+
+
+def test_the_encoder_of_histograms_is_exact_up_to_2048():
+    values = np.arange(1, 2048)
+    decoded = replay_checks.decode_histogram(replay_checks.encode(values))
+    assert decoded.highest_ns.tolist() == values.tolist()
+    assert decoded.counts.tolist() == [1] * 2047
+
+
+def test_a_promise_is_kept_within_the_binomial_bound():
+    assert Count("x", 73, 1000, at_most=0.05).kept
+    assert not Count("x", 74, 1000, at_most=0.05).kept
+    assert Count("x", 904, 1000, at_least=0.93).kept
+    assert not Count("x", 903, 1000, at_least=0.93).kept
+    assert not Count("x", 1, 1000, at_most=0.0).kept
+    assert not finding([Count("x", 0, 10), Count("y", 0, 100, at_least=0.5)]).passed
+
+
+def test_injected_percent_is_that_of_shadow_queries():
+    assert math.exp(replay_checks.slowed_by(25)) == pytest.approx(0.8)
+
+
+def test_blocks_taken_for_epochs_are_as_many_as_there_are():
+    machine = Simulated("quiet")
+    rng = np.random.default_rng(1)
+    epoch = machine.epoch(rng, number=0, cells=["one"], levels=np.zeros((1, 2)), effect=0.0)
+    many = replay_laws.every_block_counts(epoch)
+    assert len(many) == epoch.slices["block"].n_unique()
+    assert {pair.contender for estimates in many for pair in estimates.pairs} == {CONTENDER}
+
+
+def test_run_batch_keeps_the_order_of_cells():
+    machine, question = Simulated("quiet"), Question(cells=3, epochs_max=6)
+    ends = run_batch(Batch(machine, question, SOUND, runs=2, seed=(1,)))
+    assert [len(run) for run in ends] == [3, 3]

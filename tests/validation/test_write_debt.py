@@ -1,0 +1,87 @@
+"""G12, G13 on writes and G15: what they make of known epochs; the servers are in the gauntlet's own sizes."""
+
+import math
+
+import numpy as np
+import pytest
+
+from validation import real_checks
+from validation.model import Setting, Size, agrees, mean_of
+from validation.simulation import Noise, simulate_epoch
+
+STILL = Noise(restart_sd=0.002, wander_sd=0.0, slice_sd=0.002)
+
+
+def pretended_bench(effect):
+    """A class to put in the place of `RealBench`; `effect(way)` is B's log level as that way sees it."""
+
+    class PretendedBench:
+        def __init__(self, study, folder, *, tell=None):
+            self.rng = np.random.default_rng(study.seed)
+            self.epochs = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def epoch(self, ways, *, arms=(), **_):
+            levels = {"A": 0.0}
+            self.epochs += 1
+            if arms:
+                levels = {arms[0]: effect(ways[0]) if arms[0] == "B" else 0.0}
+                ways = ways[:1]
+            else:
+                levels["B"] = effect(ways[0])
+            return simulate_epoch(
+                self.rng,
+                epoch=self.epochs,
+                effects=levels,
+                cells=[way.name for way in ways],
+                noise=STILL,
+                seconds=16.0,
+                slice_ns=ways[0].slice_ns,
+            )
+
+    return PretendedBench
+
+
+@pytest.fixture
+def setting(tmp_path):
+    return Setting(size=Size.FULL, seed=3, folder=tmp_path)
+
+
+def test_interleaved_writes_must_agree_with_each_arm_alone(monkeypatch, setting):
+    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: -0.1))
+    assert real_checks.unequal_debt(setting).passed
+
+
+def test_a_debt_that_the_other_arm_pays_is_caught(monkeypatch, setting):
+    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: -0.1 if way.name == "alone" else -0.05))
+    found = real_checks.unequal_debt(setting)
+    assert found.passed is False
+    assert found.figures["freeze"]["agrees"] is False
+
+
+def test_slices_of_writes_that_lose_the_effect_are_caught(monkeypatch, setting):
+    truth = -math.log(1.05)
+    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: truth))
+    assert real_checks.slice_lengths(setting).passed
+    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: truth / 2))
+    assert real_checks.slice_lengths(setting).passed is False
+
+
+def test_estimates_agree_within_both_their_widths():
+    near, far = mean_of([0.0, 0.01, -0.01, 0.0]), mean_of([0.2, 0.21, 0.19, 0.2])
+    assert agrees(near, near)
+    assert not agrees(near, far)
+    assert mean_of([0.0, 0.1], looks=3).interval.half_width > mean_of([0.0, 0.1]).interval.half_width
+
+
+@pytest.mark.server
+def test_settings_that_nobody_declared_are_listed(tmp_path):
+    folder = tmp_path / "traps"
+    folder.mkdir()
+    found = real_checks.settings(Setting(size=Size.QUICK, seed=1, folder=folder))
+    assert found.passed, found

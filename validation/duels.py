@@ -1,0 +1,395 @@
+"""One complete duel on real servers, run as a user types it, and what is kept of it.
+
+The command runs in a process group of its own and is bounded in time. Its run directory is deleted once its numbers
+are read: a campaign of hundreds would fill the disk.
+"""
+
+import contextlib
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bakeoff.results import RunDirectory
+from bakeoff.stats.model import Analysis, Comparison, Interval, Stop, Word
+from bakeoff.units import parse_duration_s, parse_precision
+
+FORMAT = 1
+"""Version of a kept duel.
+
+1: the first one (docs/gauntlet.md).
+"""
+
+_OTHERS_LIMIT_S = 300.0  # beyond thrice the budget: for fetching and loading on a crowded machine
+_END_S = 30.0  # from one signal to the next, harder one
+_LOOK_S = 0.5
+
+
+class Frozen(BaseModel):
+    """Base of the values here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LoadClass(StrEnum):
+    """How much of the processors other work took while a duel ran."""
+
+    QUIET = "quiet"  # less than a twentieth
+    LIGHT = "light"  # less than a quarter
+    BUSY = "busy"  # less than half
+    CROWDED = "crowded"
+
+
+def load_class(other_share: float) -> LoadClass:
+    """The class of a share of all processors' time."""
+    limits = ((0.05, LoadClass.QUIET), (0.25, LoadClass.LIGHT), (0.5, LoadClass.BUSY))
+    return next((name for limit, name in limits if other_share < limit), LoadClass.CROWDED)
+
+
+class Duel(Frozen):
+    """A duel to be run: the question, and nothing of the answer.
+
+    Attributes:
+        kind: what it is for: `aa`, `plant2`, `swap-ab` …
+        number: from 0 within its kind and servers.
+        servers: as on the command line, the baseline first.
+        plant: uncounted events per 100 of the last server's.
+        precision, warm_up, budget: as on the command line.
+    """
+
+    kind: str
+    number: int
+    servers: tuple[str, ...]
+    seed: int
+    plant: float = 0.0
+    workloads: tuple[str, ...] = ("oltp_point_select",)
+    threads: tuple[int, ...] = (4,)
+    tables: int = 1
+    table_size: int = 10_000
+    builds: int = 1
+    precision: str = "2%"
+    warm_up: str = "5s"
+    budget: str = "100s"
+
+    @property
+    def key(self) -> str:
+        """Names it in a journal: duels of one key ask the same, whatever their seeds."""
+        cells = f"{'+'.join(self.workloads)}/{'+'.join(map(str, self.threads))}"
+        asked = f"{self.precision} {self.warm_up} {self.budget} {self.tables}x{self.table_size}x{self.builds}"
+        return f"{self.kind} {' '.join(self.servers)} {cells} {asked} #{self.number}"
+
+    @property
+    def truth(self) -> float | None:
+        """The log ratio that is known to hold in every cell; None between servers that differ by themselves."""
+        return -math.log1p(self.plant / 100) if len(set(self.servers)) == 1 else None
+
+    @property
+    def target(self) -> float:
+        """Half-width asked for, as a log ratio."""
+        return parse_precision(self.precision)
+
+    def command(self, runs: Path) -> tuple[str, ...]:
+        """The words after `bakeoff`."""
+        injected = ("--plant", f"{self.plant:g}") if self.plant else ()
+        return (
+            "duel", *self.servers,
+            "--workload", ",".join(self.workloads), "--threads", ",".join(map(str, self.threads)),
+            "--tables", str(self.tables), "--table-size", str(self.table_size), "--builds", str(self.builds),
+            "--precision", self.precision, "--warm-up", self.warm_up, "--budget", self.budget,
+            "--seed", str(self.seed), *injected, "--runs", str(runs), "--format", "json", "--quiet",
+        )  # fmt: skip
+
+
+class Judgement(Frozen):
+    """What bakeoff said of one cell; log ratios, contender over baseline.
+
+    Attributes:
+        low, high: the interval told; None below two epochs.
+        live: the anytime-valid one.
+        points: one value an epoch, in order.
+        discarded: epochs that were not used.
+    """
+
+    cell: str
+    mean: float
+    low: float | None
+    high: float | None
+    live: Interval
+    words: tuple[Word, ...]
+    stop: Stop
+    points: tuple[float, ...]
+    sd_restart: float | None
+    sd_within: float | None
+    flags: tuple[str, ...]
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> "Judgement":
+        """From the analysis of a run."""
+        return cls(
+            cell=comparison.cell,
+            mean=comparison.estimate.mean,
+            low=comparison.estimate.interval.low,
+            high=comparison.estimate.interval.high,
+            live=comparison.live,
+            words=comparison.verdict.words,
+            stop=comparison.stop,
+            points=tuple(point.value for point in comparison.points),
+            sd_restart=comparison.sd_restart,
+            sd_within=comparison.sd_within,
+            flags=comparison.flags,
+        )
+
+    @property
+    def claim(self) -> int:
+        """1: FASTER was said, -1: SLOWER, 0: neither."""
+        return (Word.FASTER in self.words) - (Word.SLOWER in self.words)
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval told; infinite without one."""
+        return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def covers(self, truth: float) -> bool:
+        """The interval holds the truth; one without ends holds everything."""
+        return self.low is None or self.high is None or self.low <= truth <= self.high
+
+
+class Machine(Frozen):
+    """Shares of all processors' time while a duel measured.
+
+    Attributes:
+        busy: user and system.
+        other: of it not the duel's servers and client.
+        steal: taken by the hypervisor.
+    """
+
+    busy: float
+    other: float
+    steal: float
+
+    @property
+    def load(self) -> LoadClass:
+        """The class of the other work."""
+        return load_class(self.other)
+
+
+class Outcome(Frozen):
+    """How a duel ended.
+
+    Attributes:
+        judgements: one a cell; empty when `error` says why there is none.
+        started_at: UTC.
+        wall_s: of the whole command; `measured_s` of it were measuring.
+        discarded: epochs not used.
+        phases_s: wall seconds by phase, sums over the epochs; what of `wall_s` is missing here is loading and report.
+        machine: the processors while it measured.
+        background: load of our own was running (`validation.duels`).
+        commit: of the checkout that ran, `+` after it when it had changes.
+        engine: commit that the engine was built from.
+        versions: of the servers, in the duel's order.
+        error: last line of a command that failed.
+    """
+
+    format: int = FORMAT
+    duel: Duel
+    judgements: tuple[Judgement, ...] = ()
+    started_at: datetime
+    wall_s: float
+    measured_s: float = 0.0
+    discarded: int = 0
+    phases_s: dict[str, float] = {}
+    machine: Machine | None = None
+    background: bool = False
+    commit: str | None = None
+    engine: str | None = None
+    versions: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def only(self) -> Judgement:
+        """The judgement of a duel of one cell."""
+        (judgement,) = self.judgements
+        return judgement
+
+
+def run_duel(
+    duel: Duel, folder: Path, *, background: bool = False, keep: bool = False, stop: threading.Event | None = None
+) -> Outcome:
+    """Run it to its end, or to three times its budget and five minutes.
+
+    Args:
+        duel: what to run.
+        folder: its run directory is made in it, and deleted unless `keep`; servers' accounts must be able to enter.
+        background: noted in the outcome.
+        keep: leave the run directory.
+        stop: ends the duel when set.
+
+    Returns:
+        What came of it, also when the command failed: `error` says how then.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    started_at = datetime.now(UTC)
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "bakeoff.cli.main", *duel.command(folder)]
+    ran = _run(command, 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop or threading.Event())
+    wall_s = round(time.monotonic() - begin, 2)
+    facts: dict[str, Any] = {"duel": duel, "started_at": started_at, "background": background, "wall_s": wall_s}
+    try:
+        if ran.code != 0:
+            return Outcome(**facts, error=f"exit code {ran.code}: {_last_line(ran.err)}")
+        path = Path(json.loads(ran.out)["directory"])
+        return Outcome(**facts, **read_run(RunDirectory(path)))
+    except (ValueError, KeyError, ValidationError) as error:
+        return Outcome(**facts, error=f"its output cannot be read: {str(error).splitlines()[0]}")
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_run(run: RunDirectory) -> dict[str, Any]:
+    """The fields of an `Outcome` that the run directory tells."""
+    analysis = Analysis.model_validate(run.analysis())
+    manifest = run.manifest()
+    build = manifest.engine.get("build")
+    outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
+    variables = run.server_json(outcomes[-1].epoch, "variables.json")
+    return {
+        "machine": machine_of(run.scan_slices()),
+        "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
+        "measured_s": sum(outcome.measured_s for outcome in outcomes),
+        "phases_s": {
+            name: round(sum(outcome.phases_s.get(name, 0.0) for outcome in outcomes), 3)
+            for name in dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
+        },
+        "discarded": sum(not outcome.valid for outcome in outcomes),
+        "commit": manifest.commit,
+        "engine": str(build.get("commit")) if isinstance(build, dict) else None,
+        "versions": tuple(variables[arm.name].get("version", "?") for arm in run.study().arms),
+    }
+
+
+def machine_of(slices: pl.LazyFrame) -> Machine | None:
+    """Over all slices; None when the kernel's ticks (10 ms) were too coarse to tell anything."""
+    sums = slices.select(pl.selectors.starts_with("host_", "client_", "server_cpu_").sum()).collect().row(0, named=True)
+    whole = sum(value for name, value in sums.items() if name.startswith("host_"))
+    if not whole:
+        return None
+    busy = sums["host_user_ns"] + sums["host_system_ns"]
+    ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
+    return Machine(
+        busy=round(busy / whole, 4),
+        other=round(max(busy - ours, 0) / whole, 4),
+        steal=round(sums["host_steal_ns"] / whole, 4),
+    )
+
+
+class _Ran(Frozen):
+    code: int
+    out: str
+    err: str
+
+
+def _run(command: Sequence[str], limit_s: float, stop: threading.Event) -> _Ran:
+    """Run a command in a process group of its own."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"NO_COLOR": "1"},
+    )
+    deadline = time.monotonic() + limit_s
+    try:
+        while time.monotonic() < deadline and not stop.is_set():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                out, err = process.communicate(timeout=_LOOK_S)
+                return _Ran(code=process.returncode, out=out, err=err)
+        why = "it was ended by hand" if stop.is_set() else f"it was ended after {limit_s:.0f} s"
+        out, err = _end(process)
+        return _Ran(code=124, out=out, err=f"{err}\nbakeoff: {why}")
+    except BaseException:
+        _end(process)
+        raise
+
+
+def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """In order (its servers stop with it), then by force."""
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=_END_S)
+    return "", ""
+
+
+def _last_line(text: str) -> str:
+    told = [line for line in text.splitlines() if line.startswith("bakeoff:")] or text.strip().splitlines()
+    return told[-1].strip() if told else "it said nothing"
+
+
+# Load of our own beside a measurement: random bursts on random numbers of processors, as other people's work comes.
+
+BURST_S = (1.0, 20.0)
+"""Shortest and longest burst (method, G2)."""
+
+# Counts, until its time is over or its parent is gone: no burner outlives the campaign, however that ends.
+_BURNER = """
+import os, sys, time
+end, parent = time.monotonic() + float(sys.argv[1]), int(sys.argv[2])
+while time.monotonic() < end and os.getppid() == parent:
+    for _ in range(200_000):
+        pass
+"""
+
+
+class Background:
+    """Bursts one after the other between `__enter__` and `__exit__`, each on 0 to all processors.
+
+    Args:
+        seed: of the lengths and numbers.
+        cpus: the most that are loaded; None: all of the machine.
+    """
+
+    def __init__(self, seed: int, *, cpus: int | None = None) -> None:
+        self._random = random.Random(seed)
+        self._cpus = cpus or os.cpu_count() or 1
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="background", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            seconds = self._random.uniform(*BURST_S)
+            burners = [_burner(seconds) for _ in range(self._random.randint(0, self._cpus))]
+            self._ended.wait(seconds)
+            for burner in burners:
+                burner.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    burner.wait(timeout=5)
+
+
+def _burner(seconds: float) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-I", "-S", "-c", _BURNER, f"{seconds + 5}", str(os.getpid())])

@@ -1,0 +1,478 @@
+"""G4 and G13 through the real engine: what both arms share cancels, and no slice length changes the answer."""
+
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom, norm
+
+from bakeoff.plan.timing import guard_ns
+from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.histogram import Histogram, decode_histogram
+from bakeoff.stats.estimate import PairEstimate, epoch_estimates
+from bakeoff.stats.interval import around, excludes_zero, precision_half_width, standard_deviation, t_quantile
+from bakeoff.stats.model import Comparison, Interval, Word
+from bakeoff.stats.summary import latency_ratios
+from validation.fake_server import MS, FakeArm, FakeBench, Load, judge, on_fake_server
+from validation.model import Check, Finding, Setting, Size, fewest, most
+
+_FAKE_DRIFT_LATENCY = ("--latency", "lognormal:500us,0.1")
+_LOAD = Load(seconds=0.35)
+_STEP_S = (_LOAD.slice_ns + min(guard_ns(_LOAD.slice_ns), _LOAD.slice_ns // 10)) / 1e9
+_DRIFTS: Mapping[str, str] = {
+    "10 % linear": "linear:0.1/0.35s",
+    "20 % step": "step:0.2@0.15s",
+    "sine of tau": f"sin:0.1/{_STEP_S * 1e3:.3f}ms",
+    "sine of 2 tau": f"sin:0.1/{2 * _STEP_S * 1e3:.3f}ms",
+    "sine of 4 tau": f"sin:0.1/{4 * _STEP_S * 1e3:.3f}ms",
+    "sine of 60 s": "sin:0.1/60s",
+}
+_IN_REPLAY = ("20 % step", "sine of 2 tau")
+
+_SHADOW = 5.0
+_TRUTH = -math.log1p(_SHADOW / 100)
+_SHORT_NS = 12 * MS
+
+
+def drifts(setting: Setting) -> Finding:
+    """Equal arms on servers that speed up and slow down together."""
+    names = _IN_REPLAY if setting.size is Size.REPLAY else tuple(_DRIFTS)
+    duels = {Size.REPLAY: 1, Size.QUICK: 1, Size.FULL: 40}[setting.size]
+    false: dict[str, int] = {}
+    bias: dict[str, float] = {}
+    biased = []
+    with FakeBench(setting, "drifts") as bench:
+        for name in names:
+            values: list[float] = []
+            false[name] = 0
+            for _ in range(duels):
+                epochs = []
+                for _ in range(6):
+                    # A slow one begins where it happens to be; the others with the epoch.
+                    origin_ns = 0 if name == "sine of 60 s" else time.monotonic_ns()
+                    law = (*_FAKE_DRIFT_LATENCY, "--drift", _DRIFTS[name], "--origin-ns", str(origin_ns))
+                    epochs.append(bench.epoch({"A": FakeArm(law), "B": FakeArm(law)}, _LOAD))
+                (comparison,) = judge(epochs, _LOAD).comparisons
+                values += [point.value for point in comparison.points]
+                false[name] += _claims(comparison)
+            bias[name] = math.fsum(values) / len(values)
+            # At 99.9 %: several drifts are looked at, and all of them must hold.
+            if abs(bias[name]) > t_quantile(0.9995, len(values) - 1) * standard_deviation(values) / len(values) ** 0.5:
+                biased.append(name)
+    runs, claims = duels * len(names), sum(false.values())
+    return Finding(
+        found=(
+            f"{claims} false claims in {runs} duels; largest bias {max(map(abs, bias.values())):.2%}, "
+            + (f"beyond chance for {', '.join(biased)}" if biased else "none beyond chance")
+        ),
+        passed=claims <= most(runs, 0.05) and not biased,
+        figures={"duels": runs, "false_claims": false, "bias": bias},
+    )
+
+
+def slice_lengths(setting: Setting) -> Finding:
+    """The same injected 5 % measured in slices of tau, 4 tau and 16 tau."""
+    epochs = {Size.REPLAY: 6, Size.QUICK: 6, Size.FULL: 60}[setting.size]
+    arms = {"A": FakeArm(_FAKE_DRIFT_LATENCY), "B": FakeArm(_FAKE_DRIFT_LATENCY, slowdown_percent=_SHADOW)}
+    found: dict[str, dict[str, float]] = {}
+    with FakeBench(setting, "slice lengths") as bench:
+        for factor in (1, 4, 16):
+            length_ns = factor * _SHORT_NS
+            load = Load(seconds=max(0.35, 4 * length_ns / 1e9), slice_ns=length_ns)  # one block at least
+            (comparison,) = judge([bench.epoch(arms, load) for _ in range(epochs)], load).comparisons
+            found[f"{length_ns // MS} ms"] = {
+                "mean": comparison.estimate.mean,
+                "half_width": comparison.estimate.interval.half_width or math.inf,
+            }
+    return _invariance(found)
+
+
+def _invariance(found: Mapping[str, Mapping[str, float]]) -> Finding:
+    """Every estimate holds the injected truth, the attenuation within 5 % of the effect or within its interval."""
+    shown = [f"{math.expm1(value['mean']):+.2%} ± {value['half_width']:.2%} at {name}" for name, value in found.items()]
+    # The three intervals of 95 % are looked at together: half a width more makes that one miss in a hundred.
+    apart = [
+        name
+        for name, value in found.items()
+        if abs(value["mean"] - _TRUTH) > max(1.5 * value["half_width"], 0.05 * abs(_TRUTH))
+    ]
+    widest = max(value["half_width"] for value in found.values())
+    too_noisy = not apart and widest > abs(_TRUTH)
+    return Finding(
+        found=f"injected {math.expm1(_TRUTH):+.2%}: "
+        + ", ".join(shown)
+        + ("; the machine is too busy to tell" if too_noisy else ""),
+        passed=None if too_noisy else not apart,
+        figures={"truth": _TRUTH, "by_slice": {name: dict(value) for name, value in found.items()}},
+    )
+
+
+def _claims(comparison: Comparison) -> bool:
+    return bool({Word.FASTER, Word.SLOWER} & set(comparison.verdict.words))
+
+
+FAKE_DRIFT_CHECKS = (
+    Check(
+        test="G4",
+        what="drifts that both fake servers share",
+        target="false claims <= 5 %, no bias beyond chance",
+        sizes=frozenset(Size),
+        run=on_fake_server(drifts),
+    ),
+    Check(
+        test="G13",
+        what="a injected 5 % in slices of 12, 48 and 192 ms on the fake server",
+        target="all estimates hold the truth, attenuation < 5 % of the effect",
+        sizes=frozenset(Size),
+        run=on_fake_server(slice_lengths),
+    ),
+)
+
+
+# G10 through the real engine: quantiles of a known law, and intervals of their ratios.
+
+# Long enough that a round trip is a small part, so many connections that there is enough of it.
+_MEDIAN_NS, _SIGMA, _THREADS = 20_000_000, 0.5, 64
+_FAKE_QUANTILES_LAW = ("--latency", f"lognormal:{_MEDIAN_NS // MS}ms,{_SIGMA}")
+_BASE = ("--latency", f"constant:{_MEDIAN_NS // MS}ms")
+_FAKE_QUANTILES_QUANTILES = ("0.5", "0.95", "0.99")
+_SLOW = 1.10
+_RESOLUTION = 0.001
+_TAIL = 0.001  # three quantiles are looked at, and a machine has hiccups of its own
+_HICCUP = 0.02  # share of the median by which a round trip may wander before nothing can be told of a law
+
+
+def law(setting: Setting) -> Finding:
+    """Quantiles against those of the law, and against the exact order of what the histogram holds."""
+    seconds = {Size.REPLAY: 1.2, Size.QUICK: 4.0, Size.FULL: 30.0}[setting.size]
+    load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 4), threads=_THREADS)
+    with FakeBench(setting, "law") as bench:
+        # Both arms in the same blocks, so that both meet the same round trips.
+        epoch = bench.epoch({"A": FakeArm(_BASE), "B": FakeArm(_FAKE_QUANTILES_LAW)}, load)
+    base, drawn = (_row(epoch, arm) for arm in "AB")
+    round_trip_ns = base["quantiles_ns"]["0.5"] - _MEDIAN_NS
+    wander = (base["quantiles_ns"]["0.95"] - base["quantiles_ns"]["0.5"]) / _MEDIAN_NS
+    outside, shares = [], {}
+    for name in _FAKE_QUANTILES_QUANTILES:
+        share = float(norm.cdf(math.log((drawn["quantiles_ns"][name] - round_trip_ns) / _MEDIAN_NS) / _SIGMA))
+        shares[name] = share
+        low, high = binom.ppf([_TAIL / 2, 1 - _TAIL / 2], drawn["count"], float(name)) / drawn["count"]
+        if not low <= share <= high:
+            outside.append(name)
+    error = _sorting_error(decode_histogram(drawn["hdr"]), drawn["quantiles_ns"])
+    too_noisy = bool(outside) and error <= _RESOLUTION and wander > _HICCUP
+    shown = ", ".join(f"p{float(name) * 100:g} at {share:.2%} of the law" for name, share in shares.items())
+    return Finding(
+        found=f"{shown} ({drawn['count']:,} events); against an exact sort {error:.3%}"
+        + (f"; the machine is too busy to tell (round trips wander by {wander:.0%})" if too_noisy else ""),
+        passed=None if too_noisy else not outside and error <= _RESOLUTION,
+        figures={"shares": shares, "events": drawn["count"], "sorting_error": error, "wander": wander},
+    )
+
+
+def intervals(setting: Setting) -> Finding:
+    """Duels of six epochs: how often the interval of a quantile's ratio holds a injected 10 %."""
+    duels, seconds = {Size.REPLAY: (1, 0.8), Size.QUICK: (3, 0.8), Size.FULL: (40, 3.0)}[setting.size]
+    load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 8), threads=_THREADS)
+    arms = {"A": FakeArm(_FAKE_QUANTILES_LAW), "B": FakeArm((*_FAKE_QUANTILES_LAW, "--slow-factor", str(_SLOW)))}
+    held = told = 0
+    with FakeBench(setting, "quantile intervals") as bench:
+        for _ in range(duels):
+            ratios = latency_ratios(
+                [bench.epoch(arms, load) for _ in range(6)],
+                baseline="A",
+                interval_of=lambda mean, sd, n: around(mean, precision_half_width(sd, n)),
+                cells=[load.cell],
+            )
+            for ratio in ratios:
+                if (
+                    ratio.operation != "event"
+                    or f"{ratio.quantile:g}" not in _FAKE_QUANTILES_QUANTILES
+                    or ratio.estimate is None
+                ):
+                    continue
+                told += 1
+                interval = ratio.estimate.interval
+                held += interval.low is not None and interval.low <= math.log(_SLOW) <= (interval.high or math.inf)
+    return Finding(
+        found=f"the injected {_SLOW - 1:.0%} held by {held} of {told} intervals of p50, p95 and p99",
+        passed=told > 0 and held >= fewest(told, 0.93),
+        figures={"duels": duels, "intervals": told, "held": held},
+    )
+
+
+def _sorting_error(histogram: Histogram, quantiles_ns: Mapping[str, float]) -> float:
+    """Largest relative error of the engine's quantiles against a sort of all values, a cell's width included."""
+    values = np.sort(np.repeat(histogram.highest_ns, histogram.counts))
+    apart = [
+        abs(quantiles_ns[name] / values[max(0, math.ceil(float(name) * len(values) - 1e-9) - 1)] - 1)
+        for name in _FAKE_QUANTILES_QUANTILES
+    ]
+    # A cell of three digits is 1/1024 of its power of two wide, and stands for its highest value.
+    cells = np.maximum(histogram.highest_ns, 1)
+    width = 2.0 ** np.maximum(np.floor(np.log2(cells)) - 10, 0) - 1
+    return float(max(apart) + (width / cells).max())
+
+
+def _row(epoch: EpochData, arm: str) -> dict[str, Any]:
+    return next(row for row in epoch.histograms if row["operation"] == "event" and row["arm"] == arm)
+
+
+FAKE_QUANTILES_CHECKS = (
+    Check(
+        test="G10",
+        what="quantiles of a fake server's law",
+        target="those of the law within chance; error of the code <= 0.1 %",
+        sizes=frozenset(Size),
+        run=on_fake_server(law),
+    ),
+    Check(
+        test="G10",
+        what="intervals of p50, p95, p99 ratios on fake servers",
+        target="coverage >= 93 %",
+        sizes=frozenset(Size),
+        run=on_fake_server(intervals),
+    ),
+)
+
+
+# G8 and G9 through the real engine: stalls are charged to who has them, and no latency is left out.
+
+_STALLED = -0.02  # 20 ms in each second, or 5 ms in each 250
+_FAKE_STALLS_LATENCY = ("--latency", "constant:200us")
+# The literal stall needs minutes for enough of them; replay runs the same share on a clock four times as fast.
+_STALLS = {
+    Size.REPLAY: ("5ms/250ms", Load(seconds=1.0, slice_ns=13 * MS, threads=4), 8, 1),
+    Size.QUICK: ("20ms/1s", Load(seconds=3.0, slice_ns=50 * MS, threads=4), 8, 1),
+    Size.FULL: ("20ms/1s", Load(seconds=6.0, slice_ns=50 * MS, threads=4), 12, 20),
+}
+
+# Freezes of 200 ms: the stall, its period, seconds measured. Replay has them more often instead of measuring for long.
+_FREEZES = {
+    Size.REPLAY: ("200ms/2s", 2.0, 4.0),
+    Size.QUICK: ("200ms/10s", 10.0, 20.0),
+    Size.FULL: ("200ms/10s", 10.0, 120.0),
+}
+_FREEZE_S = 0.2
+# Few requests for many connections, so that what a freeze holds up is done in a millisecond afterwards.
+_RATE_PER_S = 1000.0
+_OPEN_THREADS = 16
+_FAKE_STALLS_QUANTILES = ("0.95", "0.99", "0.999")
+_TOLERANCE = 0.10
+
+
+def stalls(setting: Setting) -> Finding:
+    """One arm stands still for 2 % of the time."""
+    stall, load, epochs, duels = _STALLS[setting.size]
+    arms = {"A": FakeArm(_FAKE_STALLS_LATENCY), "B": FakeArm((*_FAKE_STALLS_LATENCY, "--stall", stall))}
+    raised = 0
+    primary: list[float] = []
+    trimmed: list[float] = []
+    with FakeBench(setting, "stalls") as bench:
+        for _ in range(duels):
+            (comparison,) = judge([bench.epoch(arms, load) for _ in range(epochs)], load).comparisons
+            raised += comparison.disagree
+            primary += [point.value for point in comparison.points]
+            trimmed.append(comparison.trimmed.mean)
+    mean, free = math.fsum(primary) / len(primary), math.fsum(trimmed) / len(trimmed)
+    error = standard_deviation(primary) / math.sqrt(len(primary))
+    # Three standard errors, and what a slice's edge may hide of a stall.
+    near = abs(mean - _STALLED) <= 3 * error + 0.002 and abs(free) <= 3 * error + 0.004
+    found = f"primary {math.expm1(mean):+.2%} ± {error:.2%}, trimmed {math.expm1(free):+.2%}; DISAGREE {raised}/{duels}"
+    # Stalls hide in noise that is larger than they are: then no estimator can tell the two apart.
+    too_noisy = near and error > abs(_STALLED) / 4
+    return Finding(
+        found=found + ("; the machine is too busy to tell" if too_noisy else ""),
+        passed=None if too_noisy else near and raised >= fewest(duels, 0.95),
+        figures={"primary": mean, "standard_error": error, "trimmed": free, "disagree": raised, "duels": duels},
+    )
+
+
+def omission(setting: Setting) -> Finding:
+    """A server that freezes for 200 ms again and again, in an open and in a closed loop."""
+    freeze, period_s, seconds = _FREEZES[setting.size]
+    law = ("--latency", "constant:100us")
+    # A freeze at a slice's edge would be cut: the drain waits for its end, and no request is sent into its rest. So
+    # freezes come in the middle of slices, which begin soon after the server's start.
+    origin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(period_s * 1e9 / 2)
+    frozen = (*law, "--stall", freeze, "--origin-ns", str(origin_ns))
+    # One arm alone takes two slices a block; each holds whole periods.
+    schedule = Load(
+        seconds=seconds, slice_ns=int(period_s * 1e9), threads=_OPEN_THREADS, rate_per_s=_RATE_PER_S, arrivals="fixed"
+    )
+    # As many requests a freeze as threads: a closed loop sees next to nothing of it.
+    closed = Load(seconds=period_s / 2, slice_ns=int(period_s * 1e9 / 8), threads=4)
+    with FakeBench(setting, "omission") as bench:
+        opened = _event_row(bench.epoch({"A": FakeArm(frozen)}, schedule))
+        undisturbed = _event_row(bench.epoch({"A": FakeArm(law)}, replace(schedule, seconds=1.0, slice_ns=500 * MS)))
+        pair = bench.epoch({"A": FakeArm(frozen), "B": FakeArm(frozen)}, closed)
+    row = _event_row(pair)
+    share = _FREEZE_S / period_s
+    # Delays are uniform over the freeze.
+    expected = {
+        name: _FREEZE_S * (1 - (1 - float(name)) / share) * 1e3
+        for name in _FAKE_STALLS_QUANTILES
+        if 1 - float(name) < share
+    }
+    found = {name: opened["quantiles_ns"][name] / 1e6 for name in expected}
+    right = all(abs(found[name] / expected[name] - 1) <= _TOLERANCE for name in expected)
+    notes = {
+        ratio.note
+        for ratio in latency_ratios(
+            [pair], baseline="A", interval_of=lambda *_: Interval(low=None, high=None), cells=[closed.cell]
+        )
+        if ratio.estimate is not None
+    }
+    labelled = (
+        (opened["clock"], row["clock"]) == ("response", "service")
+        and bool(notes)
+        and all("service time at saturation" in note for note in notes)
+    )
+    hidden_ms = row["quantiles_ns"]["0.99"] / 1e6
+    noise_ms = undisturbed["quantiles_ns"]["0.99"] / 1e6
+    too_noisy = noise_ms > _TOLERANCE / 2 * expected["0.99"]
+    shown = ", ".join(f"p{float(name) * 100:g} {found[name]:.0f} ms (expected {expected[name]:.0f})" for name in found)
+    return Finding(
+        found=(
+            f"{shown}; a closed loop shows p99 {hidden_ms:.1f} ms, "
+            + ("labelled as service time at saturation" if labelled else "WITHOUT its label")
+            + (f"; the machine is too busy to tell (p99 {noise_ms:.0f} ms without any freeze)" if too_noisy else "")
+        ),
+        passed=labelled and (None if too_noisy else right and hidden_ms < found["0.99"] / 4),
+        figures={
+            "found_ms": found,
+            "expected_ms": expected,
+            "closed_p99_ms": hidden_ms,
+            "without_freeze_p99_ms": noise_ms,
+            "labelled": labelled,
+        },
+    )
+
+
+def _event_row(epoch: EpochData) -> dict[str, Any]:
+    return next(row for row in epoch.histograms if row["operation"] == "event" and row["arm"] == "A")
+
+
+FAKE_STALLS_CHECKS = (
+    Check(
+        test="G8",
+        what="one fake server stands still for 2 % of the time",
+        target="primary -2 %, trimmed about 0, DISAGREE raised >= 95 %",
+        sizes=frozenset(Size),
+        run=on_fake_server(stalls),
+    ),
+    Check(
+        test="G9",
+        what="a fake server freezes for 200 ms again and again, open loop",
+        target="p99 and p99.9 as uniform delays over the freeze have them, within 10 %; closed loop labelled",
+        sizes=frozenset(Size),
+        run=on_fake_server(omission),
+    ),
+)
+
+
+# G3 and G6 through the real engine: injected differences are held, and starts that differ fool nobody.
+
+_EPOCHS = 6
+_SHADOWS = {"B": 2, "C": 5, "D": 10}
+_FAKE_TRUTH_LAW = ("--latency", "lognormal:500us,0.1")
+_INSTANCE_SD_MIN = 0.01
+# Restarts that stand out this far from the noise within a start fail the interval within a pair 60 times in 100.
+_INSTANCE_SD_PER_WITHIN = 4.0
+_BITES = (0.4, 0.9)
+
+
+def injected(setting: Setting) -> Finding:
+    """Duels of six epochs in which three contenders are slowed by uncounted events."""
+    duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
+    arms = {"A": FakeArm(_FAKE_TRUTH_LAW)} | {
+        name: FakeArm(_FAKE_TRUTH_LAW, slowdown_percent=k) for name, k in _SHADOWS.items()
+    }
+    load = Load(seconds=0.5)
+    held = claimed = wrong = intervals = 0
+    with FakeBench(setting, "injected") as bench:
+        for _ in range(duels):
+            analysis = judge([bench.epoch(arms, load) for _ in range(_EPOCHS)], load)
+            for comparison in analysis.comparisons:
+                truth = -math.log1p(_SHADOWS[comparison.contender] / 100)
+                intervals += 1
+                held += _holds(comparison.estimate.interval, truth)
+                claimed += Word.SLOWER in comparison.verdict.words
+                wrong += Word.FASTER in comparison.verdict.words
+    return Finding(
+        found=f"truth held by {held} of {intervals} intervals; {claimed} claimed, {wrong} with the wrong sign",
+        passed=held >= fewest(intervals, 0.93) and wrong == 0,
+        figures={"intervals": intervals, "held": held, "claimed": claimed, "wrong_sign": wrong},
+    )
+
+
+def restarts(setting: Setting) -> Finding:
+    """Equal arms whose every start has a level of its own: intervals within a start must fail, ours must not."""
+    duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
+    load = Load(seconds=0.35)
+    with FakeBench(setting, "restarts") as bench:
+        equal = [bench.epoch({"A": FakeArm(_FAKE_TRUTH_LAW), "B": FakeArm(_FAKE_TRUTH_LAW)}, load) for _ in range(5)]
+        within = _within_sd([epoch_estimates(epoch, baseline="A").pairs[0] for epoch in equal])
+        sd = max(_INSTANCE_SD_MIN, _INSTANCE_SD_PER_WITHIN * within)
+        arm = FakeArm((*_FAKE_TRUTH_LAW, "--instance-sd", f"{sd:.4f}"))
+        epochs = [bench.epoch({"A": arm, "B": arm}, load) for _ in range(duels * _EPOCHS)]
+    fooled = sum(_fooled(epoch_estimates(epoch, baseline="A").pairs[0]) for epoch in epochs)
+    false = 0
+    for first in range(0, len(epochs), _EPOCHS):
+        (comparison,) = judge(epochs[first : first + _EPOCHS], load).comparisons
+        false += bool({Word.FASTER, Word.SLOWER} & set(comparison.verdict.words))
+    bites = fewest(len(epochs), _BITES[0]) <= fooled <= most(len(epochs), _BITES[1])
+    return Finding(
+        found=(
+            f"starts of SD {sd:.1%}: {false} false claims in {duels} duels; the interval within one start claims a "
+            f"difference in {fooled} of {len(epochs)}"
+        ),
+        passed=false <= most(duels, 0.05) and bites,
+        figures={
+            "instance_sd": sd,
+            "duels": duels,
+            "false_claims": false,
+            "starts": len(epochs),
+            "within_start_claims": fooled,
+        },
+    )
+
+
+def _holds(interval: Interval, truth: float) -> bool:
+    return interval.low is not None and interval.high is not None and interval.low <= truth <= interval.high
+
+
+def _within_sd(pairs: Sequence[PairEstimate]) -> float:
+    """Median over starts: one hiccup of the machine must not set the size of what is injected."""
+    known = [math.sqrt(pair.variance_of_mean) for pair in pairs if pair.variance_of_mean is not None]
+    return statistics.median(known) if known else 0.0
+
+
+def _fooled(pair: PairEstimate) -> bool:
+    """Whether a t interval over the blocks of one start, the usual mistake, excludes the truth of 0."""
+    if pair.variance_of_mean is None:
+        return False
+    half = t_quantile(0.975, pair.blocks - 1) * math.sqrt(pair.variance_of_mean)
+    return excludes_zero(Interval(low=pair.value - half, high=pair.value + half))
+
+
+FAKE_TRUTH_CHECKS = (
+    Check(
+        test="G3",
+        what="injected 2, 5, 10 % on the fake server, through the engine",
+        target="the interval holds the truth >= 93 %; no claim of the wrong sign",
+        sizes=frozenset(Size),
+        run=on_fake_server(injected),
+    ),
+    Check(
+        test="G6",
+        what="every start of a fake server has a level of its own",
+        target="false claims <= 5 %; the interval within a start fails 40 to 90 %",
+        sizes=frozenset(Size),
+        run=on_fake_server(restarts),
+    ),
+)

@@ -1,0 +1,259 @@
+"""The fake server as a process: known truth without a database (crates/fakeserver/README.md)."""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from bakeoff.engine import ArmAddress, Engine, Message, engine_path
+from bakeoff.errors import HostError
+from bakeoff.plan.model import seed_for
+from bakeoff.plan.timing import guard_ns
+from bakeoff.results.epoch_data import EpochData, slices_frame
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Analysis, Stop
+from validation.model import Finding, Setting
+from validation.simulation import simulated_study
+
+_START_S = 10.0
+_END_S = 5.0
+
+
+def fakeserver_path() -> Path:
+    """The fake server's binary: $BAKEOFF_FAKESERVER, else beside this Python or the engine, or on PATH.
+
+    Raises:
+        HostError: it is nowhere; it is no part of an installation.
+    """
+    name = "bakeoff-fakeserver"
+    named = os.environ.get("BAKEOFF_FAKESERVER")
+    built = Path(__file__).resolve().parents[3] / "target" / "release" / name
+    places = [Path(named)] if named else [Path(sys.executable).with_name(name), built]
+    with contextlib.suppress(HostError):  # without an engine something else fails first, and says so
+        places += [] if named else [engine_path().with_name(name)]
+    found: Path | str | None = next((place for place in places if place.exists()), None)
+    found = found or (None if named else shutil.which(name))
+    if not found:
+        raise HostError(
+            "bakeoff-fakeserver was not found.",
+            hint="In a checkout: cargo build --release -p bakeoff-fakeserver, or set BAKEOFF_FAKESERVER to its path.",
+        )
+    return Path(found)
+
+
+class FakeServer:
+    """A running fake server; a context manager.
+
+    Args:
+        socket: where it listens; a path of at most 107 bytes.
+        options: of its command line.
+
+    Raises:
+        HostError: no binary, or it does not start.
+    """
+
+    def __init__(self, socket: Path, *options: str) -> None:
+        self.socket = socket
+        self.counters: dict[str, int] = {}
+        self._process = subprocess.Popen(
+            [fakeserver_path(), "--socket", socket, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout
+        in_time, _, _ = select.select([self._process.stdout], [], [], _START_S)
+        if not in_time:
+            self._process.kill()
+        first = self._process.stdout.readline()
+        if not first:
+            assert self._process.stderr
+            silence = "it said nothing" if in_time else f"it said nothing for {_START_S:g} s"
+            said = self._process.stderr.read().strip().splitlines() or [silence]
+            self._process.wait()
+            raise HostError(f"bakeoff-fakeserver did not start: {said[-1]}")
+        self.ready: dict[str, Any] = json.loads(first)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End it; `counters` then say what it has done (of one that crashed: nothing). Safe to call twice."""
+        self._process.terminate()
+        try:
+            out, _ = self._process.communicate(timeout=_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            out, _ = self._process.communicate()
+        except ValueError:  # closed before
+            return
+        for line in out.splitlines():
+            self.counters = json.loads(line).get("counters", self.counters)
+
+    def address(self, arm: str, *, slowdown_percent: float = 0.0) -> ArmAddress:
+        """How the engine reaches it as an arm."""
+        return ArmAddress(
+            name=arm,
+            socket=str(self.socket),
+            host=None,
+            port=None,
+            user="root",
+            password="",
+            database="sbtest",
+            charset="utf8mb4",
+            collation=None,
+            server_pid=self.pid,
+            slowdown_percent=slowdown_percent,
+        )
+
+
+def on_fake_server(run: Callable[[Setting], Finding]) -> Callable[[Setting], Finding]:
+    """A check that needs the fake server: without its binary the finding is what to do about it."""
+
+    def checked(setting: Setting) -> Finding:
+        try:
+            fakeserver_path()
+        except HostError as missing:
+            return Finding(found=str(missing), passed=None)
+        return run(setting)
+
+    return checked
+
+
+# Whole epochs through the real engine against fake servers: started afresh, measured, stopped, in about a second.
+
+_SCRIPT = "oltp_point_select"  # one statement an event: an event's law is the statement's
+MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class FakeArm:
+    """An arm on a fake server.
+
+    Attributes:
+        law: options of the fake server's command line.
+        slowdown_percent: uncounted events per 100 counted; the true ratio is then exactly 100 / (100 + k).
+    """
+
+    law: tuple[str, ...] = ("--latency", "lognormal:500us,0.1")
+    slowdown_percent: float = 0.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an epoch of one cell measures; times as in the engine's contract."""
+
+    seconds: float = 0.4
+    slice_ns: int = 20 * MS
+    threads: int = 8
+    rate_per_s: float | None = None
+    arrivals: str = "poisson"
+
+    @property
+    def cell(self) -> str:
+        """Name of the cell."""
+        return f"{_SCRIPT}/{self.threads}"
+
+
+class FakeBench:
+    """An engine, and a place for fake servers' sockets; a context manager.
+
+    Args:
+        setting: seeds follow from it.
+        name: the check's own, so that two checks draw different numbers.
+        cpus: that the engine may use; None: all.
+    """
+
+    def __init__(self, setting: Setting, name: str, *, cpus: frozenset[int] | None = None) -> None:
+        self._seed = seed_for(setting.seed, "gauntlet", name)
+        self._folder = Path(tempfile.mkdtemp(prefix="bakeoff-fake-"))  # short: a socket's path has 107 bytes at most
+        try:
+            self._engine = Engine(cpus=cpus)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        self._epochs = 0
+        self.counters: dict[str, dict[str, int]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def epoch(self, arms: Mapping[str, FakeArm], load: Load) -> EpochData:
+        """Start a server for every arm, measure, stop them; `counters` then has what each of them counted.
+
+        Raises:
+            EngineError: as the engine says.
+        """
+        number, self._epochs = self._epochs, self._epochs + 1
+        servers: dict[str, FakeServer] = {}
+        try:
+            for index, (name, arm) in enumerate(arms.items()):
+                start = seed_for(self._seed, "start", number, name)
+                servers[name] = FakeServer(self._folder / f"{index}.sock", *arm.law, "--seed", str(start))
+            self._engine.open(
+                servers[name].address(name, slowdown_percent=arm.slowdown_percent) for name, arm in arms.items()
+            )
+            measured = self._engine.measure(self._request(list(arms), load, number))
+        finally:
+            for server in servers.values():
+                server.close()
+            self.counters = {name: server.counters for name, server in servers.items()}
+        return EpochData(
+            epoch=number,
+            build=0,
+            valid=True,
+            discard_reason="",
+            slices=slices_frame(measured.slices, epoch=number, build=0),
+            histograms=measured.histograms,
+            variables={},
+        )
+
+    def _request(self, arms: list[str], load: Load, number: int) -> Message:
+        model: Message = {"model": "closed"}
+        if load.rate_per_s is not None:
+            model = {"model": "open", "rate_per_s": load.rate_per_s, "arrivals": load.arrivals}
+        return {
+            "cell": load.cell,
+            "script": _SCRIPT,
+            "options": {"tables": 1, "table_size": 1000},
+            "threads": load.threads,
+            "arms": arms,
+            "seconds": load.seconds,
+            "blocks": None,
+            "slice_ns": load.slice_ns,
+            "guard_ns": min(guard_ns(load.slice_ns), load.slice_ns // 10),
+            "order_seed": seed_for(self._seed, "order", number),
+            "key_seed": seed_for(self._seed, "keys", number),
+            "load": model,
+            "freeze": False,
+            "settle_ns": 0,
+        }
+
+
+def judge(epochs: Sequence[EpochData], load: Load, *, precision: float = 0.01) -> Analysis:
+    """What a run of these epochs would have told at the end of its budget; the first arm measured is the baseline."""
+    arms = tuple(dict.fromkeys(sorted(epochs[0].slices["arm"])))
+    study = simulated_study(arms=arms, precision=precision, cells=(load.threads,))
+    return analyse(epochs, study, ended=Stop.BUDGET)

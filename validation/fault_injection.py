@@ -1,0 +1,239 @@
+"""G18 and G19: what goes wrong on one arm is seen and counts for both; without restarts there is no verdict.
+
+Whole runs (`run_study`) against fake servers that are named by URL, as a user's own servers are.
+"""
+
+import math
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+
+import polars as pl
+from rich.console import Console
+
+from bakeoff.errors import EngineError
+from bakeoff.report import build_view, render_terminal
+from bakeoff.report.live import QuietLive
+from bakeoff.results import RunDirectory
+from bakeoff.run import run_study
+from bakeoff.run.epoch import discards_epoch
+from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Analysis, Comparison, Stop, Word
+from validation.fake_server import FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
+from validation.model import Check, Finding, Setting, Size
+
+_LATENCY = ("--latency", "constant:500us")
+_EVERY = 200  # statements from one deadlock to the next
+_CRASH_AT = 40_000  # the statement at which a server crashes: in its second epoch or its third
+_BUDGET_S = 50.0
+# A fake server keeps no tables, and a run looks whether sysbench's are those that it asks for.
+_SCRIPT = """
+function thread_init()
+   con = sysbench.sql.driver():connect()
+end
+
+function event()
+   con:query("SELECT c FROM sbtest1 WHERE id = 1")
+end
+"""
+_CLAIMS = {Word.FASTER, Word.SLOWER}
+
+
+def errors(setting: Setting) -> Finding:
+    """Deadlocks on one arm: tried again inside the same event, and never counted as one."""
+    arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--error", f"1213/{_EVERY}"))}
+    with FakeBench(setting, "errors") as bench:
+        slices = bench.epoch(arms, Load(seconds=0.5)).slices.filter(pl.col("arm") == "B")
+        answered = bench.counters["B"]["questions"]
+        try:
+            bench.epoch({"A": arms["A"], "B": FakeArm((*_LATENCY, "--fault", "close@500"))}, Load(seconds=0.5))
+            lost = "nothing"
+        except EngineError as error:
+            lost = error.code if discards_epoch(error) else f"{error.code}, which does not void the epoch"
+    events, retries = int(slices["events"].sum()), int(slices["retries"].sum())
+    # Guards and drains are answered and not counted, so the counted share of the errors is what can be checked.
+    share = retries / (events + retries)
+    right = events + retries <= answered and abs(share * _EVERY - 1) < 0.5 and lost == "server_lost"
+    return Finding(
+        found=(
+            f"{retries} deadlocks beside {events} events, of {answered} statements answered: none counted as an event; "
+            f"a connection that is cut: {lost}"
+        ),
+        passed=right,
+        figures={"events": events, "retries": retries, "statements": answered, "injected_every": _EVERY, "cut": lost},
+    )
+
+
+def crash(setting: Setting) -> Finding:
+    """One server crashes in the middle of an epoch and comes back: no arm has that epoch, and the report says so."""
+    with _fakes() as pool:
+        pool.start("A", _LATENCY)
+        pool.start("B", (*_LATENCY, "--fault", f"exit@{_CRASH_AT}"))
+        analysis, run, told = _run(pool, setting)
+    discarded = analysis.discarded
+    epochs = {number: run.load_epoch(number) for number in run.finished_epochs()}
+    used = {point.epoch for comparison in analysis.comparisons for point in comparison.points}
+    said = any("discarded for all arms" in line for line in told.notes) and "void" in told.report.lower()
+    right = (
+        len(discarded) == 1 and not used & discarded.keys() and all(not epochs[number].valid for number in discarded)
+    )
+    reason = next(iter(discarded.values()), "no epoch was discarded")
+    return Finding(
+        found=f"{len(discarded)} of {len(epochs)} epochs discarded for both arms ({reason}); "
+        + ("told while it ran and in the report" if said else "NOT TOLD"),
+        passed=right and said,
+        figures={"discarded": dict(discarded), "epochs": len(epochs), "used": sorted(used)},
+    )
+
+
+def traps(setting: Setting) -> Finding:
+    """What looks like a clear result and is none: servers never restarted, and one start of each."""
+    arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--slow-factor", "4"))}
+    load = Load(seconds=0.35, threads=4)
+    with FakeBench(setting, "traps") as bench:
+        epochs = [bench.epoch(arms, load) for _ in range(8)]
+    with _fakes() as pool:
+        never = analyse(epochs, _url_study(pool, setting, _BUDGET_S), ended=Stop.BUDGET).comparisons[0]
+    once = judge(epochs[:1], load).comparisons[0]
+    kept = judge(epochs, load).comparisons[0]  # the same figures from servers that were started anew
+    refused = _without_verdict(never) and _without_verdict(once)
+    flagged = any("NO RESTARTS" in flag for flag in never.flags)
+    return Finding(
+        found=(
+            f"ratio {math.exp(never.estimate.mean):.2f}: {_told(never)} without a restart, {_told(once)} from one "
+            f"start, {_told(kept)} from {kept.estimate.n}"
+        ),
+        # Where even restarted servers this far apart cannot be told apart, refusing proves nothing.
+        passed=refused and flagged if not _without_verdict(kept) else None,
+        figures={"never": never.verdict.sentence, "once": once.verdict.sentence, "restarted": kept.verdict.sentence},
+    )
+
+
+def _told(comparison: Comparison) -> str:
+    return "no verdict" if _without_verdict(comparison) else " and ".join(comparison.verdict.words)
+
+
+def _without_verdict(comparison: Comparison) -> bool:
+    return not _CLAIMS & set(comparison.verdict.words) and Word.EQUIVALENT not in comparison.verdict.words
+
+
+@dataclass
+class _Fakes:
+    """Fake servers that may be started again while a run goes on."""
+
+    folder: Path
+    servers: dict[str, FakeServer] = field(default_factory=dict)
+
+    def start(self, name: str, law: tuple[str, ...]) -> None:
+        """Start one, in place of an earlier one of that name."""
+        socket = self.folder / f"{name}.sock"
+        socket.unlink(missing_ok=True)
+        self.servers[name] = FakeServer(socket, *law)
+
+    def spec(self, name: str) -> ServerSpec:
+        """The server as a URL."""
+        return ServerSpec(origin=Origin.URL, location=f"mysql://root@localhost/?socket={self.folder / f'{name}.sock'}")
+
+    @contextmanager
+    def keeper(self) -> Iterator[None]:
+        """While it stands, a server that has crashed is started again, without what made it crash."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(0.05):
+                for name, server in list(self.servers.items()):
+                    if not server.running:
+                        server.close()
+                        self.start(name, _LATENCY)
+
+        # A fake server ends with the thread that started it, so the thread must outlive the run.
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+@contextmanager
+def _fakes() -> Iterator[_Fakes]:
+    folder = Path(tempfile.mkdtemp(prefix="bakeoff-fake-"))
+    pool = _Fakes(folder)
+    try:
+        yield pool
+    finally:
+        for server in pool.servers.values():
+            server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Told(QuietLive):
+    """Keeps the notes of a run, and its report as a terminal shows it."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.report = ""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        self.notes.append(text)
+
+
+def _url_study(pool: _Fakes, setting: Setting, budget_s: float) -> Study:
+    return Study(
+        title="fake servers",
+        arms=tuple(Arm(name=name, label=f"fake {name}", server=pool.spec(name)) for name in "AB"),
+        workloads=(Workload(script="oltp_point_select"),),
+        tables=1,
+        table_size=1000,
+        budget_s=budget_s,
+        builds=1,
+        seed=setting.seed,
+    )
+
+
+def _run(pool: _Fakes, setting: Setting) -> tuple[Analysis, RunDirectory, _Told]:
+    told = _Told()
+    script = pool.folder / "select.lua"
+    script.write_text(_SCRIPT, encoding="utf-8")
+    study = _url_study(pool, setting, _BUDGET_S).model_copy(update={"workloads": (Workload(script=str(script)),)})
+    with pool.keeper():
+        run, analysis = run_study(
+            study, setting.folder, listener=told, stop=threading.Event(), passwords={}, command_line=("gauntlet",)
+        )
+    with StringIO() as page:
+        render_terminal(build_view(run, analysis), Console(file=page, width=200))
+        told.report = page.getvalue()
+    return analysis, run, told
+
+
+CHECKS = (
+    Check(
+        test="G18",
+        what="deadlocks and cut connections on one fake server",
+        target="errors are not counted as events; a lost server discards the epoch",
+        sizes=frozenset(Size),
+        run=on_fake_server(errors),
+    ),
+    Check(
+        test="G18",
+        what="a fake server crashes in the middle of a run",
+        target="the epoch is discarded for both arms, and said so",
+        sizes=frozenset({Size.QUICK, Size.FULL}),
+        run=on_fake_server(crash),
+    ),
+    Check(
+        test="G19",
+        what="a factor of 4 apart, never restarted, or started once",
+        target="no verdict",
+        sizes=frozenset(Size),
+        run=on_fake_server(traps),
+    ),
+)

@@ -1,0 +1,261 @@
+"""Machines whose truth is known, from which complete runs are replayed: a simulated law, or recorded real servers.
+
+How a duel is emulated from the slices of one server, and why that is sound. In a recording (validation.record) a
+server was started many times, and each start was measured in slices of 20 ms, in turn with a reference that was started
+once. So the log throughput of a slice splits into
+
+    level of the start   l_r = ln(rate of start r) - ln(rate of the reference beside it)
+    machine              what is left at each moment: other work, clocks, scheduling, counting noise, stalls
+
+An emulated epoch draws, for its two arms, two *different whole starts* and takes their levels; and for its machine the
+moments of a third start, from a random one on, in the order in which they happened. Slices of 100 ms are put together
+from five neighbouring moments and dealt to the arms ABBA or BAAB, by the coin that deals real ones. So both arms meet
+the same real noise, with its bursts and its correlation in time, as they do when they take turns; each arm keeps the
+luck of its start for the whole epoch, and draws anew in the next. The arms are exchangeable: whatever the noise is
+like, the truth between equal arms is 0, and a injected effect of x is x. A level is known with the error of its 12 s of
+measuring; the levels are drawn together so that their variance is what is left when the errors' is taken away, because
+the emulated epoch has an error of its own.
+
+What it cannot show: how one arm's load reaches into the other's slices. That takes real servers (quick, full).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bakeoff.results.epoch_data import EpochData
+from bakeoff.stats.estimate import variance_of_mean
+from validation import traces
+from validation.replay_runs import BASELINE, CONTENDER
+from validation.simulation import (
+    CLOUD,
+    LOADED,
+    QUIET,
+    Floats,
+    Noise,
+    Stall,
+    arm_orders,
+    epoch_of_slices,
+    simulate_epoch,
+)
+
+SLICE_S = 0.1
+_STEP_S = 0.105  # with its guard
+EPOCH_S = 8.0
+OVERHEAD_S = 12.0
+"""Wall seconds of an epoch in which nothing is measured: restore, start, warm, stop; real duels take 8 to 14 s here."""
+
+LAWS = {
+    "quiet": QUIET,
+    "cloud": CLOUD,
+    "loaded": LOADED,
+    "calm": Noise(restart_sd=0.001, wander_sd=0.01, slice_sd=0.002),
+    "starts of 1%": replace(QUIET, restart_sd=0.01),
+}
+"""Simulated laws of noise, by name."""
+
+Disturbance = Callable[[np.random.Generator, int, Floats], Floats]
+"""(source of randomness, runs, seconds since the epoch's begin) -> log level of the machine, (runs, slices)."""
+
+
+def bursts(rng: np.random.Generator, runs: int, time_s: Floats) -> Floats:
+    """Other work: bursts of 1 to 20 s, each of a share of the cores from 0 to 100 %, one after the other.
+
+    With all cores taken a server is left with 0.4 of its throughput, as with one competitor for each core and a little
+    lost on the way.
+    """
+    count = int(time_s[-1]) + 3
+    lengths = rng.uniform(1, 20, (runs, count))
+    ends = np.cumsum(lengths, axis=1) - rng.uniform(0, 1, (runs, 1)) * lengths[:, :1]
+    shares = rng.uniform(0, 1, (runs, count))
+    now = np.array([np.searchsorted(row, time_s, side="right") for row in ends])
+    return np.log(1 - 0.6 * np.take_along_axis(shares, now, axis=1))
+
+
+def _same_for_all(law: Callable[[Floats], Floats]) -> Disturbance:
+    return lambda rng, runs, time_s: np.broadcast_to(law(time_s), (runs, time_s.size))
+
+
+def _sine(period_s: float) -> Disturbance:
+    """Of 10 %, at a random phase in every epoch."""
+    return lambda rng, runs, time_s: 0.1 * np.sin(2 * np.pi * (time_s / period_s + rng.uniform(0, 1, (runs, 1))))
+
+
+def _step(rng: np.random.Generator, runs: int, time_s: Floats) -> Floats:
+    """Up or down by 20 % at a random moment of the epoch."""
+    moment = rng.uniform(0, time_s[-1], (runs, 1))
+    return np.where(time_s > moment, rng.choice((-0.2, 0.2), (runs, 1)), 0.0)
+
+
+DISTURBANCES: dict[str, Disturbance] = {
+    "": _same_for_all(np.zeros_like),
+    "bursts": bursts,
+    "linear +10%": _same_for_all(lambda time_s: 0.1 * time_s / EPOCH_S),
+    "linear -10%": _same_for_all(lambda time_s: -0.1 * time_s / EPOCH_S),
+    "sine of a slice": _sine(_STEP_S),
+    "sine of 2 slices": _sine(2 * _STEP_S),
+    "sine of 4 slices": _sine(4 * _STEP_S),
+    "sine of 60 s": _sine(60.0),
+    "step of 20%": _step,
+}
+"""What the machine does to both arms, by name."""
+
+DRIFTS = tuple(name for name in DISTURBANCES if name and name != "bursts")
+"""Those of the test G4."""
+
+
+class Machine(Protocol):
+    """Where epochs come from. Machines are sent to other processes: they hold names, not functions."""
+
+    def levels(self, rng: np.random.Generator, runs: int) -> Floats:
+        """Log level at which each server comes up when it is started: (runs, 2)."""
+
+    def epoch(
+        self, rng: np.random.Generator, *, number: int, cells: Sequence[str], levels: Floats, effect: float
+    ) -> EpochData:
+        """An epoch of independent cells with starts of these levels; the contender's true log effect is added."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A law of LAWS under one of DISTURBANCES; with `stalls` the contender stands still for 20 ms in each second."""
+
+    law: str
+    disturbance: str = ""
+    stalls: bool = False
+
+    def __str__(self) -> str:
+        return f"the simulated law {self.law}" + (f" under {self.disturbance}" if self.disturbance else "")
+
+    def levels(self, rng: np.random.Generator, runs: int) -> Floats:
+        """Normal."""
+        return rng.normal(0, LAWS[self.law].restart_sd, (runs, 2))
+
+    def epoch(
+        self, rng: np.random.Generator, *, number: int, cells: Sequence[str], levels: Floats, effect: float
+    ) -> EpochData:
+        """Through `validation.simulation`."""
+        disturb = DISTURBANCES[self.disturbance]
+        return simulate_epoch(
+            rng,
+            epoch=number,
+            effects={BASELINE: 0.0, CONTENDER: effect},
+            cells=cells,
+            noise=replace(LAWS[self.law], drift=lambda time_s: disturb(rng, len(cells), time_s)),
+            seconds=EPOCH_S,
+            levels=levels,
+            stalls={CONTENDER: Stall()} if self.stalls else None,
+        )
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A set of traces, as the module says.
+
+    Attributes:
+        name: of a set that ships, or the path of another one's `.npz`.
+        starts_sd: a random level of this standard deviation, added to every start.
+    """
+
+    name: str
+    disturbance: str = ""
+    starts_sd: float = 0.0
+
+    def __str__(self) -> str:
+        return f"the traces {Path(self.name).stem}" + (f" under {self.disturbance}" if self.disturbance else "")
+
+    def levels(self, rng: np.random.Generator, runs: int) -> Floats:
+        """Those of two different recorded starts."""
+        pool = moments(self.name).levels
+        first = rng.integers(0, pool.size, runs)
+        second = (first + rng.integers(1, pool.size, runs)) % pool.size
+        drawn: Floats = pool[np.stack([first, second], axis=1)]
+        return drawn + rng.normal(0, self.starts_sd, drawn.shape)
+
+    def epoch(
+        self, rng: np.random.Generator, *, number: int, cells: Sequence[str], levels: Floats, effect: float
+    ) -> EpochData:
+        """From the moments of a random start for each cell, from a random one of them on."""
+        recorded, runs = moments(self.name), len(cells)
+        together = round(SLICE_S / recorded.moment_s)
+        blocks = round(EPOCH_S / (4 * _STEP_S))
+        starts, length = recorded.seconds.shape
+        begin = rng.integers(0, length, (runs, 1))
+        which = rng.integers(0, starts, (runs, 1))
+        place = (begin + np.arange(4 * blocks * together)) % length
+        shape = (runs, 4 * blocks, together)
+        seconds = recorded.seconds[which, place].reshape(shape).sum(axis=2)
+        events = recorded.events[which, place].reshape(shape).sum(axis=2)
+        order = np.array([arm_orders(rng, arms=2, blocks=blocks).ravel() for _ in range(runs)])
+        time_s: Floats = np.arange(4 * blocks, dtype=np.float64) * _STEP_S
+        level = np.take_along_axis(levels + np.array([0.0, effect]), order, axis=1)
+        level += DISTURBANCES[self.disturbance](rng, runs, time_s)
+        return epoch_of_slices(
+            number,
+            arms=(BASELINE, CONTENDER),
+            cells=cells,
+            order=order,
+            start_ns=(time_s * 1e9).astype(np.int64),
+            seconds=seconds,
+            events=events * np.exp(level),
+        )
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A recording split as the module says.
+
+    Attributes:
+        events, seconds: of every moment, at the level of the reference: (starts, moments).
+        levels: log level of each start over the reference, centred, without the error of measuring: (starts).
+        machine: log throughput of the reference in the seconds of each start: (starts).
+        moment_s: length of a moment.
+    """
+
+    events: Floats
+    seconds: Floats
+    levels: Floats
+    machine: Floats
+    moment_s: float
+
+
+@cache
+def moments(name: str) -> Moments:
+    """Split a recording into levels and machine.
+
+    Raises:
+        ResultsError: there is no such set.
+    """
+    path = Path(name) if name.endswith(".npz") else traces.SHIPPED / f"{name}.npz"
+    recorded = traces.read(path)
+    events, seconds = recorded.events.astype(np.float64), recorded.taken_us / 1e6
+
+    def level(mine: NDArray[np.bool_]) -> Floats:
+        rate: Floats = np.log((events * mine).sum(axis=1) / (seconds * mine).sum(axis=1))
+        return rate
+
+    machine = level(recorded.reference)
+    levels = level(~recorded.reference) - machine
+    at_reference = events * np.exp(np.where(recorded.reference, 0.0, -levels[:, None]))
+    levels = _without_error(levels - levels.mean(), events, seconds, recorded.reference)
+    return Moments(at_reference, seconds, levels, machine, recorded.origin.slice_ms / 1e3)
+
+
+def _without_error(levels: Floats, events: Floats, seconds: Floats, reference: NDArray[np.bool_]) -> Floats:
+    """Levels drawn together: their variance less what their measuring added, as its blocks of four slices tell."""
+    log_rate = np.log(np.maximum(events, 0.5) / seconds)
+    signed = np.where(reference, -log_rate, log_rate).reshape(len(levels), -1, 4).sum(axis=2) / 2
+    added = np.mean([variance_of_mean(contrasts) or 0.0 for contrasts in signed])
+    variance = levels.var(ddof=1)
+    return levels * math.sqrt(max(variance - added, 0.0) / variance)
+
+
+def recorded_sets() -> tuple[Recorded, ...]:
+    """One machine for each set of traces that ships."""
+    return tuple(Recorded(name) for name in traces.names())

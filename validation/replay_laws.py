@@ -1,0 +1,260 @@
+"""G17, G19: the numbers are right, and where there is too little there is no verdict."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bakeoff.plan import Plan, plan_study
+from bakeoff.results.epoch_data import EpochData
+from bakeoff.spec import Study, parse_server
+from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate
+from bakeoff.stats.model import Comparison, Interval, Stop, Verdict, Word
+from bakeoff.stats.stopping import stop_state
+from bakeoff.stats.verdict import Context, compare
+from validation.model import Check, Finding, Setting, Size
+from validation.replay_runs import BASELINE, CONTENDER, SOUND, Method, Pairs, one_value_an_epoch, seed_of
+from validation.simulation import QUIET, Floats, epoch_of_slices, simulate_epoch, simulated_study
+
+MULTIPLIERS = {
+    0.05: {4: 7.21, 5: 5.36, 6: 4.73, 8: 4.20, 10: 3.97, 15: 3.73, 20: 3.63, 40: 3.54},
+    0.01: {5: 9.73, 6: 7.13, 8: 5.66, 10: 5.11, 15: 4.57, 20: 4.36, 40: 4.11},
+}
+"""Of s / sqrt(n), by alpha and n: the method's table, to two digits."""
+
+_EXACT = 1e-9
+
+
+def numbers(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
+    """Vectors, t for 2 to 1000 epochs, and data out of which nothing may be concluded."""
+    multipliers = max(
+        abs(iv.anytime_multiplier(n, alpha) - told) for alpha, row in MULTIPLIERS.items() for n, told in row.items()
+    )
+    student = max(
+        abs(_inside(iv.t_quantile(p, n - 1), n - 1) - (2 * p - 1)) for n in range(2, 1001) for p in (0.9, 0.98, 0.9995)
+    )
+    p_values = max(
+        abs(1 - _inside(math.sqrt(n) * 0.5 / iv.INFLATION, n - 1) - iv.p_value(0.5, 1.0, n)) for n in range(2, 1001)
+    )
+    rng = np.random.default_rng(seed_of(setting, "G17"))
+    wrong = [*_too_few(rng, method), *_nothing_done(rng, method)]
+    passed = multipliers <= 0.005 and student <= _EXACT and p_values <= _EXACT and not wrong
+    found = f"multipliers within {multipliers:.4f}; t within {student:.0e}, p within {p_values:.0e} for n = 2 to 1000"
+    return Finding(
+        found=f"{found}; {', '.join(wrong)}" if wrong else f"{found}; no verdict from too little",
+        passed=passed,
+        figures={"multipliers": multipliers, "t": student, "p": p_values, "wrong": wrong},
+    )
+
+
+def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
+    """Data as it is published: a clear difference, and no restart that would carry it."""
+    rng = np.random.default_rng(seed_of(setting, "G19"))
+    study = simulated_study()
+    running = parse_server("mysql://root@127.0.0.1:3306/")
+    arms = tuple(arm.model_copy(update={"server": running}) for arm in study.arms)
+    cases = {
+        "20 repetitions on servers that ran already": (study.model_copy(update={"arms": arms}), 20, 0.0),
+        "the same, one of them ran already": (study.model_copy(update={"arms": (study.arms[0], arms[1])}), 20, 0.0),
+        "one long run each": (study, 1, 0.0),
+        "three runs each": (study, 3, 0.0),
+        "three runs each, all the same": (study, 3, 1.0),
+    }
+    wrong = []
+    for name, (asked, epochs, alike) in cases.items():
+        values = (-0.1 + (1 - alike) * rng.normal(0, 0.002, epochs)).tolist()
+        comparison = _judged(values, asked, method)
+        labelled = epochs < iv.N_MIN or any(flag.startswith("NO RESTARTS") for flag in comparison.flags)
+        if comparison.verdict.words != (Word.INCONCLUSIVE,) or not labelled:
+            wrong.append(f"{name}: {comparison.verdict.sentence}")
+    return Finding(
+        found="; ".join(wrong) or f"{len(cases)} of {len(cases)} without a verdict, and labelled so",
+        passed=not wrong,
+        figures={"cases": list(cases), "wrong": wrong},
+    )
+
+
+def _inside(t: float, degrees: int) -> float:
+    """P(|T| <= t), by the finite series for whole degrees of freedom.
+
+    Source: Abramowitz & Stegun 26.7.3 and 26.7.4. Independent of the incomplete beta function that scipy uses.
+    """
+    angle = math.atan2(t, math.sqrt(degrees))
+    sine, cosine2 = math.sin(angle), math.cos(angle) ** 2
+    if degrees % 2:
+        term, total = math.cos(angle), 0.0
+        for k in range(1, (degrees - 1) // 2 + 1):
+            total += term
+            term *= cosine2 * 2 * k / (2 * k + 1)
+        return 2 / math.pi * (angle + sine * total)
+    term, total = 1.0, 0.0
+    for k in range(1, degrees // 2 + 1):
+        total += term
+        term *= cosine2 * (2 * k - 1) / (2 * k)
+    return sine * total
+
+
+def _too_few(rng: np.random.Generator, method: Method) -> list[str]:
+    """Clear differences over fewer epochs than a verdict takes, and values that are no numbers."""
+    study, wrong = simulated_study(), []
+    for n in range(1, iv.N_MIN):
+        for spread in (0.0, 1e-6, 0.001, 0.01):
+            values = (-0.2 + spread * rng.standard_normal(n)).tolist()
+            allowed = n >= iv.N_MIN_DECISIVE and method.stop(values, study.precision, 1) is Stop.DECISIVE
+            for ended in (Stop.BUDGET, Stop.ABORTED):
+                words = _judged(values, study, method, ended=ended).verdict.words
+                if words != (Word.INCONCLUSIVE,) and not allowed:
+                    wrong.append(f"n = {n}, spread {spread:g}: {words}")
+    for bad in (math.nan, math.inf, -math.inf):
+        values = [-0.2] * 9 + [bad]
+        if method.stop(values, study.precision, 1) is not Stop.RUNNING:
+            wrong.append(f"stops on {bad}")
+        if _judged(values, study, method).verdict.words != (Word.INCONCLUSIVE,):
+            wrong.append(f"a verdict from {bad}")
+    return wrong
+
+
+def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
+    """Slices without an event: some of them cost what they cost, nothing but them gives no ratio."""
+    study, wrong = simulated_study(), []
+    some, none = [], []
+    for number in range(8):
+        epoch = simulate_epoch(
+            rng, epoch=number, effects={BASELINE: 0.0, CONTENDER: 0.0}, cells=["cell"], noise=QUIET, seconds=4.0
+        )
+        some += _pairs(_stopped(epoch, share=0.2, rng=rng), method)
+        none += _pairs(_stopped(epoch, share=1.0, rng=rng), method)
+    mean = math.fsum(pair.value for pair in some) / len(some)
+    if not abs(mean - math.log(0.8)) < 0.1:
+        wrong.append(f"a fifth of the slices without an event read as {mean:+.2f}")
+    if not all(math.isfinite(pair.trimmed) for pair in some):
+        wrong.append("the trimmed ratio of slices without an event is no number")
+    judged = _judge(none, study, method, ended=Stop.BUDGET)
+    if judged.verdict.words != (Word.INCONCLUSIVE,):
+        wrong.append("a verdict of an arm that completed nothing")
+    return wrong
+
+
+def _stopped(epoch: EpochData, *, share: float, rng: np.random.Generator) -> EpochData:
+    """The epoch with that share of the contender's slices empty."""
+    slices = epoch.slices
+    order = (slices["arm"] == CONTENDER).to_numpy().astype(np.int64)[None, :]
+    events: Floats = slices["events"].to_numpy().astype(np.float64)[None, :]
+    hit = (order == 1) & (rng.permutation(order.size) < share * order.size)[None, :]
+    return epoch_of_slices(
+        epoch.epoch,
+        arms=(BASELINE, CONTENDER),
+        cells=["cell"],
+        order=order,
+        start_ns=slices["start_ns"].to_numpy(),
+        seconds=slices["length_ns"].to_numpy()[None, :] / 1e9,
+        events=np.where(hit, 0.0, events),
+    )
+
+
+def _pairs(epoch: EpochData, method: Method) -> list[PairEstimate]:
+    return [pair for estimates in method.reduce(epoch) for pair in estimates.pairs]
+
+
+def _judged(values: Sequence[float], study: Study, method: Method, *, ended: Stop = Stop.BUDGET) -> Comparison:
+    pairs = [
+        PairEstimate(
+            cell="", contender=CONTENDER, epoch=number, build=0, value=value, trimmed=value, blocks=20, cut=0,
+            variance_of_mean=None, seconds=8.0, slice_s=0.1, carry_over={}, trend=None,
+        )
+        for number, value in enumerate(values)
+    ]  # fmt: skip
+    return _judge(pairs, study, method, ended=ended)
+
+
+def _judge(pairs: list[PairEstimate], study: Study, method: Method, *, ended: Stop) -> Comparison:
+    plan = plan_study(study, overhead_s=0.0, load_s=0.0)
+    context = Context(study=study, family=1, control=None, ended=ended, epoch_s=20.0)
+    (comparison,) = method.judge({(plan.cells[0].name, CONTENDER): pairs}, plan, context)
+    return comparison
+
+
+_REPLAY = frozenset({Size.REPLAY})
+CHECKS = (
+    Check(
+        "G17",
+        "numbers: multipliers, t, p; too few epochs, empty slices, NaN",
+        "exact (t and p to 1e-9); never a verdict without n_min",
+        _REPLAY,
+        numbers,
+    ),
+    Check("G19", "data without restarts", "no verdict, and labelled so", _REPLAY, no_restarts),
+)
+
+
+# Methods that are in use and wrong. The gauntlet must catch each of them; the tests see that it does.
+
+_RESAMPLES = 1000
+
+
+def every_block_counts(epoch: EpochData) -> tuple[EpochEstimates, ...]:
+    """Every block of slices as if it were an epoch of its own."""
+    return tuple(
+        one_value_an_epoch(replace(epoch, slices=slices))[0]
+        for slices in epoch.slices.partition_by("block", maintain_order=True)
+    )
+
+
+def _t_interval(values: Sequence[float]) -> Interval:
+    n = len(values)
+    return iv.t_interval(math.fsum(values) / n, iv.standard_deviation(values), n, alpha=0.05)
+
+
+def judge_by_p(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
+    """A difference is claimed when p < 0.05, whenever and why ever one stopped."""
+    judged = []
+    for comparison in compare(pairs, plan, context):
+        interval = _t_interval([point.value for point in comparison.points])
+        claimed = Word.FASTER if (interval.low or 0.0) > 0 else Word.SLOWER
+        words = (claimed,) if iv.excludes_zero(interval) else (Word.INCONCLUSIVE,)
+        verdict = Verdict(words=words, at_least=None, sentence="")
+        estimate = comparison.estimate.model_copy(update={"interval": interval})
+        judged.append(comparison.model_copy(update={"verdict": verdict, "estimate": estimate}))
+    return tuple(judged)
+
+
+def stop_alone(values: Sequence[float], precision: float, family: int) -> Stop:
+    """Every cell as if it were the only one."""
+    return stop_state(values, precision=precision, family=1)
+
+
+def judge_alone(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
+    """Every cell as if it were the only one: no correction over the family."""
+    return tuple(
+        comparison
+        for cell in plan.cells
+        for comparison in compare(
+            {(cell.name, CONTENDER): pairs[cell.name, CONTENDER]},
+            plan.model_copy(update={"cells": (cell,)}),
+            replace(context, family=1),
+        )
+    )
+
+
+def percentiles_of_requests(baseline: Floats, contender: Floats, quantile: float, context: Context) -> Interval:
+    """All requests of all epochs in one pot, resampled; the middle 95 % of the log ratios is taken for the interval."""
+    rng = np.random.default_rng(0)
+    upper, lower = (_resampled(rng, np.sort(each.ravel()), quantile) for each in (contender, baseline))
+    low, high = np.quantile(np.log(upper / lower), (0.025, 0.975))
+    return Interval(low=float(low), high=float(high))
+
+
+def _resampled(rng: np.random.Generator, pot: Floats, quantile: float) -> Floats:
+    """The quantile in resamples of a sorted pot: its place is drawn, whose law is a beta distribution."""
+    place = max(1, math.ceil(quantile * pot.size))
+    drawn: Floats = pot[(rng.beta(place, pot.size + 1 - place, _RESAMPLES) * pot.size).astype(np.int64)]
+    return drawn
+
+
+PERCENTILES_OF_REQUESTS: Method = replace(SOUND, quantile_interval=percentiles_of_requests)
+SLICES_AS_N: Method = replace(SOUND, reduce=every_block_counts)
+NO_RESTARTS: Method = replace(SOUND, restarts=False)
+PEEKING_AT_P: Method = replace(SOUND, live=_t_interval, judge=judge_by_p)
+NO_HOLM: Method = replace(SOUND, stop=stop_alone, judge=judge_alone)
