@@ -211,13 +211,14 @@ def test_a_run_without_an_epoch_can_be_discarded(tmp_path):
     assert not full.discard_if_empty() and full.path.exists()
 
 
-def test_another_format_version_gives_one_clear_line(tmp_path):
+@pytest.mark.parametrize("version", [1, 2, 99])
+def test_another_format_version_gives_one_clear_line(tmp_path, version):
     run = new_run(tmp_path)
-    document = run.read_json("manifest.json") | {"format": 99, "bakeoff": "7.0"}
+    document = run.read_json("manifest.json") | {"format": version, "bakeoff": "7.0"}
     (run.path / "manifest.json").write_text(json.dumps(document))
     with pytest.raises(ResultsError) as caught:
         open_run(run.path)
-    assert "format 99" in str(caught.value) and "7.0" in str(caught.value) and "\n" not in str(caught.value)
+    assert f"format {version}" in str(caught.value) and "7.0" in str(caught.value) and "\n" not in str(caught.value)
     assert [summary.problem for summary in list_runs(tmp_path)] == [caught.value.message]
 
 
@@ -226,7 +227,7 @@ def test_another_format_version_gives_one_clear_line(tmp_path):
     [
         ("manifest.json", b"{"),
         ("manifest.json", b"[]"),
-        ("manifest.json", b'{"format": 2}'),
+        ("manifest.json", b'{"format": 3}'),
         ("study.json", b'{"title": 1}'),
         ("epochs/000/outcome.json", b"{}"),
         ("epochs/000/slices.parquet", b"PAR1 no"),

@@ -258,7 +258,7 @@ class RunDirectory:
             ),
             histograms=self.histograms(epoch),
             variables=self.server_json(epoch, "variables.json"),
-            recounts=self.server_json(epoch, "recount.json"),
+            server_counts=self.server_json(epoch, "data-check.json"),
         )
 
     def load_epochs(self) -> list[EpochData]:
@@ -286,7 +286,7 @@ class RunDirectory:
         return self._parquet(f"epochs/{epoch:03d}/host.parquet", HOST_SCHEMA)
 
     def server_json(self, epoch: int, name: str) -> dict[str, dict[str, Any]]:
-        """`variables.json`, `status-before.json`, `status-after.json` or `recount.json` of each arm in an epoch."""
+        """`variables.json`, `status-before.json`, `status-after.json` or `data-check.json` of each arm in an epoch."""
         found = sorted(self._epoch_path(epoch).glob(f"servers/*/{name}"))
         return {unquote(path.parent.name): self.read_json(str(path.relative_to(self.path))) for path in found}
 

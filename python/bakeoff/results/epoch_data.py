@@ -14,6 +14,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from bakeoff.errors import ResultsError
+from bakeoff.results.manifest import FORMAT
 from bakeoff.results.redaction import Redactor
 
 
@@ -24,9 +25,9 @@ class Outcome(BaseModel):
         valid: False: the epoch counts for no arm, for `discard_reason`.
         started_at: UTC.
         wall_s, measured_s: seconds in all, and inside `measure`.
-        phases_s: seconds of `restore`, `start`, `gates`, `warm`, `pilot`, `measure`, `settle`, `check`, `stop`.
+        phases_s: seconds of each of `PHASES` that took any time.
         seeds: `order`, `keys`, `padding`.
-        gates: for each arm what was waited for before measuring.
+        readiness: for each arm what was waited for before measuring.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,18 +43,18 @@ class Outcome(BaseModel):
     start_order: tuple[str, ...] = ()
     cell_order: tuple[str, ...] = ()
     seeds: dict[str, int] = {}
-    gates: dict[str, dict[str, JsonValue]] = {}
+    readiness: dict[str, dict[str, JsonValue]] = {}
 
 
 def joined(rounds: Sequence[Outcome]) -> Outcome:
-    """The outcome of an epoch of several rounds: phases are summed; the baseline's gates are those of its first."""
+    """The outcome of an epoch of several rounds: phases are summed; the baseline's readiness is that of its first."""
     first = rounds[0]
     phases: dict[str, float] = {}
-    gates: dict[str, dict[str, JsonValue]] = {}
+    readiness: dict[str, dict[str, JsonValue]] = {}
     for outcome in rounds:
         for phase, seconds in outcome.phases_s.items():
             phases[phase] = phases.get(phase, 0.0) + seconds
-        gates = outcome.gates | gates
+        readiness = outcome.readiness | readiness
     return first.model_copy(
         update={
             "valid": all(outcome.valid for outcome in rounds),
@@ -62,7 +63,7 @@ def joined(rounds: Sequence[Outcome]) -> Outcome:
             "measured_s": sum(outcome.measured_s for outcome in rounds),
             "phases_s": phases,
             "cell_order": tuple(dict.fromkeys(cell for outcome in rounds for cell in outcome.cell_order)),
-            "gates": gates,
+            "readiness": readiness,
         }
     )
 
@@ -77,7 +78,7 @@ class EpochData:
         slices: one row a slice, columns of `bakeoff.results.epoch_data.SLICE_SCHEMA`.
         histograms: the engine's `histogram` messages (docs/engine.md), one a cell, arm and operation.
         variables: for each arm, its server's global variables.
-        recounts: for each arm and cell, what its server had counted itself before and after (`stats.recount`); empty
+        server_counts: for each arm and cell, what its server had counted itself before and after (`stats.recount`); empty
             for workloads whose work the server does not count.
     """
 
@@ -88,7 +89,7 @@ class EpochData:
     slices: pl.DataFrame
     histograms: list[dict[str, Any]]
     variables: dict[str, dict[str, str]]
-    recounts: dict[str, dict[str, list[dict[str, dict[str, int]]]]] = field(default_factory=dict)
+    server_counts: dict[str, dict[str, list[dict[str, dict[str, int]]]]] = field(default_factory=dict)
 
 
 # Schemas of the tables in a run directory, and messages turned into them.
@@ -173,7 +174,7 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
         if row.keys() - {"epoch", "build"} != wanted:
             odd = sorted((row.keys() ^ wanted) - {"epoch", "build"})
             raise ResultsError(
-                f"slice of arm {message.get('arm')!r}: fields {', '.join(odd)} do not fit run format 1.",
+                f"slice of arm {message.get('arm')!r}: fields {', '.join(odd)} do not fit run format {FORMAT}.",
                 hint="The engine and bakeoff are of different versions; install both from one wheel.",
             )
         row["epoch"], row["build"] = epoch, build
@@ -200,7 +201,7 @@ def host_frame(samples: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     arms = sorted({key for row in rows for key in row if key.startswith(RSS_PREFIX)})
     unknown = {key for row in rows for key in row} - HOST_SCHEMA.keys() - set(arms)
     if unknown:
-        raise ResultsError(f"host sample: fields {', '.join(sorted(unknown))} do not fit run format 1.")
+        raise ResultsError(f"host sample: fields {', '.join(sorted(unknown))} do not fit run format {FORMAT}.")
     schema = HOST_SCHEMA | dict.fromkeys(arms, pl.Int64)
     return pl.DataFrame([{key: row.get(key) for key in schema} for row in rows], schema=schema)
 
@@ -296,7 +297,7 @@ class EpochWriter:
         write_atomically(self.server_directory(arm) / name, content)
 
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
-        """`variables.json`, `status-before.json`, `status-after.json`, `recount.json`: a server's values by name."""
+        """`variables.json`, `status-before.json`, `status-after.json`, `data-check.json`: a server's values by name."""
         text = json.dumps(self._redactor.tree(dict(values)), indent=1, ensure_ascii=False, sort_keys=True)
         write_atomically(self.server_directory(arm) / name, text.encode())
 
@@ -333,7 +334,7 @@ class EpochWriter:
 
 # Where the wall time of a run went, from its own documents: loads, phases of epochs, what lies between them.
 
-PHASES = ("load", "restore", "start", "gates", "check", "warm", "pilot", "settle", "measure", "stop", "other")
+PHASES = ("load", "restore", "start", "readiness", "check", "warm", "pilot", "flush", "measure", "stop", "other")
 """In the order in which they come. `other` is what no phase covers: reading variables, statistics between epochs."""
 
 _PAUSE_S = 60.0

@@ -142,11 +142,12 @@ def _container() -> str | None:
     return None
 
 
-FORMAT = 2
+FORMAT = 3
 """Version of the run directory's format.
 
 1: the first one.
-2: placement of threads in the study and in the plan (docs/results.md).
+2: placement of threads in the study and in the plan.
+3: discarded epochs, readiness, data-check.json, extended.json (docs/results.md).
 """
 
 

@@ -146,7 +146,7 @@ class Interrupted(Exception):
 
 
 class Epoch:
-    """Servers up, gates passed, engine connected: `with Epoch(...) as epoch`, then `measure` cell by cell.
+    """Servers up and ready, engine connected: `with Epoch(...) as epoch`, then `measure` cell by cell.
 
     Args:
         draft: orders, build, padding and seeds of this epoch.
@@ -184,7 +184,7 @@ class Epoch:
         try:
             self._exit.callback(self.servers.remove)
             self.servers.start()
-            self.servers.pass_gates()
+            self.servers.make_ready()
             self._host = self._exit.enter_context(HostWatch(self.servers.pids))
             self._engine = self._exit.enter_context(Engine(stop=self._tools.stop, on_log=self._tools.listener.note))
             return self
@@ -267,7 +267,7 @@ class Epoch:
         self.planned_s += seconds
         self._tools.listener.stage(f"epoch {self._draft.epoch}: measuring {cell.name}")
         if self._measured and cell.writes:
-            self.servers.settle()
+            self.servers.flush()
         before = self._counts(cell, setups)
         slices, blocks = whole_blocks(cell.slices, seconds=seconds, arms=len(setups))
         with self.phases.measure("measure"):
@@ -333,9 +333,9 @@ class Epoch:
             start_order=self._draft.start_order,
             cell_order=tuple(self._measured),
             seeds=self._draft.seeds.model_dump(),
-            gates={
-                name: passed.as_record() | {"between_cells": list(self.servers.unsettled.get(name, []))}
-                for name, passed in self.servers.gates.items()
+            readiness={
+                name: ready.as_record() | {"between_cells": list(self.servers.unfinished.get(name, []))}
+                for name, ready in self.servers.readiness.items()
             },
         )
 
@@ -366,7 +366,7 @@ class Epoch:
         for arm, counts in before.items():
             kept = self._recounts.setdefault(arm, {}).setdefault(cell.name, [])
             kept.append({"before": counts.model_dump(), "after": after[arm].model_dump()})
-            self._writer.write_server_json(arm, "recount.json", self._recounts[arm])
+            self._writer.write_server_json(arm, "data-check.json", self._recounts[arm])
             compared = compare_counts([each for each in histograms if each["arm"] == arm], [(counts, after[arm])])
             if not compared.agrees:
                 wrong.append(f"arm {arm}, {cell.name}: {compared}")

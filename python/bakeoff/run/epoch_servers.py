@@ -17,13 +17,13 @@ from bakeoff.results import EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
 from bakeoff.run.loading import SnapshotKey, database_of
-from bakeoff.servers import Gates, Instance, Reading, ServerPool, Snapshot, readiness
+from bakeoff.servers import Readiness, Instance, Reading, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 
-_SETTLE_LIMIT_S = 60.0
+_READINESS_LIMIT_S = 60.0
 # Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
 # by the interleaving.
-_SETTLE_BETWEEN_S = 10.0
+_FLUSH_BETWEEN_CELLS_S = 10.0
 _PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
 
 
@@ -71,14 +71,14 @@ class EpochServers:
 
     Attributes:
         all: by arm, from `start` on.
-        gates: how ours were found at rest, by arm, from `pass_gates` on.
-        unsettled: what was left unpaid between writing cells, by arm.
+        readiness: the state of ours before measuring, by arm, from `make_ready` on.
+        unfinished: what work was still pending between writing cells, by arm.
     """
 
     def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
         self.all: dict[str, Reading] = {}
-        self.gates: dict[str, Gates] = {}
-        self.unsettled: dict[str, list[str]] = {}
+        self.readiness: dict[str, Readiness] = {}
+        self.unfinished: dict[str, list[str]] = {}
         self._tools = tools
         self._draft = draft
         self._writer = writer
@@ -129,34 +129,34 @@ class EpochServers:
             self._writer.write_server_json(name, "variables.json", server.variables())
             self._writer.write_server_json(name, "status-before.json", server.status())
 
-    def pass_gates(self) -> None:
+    def make_ready(self) -> None:
         """Buffer pool warm, purge and flushing done, on all arms at once: each would disturb the other's slices."""
         databases = dict.fromkeys(database_of(workload) for workload in self._tools.study.workloads)
 
-        def pass_one(server: Instance) -> Gates:
+        def make_one_ready(server: Instance) -> Readiness:
             warmths = [readiness.warm(server, database) for database in databases]
-            return readiness.settle(
-                server, _SETTLE_LIMIT_S, warmths[-1], dirty_limit=readiness.STARTED_DIRTY_LIMIT, stop=self._tools.stop
+            return readiness.finish_pending_work(
+                server, _READINESS_LIMIT_S, warmths[-1], dirty_limit=readiness.STARTED_DIRTY_LIMIT, stop=self._tools.stop
             )
 
         self._tools.listener.stage(f"epoch {self._draft.epoch}: warming buffer pools")
         ours = self.ours
-        with self._phases.measure("gates"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
-            self.gates = dict(zip(ours, pool.map(pass_one, ours.values()), strict=True))
+        with self._phases.measure("readiness"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            self.readiness = dict(zip(ours, pool.map(make_one_ready, ours.values()), strict=True))
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Let what a writing cell has left behind be purged and written, as far as that goes in a few seconds."""
-        self._tools.listener.stage(f"epoch {self._draft.epoch}: letting writes settle")
+        self._tools.listener.stage(f"epoch {self._draft.epoch}: flushing")
         ours = self.ours
-        with self._phases.measure("settle"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
-            settled = pool.map(
-                lambda server: readiness.settle(
-                    server, _SETTLE_BETWEEN_S, patience_s=_PATIENCE_S, stop=self._tools.stop
+        with self._phases.measure("flush"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            found = pool.map(
+                lambda server: readiness.finish_pending_work(
+                    server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
                 ),
                 ours.values(),
             )
-            for name, passed in zip(ours, settled, strict=True):
-                self.unsettled.setdefault(name, []).extend(passed.notes)
+            for name, ready in zip(ours, found, strict=True):
+                self.unfinished.setdefault(name, []).extend(ready.notes)
 
     def keep_status(self) -> None:
         """Keep the counters as they are after measuring.

@@ -63,7 +63,7 @@ def _names(server: Reading, column: str, view: str, database: str) -> set[str]:
 
 # The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
 _SBTEST, _SBTEST_PREFIXES = "sbtest", ("oltp_", "select_random_")
-_SETTLE_LIMIT_S = 120.0
+_READINESS_LIMIT_S = 120.0
 _LOADER_THREADS_MAX = 8
 # One build of every setup together: so little that no load is the longest part of a run.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
@@ -191,7 +191,7 @@ class Loader:
             for database, workload in families(self.study.workloads):
                 self._fill(setup, instance, database, workload, build=build)
                 readiness.analyze(instance, database)
-            readiness.settle(instance, _SETTLE_LIMIT_S, stop=self.stop)
+            readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
             self._end_if_stopped()
             data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
             parts = {database: _parts(instance, database) for database in data_bytes}

@@ -145,10 +145,10 @@ def _same_version(told: str, binary: str) -> bool:
 # That is so when it went on after its answer had been told, and when its budget was changed. It is kept in the run
 # directory, because a later resume must know it too.
 
-_FILE = "reopened.json"
+_FILE = "extended.json"
 
 
-def keep_reopening(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
+def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
     """Write down why the run's end is not the one fixed beforehand; nothing of a run of which it still is.
 
     Call it before a further epoch is measured, while the answer that was told last is still in the directory.
@@ -171,6 +171,6 @@ def keep_reopening(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
 
 
 def ended_as(stop: Stop, run: RunDirectory) -> Stop:
-    """How measuring ended, for the choice of the interval: BUDGET of a reopened run is REOPENED."""
-    reopened = run.read_json(_FILE) is not None
-    return Stop.REOPENED if stop is Stop.BUDGET and reopened else stop
+    """How measuring ended, for the choice of the interval: BUDGET of an extended run is EXTENDED."""
+    extended = run.read_json(_FILE) is not None
+    return Stop.EXTENDED if stop is Stop.BUDGET and extended else stop

@@ -40,7 +40,7 @@ from bakeoff.run.resume import (
     check_servers,
     ended_as,
     keep_memory,
-    keep_reopening,
+    note_extension,
     kept_memory,
     read_before,
 )
@@ -190,7 +190,7 @@ class _Trial:
         discarded_in_a_row = 0
         next_one = self._where_it_stood()
         stop = next_one.stop if next_one else Stop.RUNNING
-        keep_reopening(self.run_directory, self.study, goes_on=stop is Stop.RUNNING)
+        note_extension(self.run_directory, self.study, goes_on=stop is Stop.RUNNING)
         while stop is Stop.RUNNING:
             data = self._one_epoch(len(history), next_one)
             if data is None:
@@ -403,7 +403,7 @@ class _Trial:
                     precise_seconds(variance_rate_s=choice.variance_rate_s, precision=self.study.precision)
                 )
             curves[cell.name] = choice.model_dump(mode="json")
-        begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "gates", "warm"))
+        begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "warm"))
         plan = plan_study(
             self.study,
             overhead_s=self._rounds * (begun_s + _STOP_S),

@@ -48,7 +48,7 @@ def test_rounds_of_one_epoch_add_up():
 
 def test_checks_come_from_what_the_run_directory_keeps():
     kept = {"A": {CELL: [{"before": BEFORE.model_dump(), "after": EXACT.model_dump()}]}}
-    epochs = [replace(epoch_of(COUNTED, epoch=0), recounts=kept), epoch_of(COUNTED, epoch=1)]
+    epochs = [replace(epoch_of(COUNTED, epoch=0), server_counts=kept), epoch_of(COUNTED, epoch=1)]
     found = cross_checks(epochs)
     assert list(found) == [(CELL, "A")]
     assert [check.agrees for check in found[CELL, "A"]] == [True]

@@ -4,7 +4,7 @@ import pytest
 from messages import study
 
 from bakeoff.results import RunDirectory
-from bakeoff.run.resume import ended_as, keep_reopening
+from bakeoff.run.resume import ended_as, note_extension
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
@@ -23,43 +23,43 @@ def longer(begun):
 
 
 def test_the_end_fixed_beforehand_is_that_of_the_budget(run):
-    keep_reopening(run, run.study(), goes_on=True)
+    note_extension(run, run.study(), goes_on=True)
     assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
     # Killed before it told anything, and gone on with as it was.
-    keep_reopening(run, run.study(), goes_on=True)
+    note_extension(run, run.study(), goes_on=True)
     assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
 
 
 @pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
-def test_a_run_whose_answer_was_told_is_reopened_for_good(run, ended):
+def test_a_run_whose_answer_was_told_is_extended_for_good(run, ended):
     tell(run, ended)
-    keep_reopening(run, run.study(), goes_on=True)
+    note_extension(run, run.study(), goes_on=True)
     (run.path / "analysis.json").unlink()  # a further epoch begins, and it is killed
-    keep_reopening(run, run.study(), goes_on=True)
-    assert ended_as(Stop.BUDGET, run) is Stop.REOPENED
-    assert ended.value in run.read_json("reopened.json")["because"]
+    note_extension(run, run.study(), goes_on=True)
+    assert ended_as(Stop.BUDGET, run) is Stop.EXTENDED
+    assert ended.value in run.read_json("extended.json")["because"]
 
 
 def test_an_answer_of_the_budget_stays_while_nothing_more_is_measured(run):
     tell(run, Stop.BUDGET)
-    keep_reopening(run, run.study(), goes_on=False)
+    note_extension(run, run.study(), goes_on=False)
     assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
 
 
 def test_an_end_by_hand_does_not_become_one_of_the_budget(run):
     tell(run, Stop.ABORTED)
-    keep_reopening(run, run.study().model_copy(update={"budget_s": 1.0}), goes_on=False)
-    assert ended_as(Stop.BUDGET, run) is Stop.REOPENED
+    note_extension(run, run.study().model_copy(update={"budget_s": 1.0}), goes_on=False)
+    assert ended_as(Stop.BUDGET, run) is Stop.EXTENDED
 
 
-def test_a_budget_changed_with_epochs_in_sight_reopens_too(run):
-    keep_reopening(run, longer(run.study()), goes_on=True)
-    assert ended_as(Stop.BUDGET, run) is Stop.REOPENED
-    assert "20 min" in run.read_json("reopened.json")["because"]
+def test_a_budget_changed_with_epochs_in_sight_extends_too(run):
+    note_extension(run, longer(run.study()), goes_on=True)
+    assert ended_as(Stop.BUDGET, run) is Stop.EXTENDED
+    assert "20 min" in run.read_json("extended.json")["because"]
 
 
 def test_what_the_rule_itself_settles_stays_valid(run):
     tell(run, Stop.BUDGET)
-    keep_reopening(run, longer(run.study()), goes_on=True)
+    note_extension(run, longer(run.study()), goes_on=True)
     for stop in (Stop.PRECISE, Stop.DECISIVE, Stop.ABORTED):
         assert ended_as(stop, run) is stop
