@@ -184,7 +184,7 @@ def describe(each: Judged) -> str:
     points = " ".join(f"{point:+.3f}" for point in told.points)
     load = f"other work {each.outcome.machine.other:.0%}" if each.outcome.machine else "load unknown"
     ends = "without an interval" if told.low is None or told.high is None else f"{told.low:+.2%} to {told.high:+.2%}"
-    flags = "; ".join(flag.partition(":")[0] for flag in told.flags) or "no flags"
+    flags = "; ".join(flag.kind for flag in told.flags) or "no flags"
     return (
         f"- {each.outcome.duel.key} {told.cell}: {'+'.join(told.words)} ({ends}, truth {each.truth:+.2%}), "
         f"{told.stop}, epochs {points}, {flags}, {load}"

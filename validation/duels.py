@@ -25,7 +25,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bakeoff.results import RunDirectory
-from bakeoff.stats.model import Analysis, Comparison, Interval, Stop, Word
+from bakeoff.stats.model import Analysis, Comparison, Flag, Interval, Stop, Word
 from bakeoff.units import parse_duration_s, parse_precision
 
 FORMAT = 1
@@ -134,7 +134,7 @@ class Judgement(Frozen):
     points: tuple[float, ...]
     sd_restart: float | None
     sd_within: float | None
-    flags: tuple[str, ...]
+    flags: tuple[Flag, ...]
 
     @classmethod
     def of(cls, comparison: Comparison) -> "Judgement":

@@ -103,7 +103,7 @@ def traps(setting: Setting) -> Finding:
     once = judge(epochs[:1], load).comparisons[0]
     kept = judge(epochs, load).comparisons[0]  # the same figures from servers that were started anew
     refused = _without_verdict(never) and _without_verdict(once)
-    flagged = any("NO RESTARTS" in flag for flag in never.flags)
+    flagged = any(flag.kind == "NO RESTARTS" for flag in never.flags)
     return Finding(
         found=(
             f"ratio {math.exp(never.estimate.mean):.2f}: {_told(never)} without a restart, {_told(once)} from one "

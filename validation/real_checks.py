@@ -337,7 +337,7 @@ def _rows_are_refused() -> bool:
     rng = np.random.default_rng(1)
     epochs = [simulate_epoch(rng, epoch=number, effects={"A": 0.0, "B": -0.3}, noise=QUIET) for number in range(8)]
     (told,) = analyse(epochs, _study(urls[0], urls[1]), ended=Stop.BUDGET).comparisons
-    return set(told.verdict.words) == {Word.INCONCLUSIVE} and any("NO RESTARTS" in flag for flag in told.flags)
+    return set(told.verdict.words) == {Word.INCONCLUSIVE} and any(flag.kind == "NO RESTARTS" for flag in told.flags)
 
 
 CONFIG_TRAPS_CHECKS = (
@@ -463,10 +463,10 @@ def flagged(setting: Setting) -> Finding:
     with FakeBench(setting, "no-op") as bench:
         epochs = [bench.epoch({"A": _NO_OP, "B": _NO_OP}, load) for _ in range(3)]
     analysis = judge(epochs, load)
-    flags = [flag for flag in analysis.comparisons[0].flags if flag.startswith("CLIENT")]
+    flags = [flag for flag in analysis.comparisons[0].flags if flag.kind == "CLIENT"]
     rate = analysis.arms[0].tps
     return Finding(
-        found=f"{rate:,.0f} events/s from a server that does nothing: " + (flags[0] if flags else "NOT FLAGGED"),
+        found=f"{rate:,.0f} events/s from a server that does nothing: " + (str(flags[0]) if flags else "NOT FLAGGED"),
         passed=bool(flags),
         figures={"events_per_s": rate, "client_cpu_ns_per_event": analysis.arms[0].client_cpu_ns_per_event},
     )
@@ -489,7 +489,7 @@ def doubled(setting: Setting) -> Finding:
         last = one.epoch({"A": _WORKING, "B": _WORKING}, load)
     mean = math.fsum(values) / pairs
     half = t_quantile(0.975, pairs - 1) * standard_deviation(values) / math.sqrt(pairs)
-    bound = any(flag.startswith("CLIENT") for flag in judge([last], load).comparisons[0].flags)
+    bound = any(flag.kind == "CLIENT" for flag in judge([last], load).comparisons[0].flags)
     too_noisy = half > _CHANGE and abs(mean) <= half
     return Finding(
         found=f"twice the CPUs for the client: {math.expm1(mean):+.2%} ± {half:.2%}"

@@ -66,7 +66,7 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
     for name, (asked, epochs, alike) in cases.items():
         values = (-0.1 + (1 - alike) * rng.normal(0, 0.002, epochs)).tolist()
         comparison = _judged(values, asked, method)
-        labelled = epochs < iv.N_MIN or any(flag.startswith("NO RESTARTS") for flag in comparison.flags)
+        labelled = epochs < iv.N_MIN or any(flag.kind == "NO RESTARTS" for flag in comparison.flags)
         if comparison.verdict.words != (Word.INCONCLUSIVE,) or not labelled:
             wrong.append(f"{name}: {comparison.verdict.sentence}")
     return Finding(

@@ -12,7 +12,7 @@ from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_csv, render_html, render_markdown
 from bakeoff.report.view import Role
 from bakeoff.spec import Study, parse_server
-from bakeoff.stats.model import Stop
+from bakeoff.stats.model import Flag, Stop
 
 
 def view_of(tmp_path, study: Study, truth: Truth | None = None, *, change=None, **options):
@@ -156,7 +156,7 @@ def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
 def test_flags_become_footnotes_told_once(tmp_path):
     run = make_run(tmp_path, duel_study(), epochs=3)
     analysis = plain_analysis(run, run.study())
-    flag = "CARRY-OVER: the slice before still weighs on this one."
+    flag = Flag(kind="CARRY-OVER", text="the slice before still weighs on this one.")
     flagged = tuple(c if c.is_control else c.model_copy(update={"flags": (flag,)}) for c in analysis.comparisons)
     view = build_view(run, analysis.model_copy(update={"comparisons": flagged}))
     (note,) = view.footnotes

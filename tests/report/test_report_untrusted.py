@@ -8,6 +8,7 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_markdown
+from bakeoff.stats.model import Flag
 
 EVIL = '</svg></style></title><script>alert("1")</script>{{ 7*7 }}|`x`*<img src=x onerror=y>\''
 
@@ -21,7 +22,7 @@ def page(tmp_path_factory):
     for path in run.path.glob("epochs/*/servers/*/my.cnf"):
         path.write_text(EVIL)
     analysis = plain_analysis(run, study)
-    flagged = tuple(c.model_copy(update={"flags": (f"ODD: {EVIL}",), "workload": EVIL}) for c in analysis.comparisons)
+    flagged = tuple(c.model_copy(update={"flags": (Flag(kind="ODD", text=EVIL),), "workload": EVIL}) for c in analysis.comparisons)
     undeclared = {"B": {EVIL: (EVIL, EVIL)}}
     return build_view(run, analysis.model_copy(update={"comparisons": flagged, "undeclared": undeclared}))
 

@@ -43,7 +43,7 @@ def test_a_real_server_takes_most_of_the_cpu():
 )
 def test_a_client_at_its_limit_is_told(summary):
     calm = arm(client_ns=6_000, server_ns=40_000)
-    assert client_flag([calm, summary]).startswith("CLIENT: client-bound")
+    assert str(client_flag([calm, summary])).startswith("CLIENT: client-bound")
 
 
 def test_nothing_measured_is_no_limit():

@@ -107,14 +107,14 @@ def test_epochs_needed_is_the_fewest(sd, precision):
     assert n == iv.N_MIN or iv.precision_half_width(sd, n - 1) > precision
 
 
-def test_a_reopened_run_keeps_its_promise_with_the_live_interval_and_not_with_the_precise_one():
+def test_an_extended_run_keeps_its_promise_with_the_live_interval_and_not_with_the_precise_one():
     x = np.random.default_rng(3).normal(size=(RUNS, EPOCHS))
     n = np.arange(1, EPOCHS + 1)
     mean = np.cumsum(x, axis=1) / n
     sd = np.array([x[:, : max(k, 2)].std(axis=1, ddof=1) for k in n]).T
     precise = np.abs(mean) > sd * [iv.precision_half_width(1.0, int(k)) for k in n]
     live = np.abs(mean) > sd * [iv.anytime_half_width(1.0, int(k), alpha=iv.ALPHA_LIVE) for k in n]
-    told = precise[:, 7]  # BUDGET after eight epochs; then reopened, and ended at the luckiest moment
+    told = precise[:, 7]  # BUDGET after eight epochs; then extended, and ended at the luckiest moment
     later = slice(iv.N_MIN - 1, EPOCHS)
     assert np.mean(told | live[:, later].any(axis=1)) < 0.05
     assert np.mean(told | precise[:, later].any(axis=1)) > 0.1

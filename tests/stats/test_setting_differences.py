@@ -148,6 +148,6 @@ def test_undeclared_come_first_and_the_flag_names_them():
     study, arm = question("mysql:5.7")
     listed = differences(BASE, OLD | {"log_bin": "OFF"}, study, arm)
     assert listed[0].variable == "log_bin"
-    assert settings_flag(undeclared(listed)) == "SETTINGS: 1 undeclared difference (log_bin)."
+    assert str(settings_flag(undeclared(listed))) == "SETTINGS: 1 undeclared difference (log_bin)."
     assert settings_flag({}) is None
-    assert settings_flag({name: ("1", "2") for name in "abcdef"}).endswith("(a, b, c, d …).")
+    assert settings_flag({name: ("1", "2") for name in "abcdef"}).text.endswith("(a, b, c, d …).")

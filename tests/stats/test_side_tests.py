@@ -27,7 +27,7 @@ def test_carry_over_of_one_arm_moves_the_ratio_by_half_of_it_and_is_flagged():
         pairs(carry_over=[{"A": 0.0001 * (-1) ** e, "B": 0.01 + 0.0005 * (-1) ** e} for e in range(6)])
     )
     assert found.bias.mean == pytest.approx(-0.005) and found.bias.n == 6
-    assert "moves the ratio by 0.5%" in diagnostics.carry_over_flag(found, precision=0.01)
+    assert "moves the ratio by 0.5%" in diagnostics.carry_over_flag(found, precision=0.01).text
     assert diagnostics.carry_over_flag(found, precision=0.05) is None
 
 
@@ -36,7 +36,8 @@ def test_carry_over_that_both_arms_share_cancels_unless_it_is_large():
         return diagnostics.carry_over(pairs(carry_over=[{"A": size, "B": size + 0.0005 * (-1) ** e} for e in range(6)]))
 
     assert diagnostics.carry_over_flag(equal(0.02), precision=0.01) is None
-    assert diagnostics.carry_over_flag(equal(0.10), precision=0.01).startswith("CARRY-OVER: a slice is 11% different")
+    flag = diagnostics.carry_over_flag(equal(0.10), precision=0.01)
+    assert str(flag).startswith("CARRY-OVER: a slice is 11% different")
 
 
 def test_epochs_before_the_slices_were_doubled_do_not_count_for_carry_over():
@@ -50,7 +51,7 @@ def test_epochs_before_the_slices_were_doubled_do_not_count_for_carry_over():
 
 def test_trend_is_flagged_when_large_and_certain():
     steady = pairs(trend=[0.01 + 0.0005 * (-1) ** e for e in range(6)])
-    assert diagnostics.trend_flag(diagnostics.trend(steady), precision=0.01).startswith("DRIFT")
+    assert diagnostics.trend_flag(diagnostics.trend(steady), precision=0.01).kind == "DRIFT"
     noisy = pairs(trend=[0.01 + 0.05 * (-1) ** e for e in range(6)])
     assert diagnostics.trend_flag(diagnostics.trend(noisy), precision=0.01) is None
     assert diagnostics.trend(pairs(trend=[None, None, 0.1])) is None
@@ -77,7 +78,7 @@ def test_outlier():
     rng = np.random.default_rng(2)
     values = rng.normal(0, 0.01, 12)
     values[4] = 0.5
-    assert "epoch 4" in diagnostics.outlier_flag(points(values))
+    assert "epoch 4" in diagnostics.outlier_flag(points(values)).text
     assert diagnostics.outlier_flag(points([0.1] * 8)) is None
     assert diagnostics.outlier_flag(points([0, 0, 0, 0, 9])) is None  # five are too few to say
 
@@ -85,7 +86,7 @@ def test_outlier():
 def test_two_kinds_of_restart():
     rng = np.random.default_rng(3)
     values = np.where(np.arange(10) % 3 == 0, 0.05, 0.0) + rng.normal(0, 0.002, 10)
-    assert diagnostics.bimodal_flag(points(values)).startswith("BIMODAL: 6 epochs lie together and 4 apart")
+    assert str(diagnostics.bimodal_flag(points(values))).startswith("BIMODAL: 6 epochs lie together and 4 apart")
     assert diagnostics.bimodal_flag(points([0.2] * 9)) is None
     assert diagnostics.bimodal_flag(points([0, 0, 1, 1])) is None
 

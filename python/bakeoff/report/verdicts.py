@@ -9,7 +9,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import Answer, Footnote, Forest, ForestRow, Row, Table, Tone, Value
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.interval import excludes_zero
-from bakeoff.stats.model import Comparison, Estimate, Stop, Word
+from bakeoff.stats.model import Comparison, Estimate, Flag, Stop, Word
 from bakeoff.stats.verdict import at_least_text, percent_text
 from bakeoff.units import format_duration, format_rate
 
@@ -18,7 +18,7 @@ STOPS = {
     Stop.DECISIVE: "difference decisive before the target precision",
     Stop.BUDGET: "time ran out before the target precision",
     Stop.ABORTED: "ended by hand: anytime-valid interval",
-    Stop.REOPENED: "time ran out again after an answer had been seen: anytime-valid interval",
+    Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
     Stop.RUNNING: "still running: anytime-valid interval",
 }
 
@@ -69,20 +69,17 @@ def answers(context: Context, notes: Notes) -> tuple[Answer, ...]:
 
 def footnotes(context: Context) -> tuple[tuple[Footnote, ...], Notes]:
     """Flags of all comparisons, equal texts told once, numbered in order; and the numbers of each comparison."""
-    places: dict[str, list[str]] = {}
-    owners: dict[str, list[tuple[str, str]]] = {}
+    places: dict[Flag, list[str]] = {}
+    owners: dict[Flag, list[tuple[str, str]]] = {}
     for comparison in context.analysis.comparisons:
-        for text in _flags_of(comparison):
-            places.setdefault(text, []).append(f"{cell_text(comparison)}, {context.labels[comparison.contender]}")
-            owners.setdefault(text, []).append((comparison.cell, comparison.contender))
+        for flag in _flags_of(comparison):
+            places.setdefault(flag, []).append(f"{cell_text(comparison)}, {context.labels[comparison.contender]}")
+            owners.setdefault(flag, []).append((comparison.cell, comparison.contender))
     found = []
     notes: dict[tuple[str, str], list[int]] = {}
-    for number, (text, where) in enumerate(places.items(), start=1):
-        word, colon, rest = text.partition(":")
-        if not colon or not word.replace(" ", "").isupper():
-            word, rest = "NOTE", text
-        found.append(Footnote(number=number, word=word, text=rest.strip(), where=tuple(where)))
-        for owner in owners[text]:
+    for number, (flag, where) in enumerate(places.items(), start=1):
+        found.append(Footnote(number=number, word=flag.kind, text=flag.text, where=tuple(where)))
+        for owner in owners[flag]:
             notes.setdefault(owner, []).append(number)
     return tuple(found), {key: tuple(value) for key, value in notes.items()}
 
@@ -216,13 +213,15 @@ def _axis_for(estimates: Sequence[Estimate], comparisons: Sequence[Comparison]) 
     return _Axis(max(min([low, *ends]), low - span), min(max([high, *ends]), high + span))
 
 
-def _flags_of(comparison: Comparison) -> list[str]:
+def _flags_of(comparison: Comparison) -> list[Flag]:
     flags = list(comparison.flags)
-    words = {flag.partition(":")[0] for flag in flags}
-    if comparison.disagree and "DISAGREE" not in words:
-        flags.append("DISAGREE: stalls or bursts differ between the arms; the ratio without them is another one.")
-    if comparison.check and "CHECK" not in words:
-        flags.append("CHECK: the sign-flip test and the t interval differ; look at every epoch.")
+    kinds = {flag.kind for flag in flags}
+    if comparison.disagree and "DISAGREE" not in kinds:
+        text = "stalls or bursts differ between the arms; the ratio without them is another one."
+        flags.append(Flag(kind="DISAGREE", text=text))
+    if comparison.check and "CHECK" not in kinds:
+        text = "the sign-flip test and the t interval differ; look at every epoch."
+        flags.append(Flag(kind="CHECK", text=text))
     return flags
 
 
@@ -356,7 +355,7 @@ def _record(context: Context, comparison: Comparison) -> Record:
         "ratio_trimmed": ratio(comparison.trimmed.mean) if comparison.trimmed.n else None,
         "sd_restart": comparison.sd_restart,
         "sd_within": comparison.sd_within,
-        "flags": " | ".join(_flags_of(comparison)),
+        "flags": " | ".join(map(str, _flags_of(comparison))),
     }
     for side, arm in (("baseline", comparison.baseline), ("contender", comparison.contender)):
         summary = context.summaries.get((comparison.cell, arm))

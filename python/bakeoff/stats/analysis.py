@@ -10,7 +10,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, two_states
 from bakeoff.stats.differences import differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
-from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Stop
+from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
 from bakeoff.stats.resolution import by_comparison
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios
@@ -34,7 +34,7 @@ def analyse(
         epochs: all of them, in any order; discarded ones are counted and not used.
         study: the question.
         plan: its cells; None: planned anew from the study.
-        ended: how measuring ended: ABORTED (also for a run that was killed), REOPENED and RUNNING allow only the
+        ended: how measuring ended: ABORTED (also for a run that was killed), EXTENDED and RUNNING allow only the
             anytime-valid interval; anything else means that the stopping rule was left to do its work.
         epoch_s: wall seconds of an epoch, for the minutes that are still missing; None: the plan's.
     """
@@ -88,15 +88,18 @@ def analyse(
     )
 
 
-_UNTRUSTED = "UNTRUSTED: in this session the baseline differed from its own control; nothing here can be relied on."
+_UNTRUSTED = Flag(
+    kind="UNTRUSTED",
+    text="in this session the baseline differed from its own control; nothing here can be relied on.",
+)
 
 
-def _flagged(comparison: Comparison, *flags: str | None) -> Comparison:
+def _flagged(comparison: Comparison, *flags: Flag | None) -> Comparison:
     more = tuple(flag for flag in flags if flag)
     return comparison.model_copy(update={"flags": more[::-1] + comparison.flags}) if more else comparison
 
 
-def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, str], str]:
+def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, str], Flag]:
     """By cell and arm, where the arm ran in two states."""
     cells = {cell.name: cell for cell in plan.cells}
     versions = {name: told.get("version", "") for name, told in epochs[-1].variables.items()} if epochs else {}
@@ -186,7 +189,7 @@ def _stopped(comparisons: Sequence[Comparison], context: Context) -> Stop:
     stops = [comparison.stop for comparison in comparisons if not comparison.is_control]
     if not stops or len(stops) < context.family:
         return context.ended if context.ended.anytime_only else Stop.BUDGET
-    for stop in (Stop.RUNNING, Stop.ABORTED, Stop.REOPENED, Stop.BUDGET, Stop.DECISIVE):
+    for stop in (Stop.RUNNING, Stop.ABORTED, Stop.EXTENDED, Stop.BUDGET, Stop.DECISIVE):
         if stop in stops:
             return stop
     return Stop.PRECISE

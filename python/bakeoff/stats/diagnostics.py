@@ -22,7 +22,7 @@ from bakeoff.results import EpochData
 from bakeoff.spec import Placement
 from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, holm, standard_deviation, t_interval, t_quantile
-from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Frozen
+from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, Frozen
 
 ALPHA = 0.05
 _SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
@@ -65,7 +65,7 @@ def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | 
     return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA / comparisons)
 
 
-def carry_over_flag(found: CarryOver, precision: float) -> str | None:
+def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
     """A flag when it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
     for estimate, limit, told in (
         (found.bias, precision / 4, "what a slice leaves to the next moves the ratio by {}"),
@@ -73,7 +73,9 @@ def carry_over_flag(found: CarryOver, precision: float) -> str | None:
     ):
         if estimate is not None and abs(estimate.mean) > limit and excludes_zero(estimate.interval):
             told = told.format(_percent(estimate.mean))
-            return f"CARRY-OVER: {told}; longer slices are needed, or arms measured one after the other."
+            return Flag(
+                kind="CARRY-OVER", text=f"{told}; longer slices are needed, or arms measured one after the other."
+            )
     return None
 
 
@@ -86,13 +88,14 @@ def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozen
     )
 
 
-def trend_flag(estimate: Estimate | None, precision: float) -> str | None:
+def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
     """A flag when it is significant and larger than half of the target precision."""
     if estimate is None or abs(estimate.mean) <= precision / 2 or not excludes_zero(estimate.interval):
         return None
-    return (
-        f"DRIFT: the ratio changes by {_percent(estimate.mean)} between the halves of an epoch; "
-        "it depends on the time since the start, warm up for longer."
+    return Flag(
+        kind="DRIFT",
+        text=f"the ratio changes by {_percent(estimate.mean)} between the halves of an epoch; "
+        "it depends on the time since the start, warm up for longer.",
     )
 
 
@@ -112,17 +115,20 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
     return float(fdtrc(between_df, within_df, (between / between_df) / (within / within_df)))
 
 
-def build_flags(p_values: Sequence[float | None]) -> list[str | None]:
+def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
     """For each comparison the flag that its ratio holds for this data build only (Holm over all of them, 5 %)."""
     return [
-        f"BUILD: the ratio differs between loads of the data (F test, p = {adjusted:.2g}): valid for this build only."
+        Flag(
+            kind="BUILD",
+            text=f"the ratio differs between loads of the data (F test, p = {adjusted:.2g}): valid for this build only.",
+        )
         if adjusted is not None and adjusted < ALPHA
         else None
         for adjusted in holm(p_values)
     ]
 
 
-def outlier_flag(points: Sequence[EpochPoint]) -> str | None:
+def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     """A flag for one epoch far from the others (Grubbs' test, 1 %). It is shown and kept."""
     n = len(points)
     if n < 6:
@@ -135,10 +141,11 @@ def outlier_flag(points: Sequence[EpochPoint]) -> str | None:
     t2 = t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
-    return f"OUTLIER: epoch {points[int(distance.argmax())].epoch} lies far from the others; it is kept."
+    epoch = points[int(distance.argmax())].epoch
+    return Flag(kind="OUTLIER", text=f"epoch {epoch} lies far from the others; it is kept.")
 
 
-def bimodal_flag(points: Sequence[EpochPoint]) -> str | None:
+def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
     """A flag when two groups of epochs explain nearly all of the spread (1 %): restarts then come in two kinds."""
     n = len(points)
     if n < 6:
@@ -154,7 +161,9 @@ def bimodal_flag(points: Sequence[EpochPoint]) -> str | None:
     if between.max() / total <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
         return None
     low = int(left[between.argmax()])
-    return f"BIMODAL: {low} epochs lie together and {n - low} apart from them; the mean stands for neither."
+    return Flag(
+        kind="BIMODAL", text=f"{low} epochs lie together and {n - low} apart from them; the mean stands for neither."
+    )
 
 
 def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
@@ -264,10 +273,10 @@ def two_states(epochs: Sequence[EpochData]) -> list[TwoStates]:
     return [each for each in found if each is not None]
 
 
-def states_flag(state: TwoStates, cell: Cell, version: str) -> str:
+def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
     """The finding in a sentence, with the setting that takes the switch away where one is known."""
     text = (
-        f"TWO STATES: arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower in "
+        f"arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower in "
         f"{state.slow_share:.0%} of the time"
     )
     if state.threads:
@@ -275,10 +284,12 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> str:
         text += f", in which {names} used {math.fsum(cpus for _, cpus in state.threads):.1f} CPUs more"
     remedy = _remedy(state, version)
     if remedy:
-        return f"{text}: {remedy}"
-    if cell.placement is Placement.FREE and not cell.writes:
-        return f"{text}: where the kernel puts the two threads of a connection changes; --placement paired keeps them."
-    return f"{text}."
+        text += f": {remedy}"
+    elif cell.placement is Placement.FREE and not cell.writes:
+        text += ": where the kernel puts the two threads of a connection changes; --placement paired keeps them."
+    else:
+        text += "."
+    return Flag(kind="TWO STATES", text=text)
 
 
 def _windows(slices: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from bakeoff.spec import Arm, Data, Profile, Study
-from bakeoff.stats.model import Frozen
+from bakeoff.stats.model import Flag, Frozen
 
 _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "mysql_storage_engine", "create_table_options"})
 
@@ -199,12 +199,13 @@ def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
     }
 
 
-def settings_flag(found: Mapping[str, tuple[str, str]]) -> str | None:
+def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
     """A flag that names the first undeclared differences."""
     if not found:
         return None
     names = ", ".join(list(found)[:4]) + (" …" if len(found) > 4 else "")
-    return f"SETTINGS: {len(found)} undeclared {'difference' if len(found) == 1 else 'differences'} ({names})."
+    differ = "difference" if len(found) == 1 else "differences"
+    return Flag(kind="SETTINGS", text=f"{len(found)} undeclared {differ} ({names}).")
 
 
 def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:

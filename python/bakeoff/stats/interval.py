@@ -33,7 +33,7 @@ ALPHA_DECISIVE = 0.01
 """Error share of stopping on a decisive difference, divided by the size of the family."""
 
 ALPHA_LIVE = 0.05
-"""Of the interval shown while measuring, and told after an abort and by a reopened run."""
+"""Of the interval shown while measuring, and told after an abort and by an extended run."""
 
 _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
 _EXACT_FLIPS_UP_TO = 14  # 2^14 sign vectors; more epochs draw 20,000 of them

@@ -4,6 +4,7 @@ All effects are natural-log ratios, contender over baseline; 0 is equal. Written
 """
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,13 +22,13 @@ class Stop(StrEnum):
     DECISIVE = "decisive"  # the anytime-valid interval excludes 1
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
-    REOPENED = "reopened"  # time ran out, but how much of it there was has been chosen with results in sight
+    EXTENDED = "extended"  # time ran out, but how much of it there was has been chosen with results in sight
     RUNNING = "running"
 
     @property
     def anytime_only(self) -> bool:
         """Only the anytime-valid interval may be told."""
-        return self in (Stop.ABORTED, Stop.REOPENED, Stop.RUNNING)
+        return self in (Stop.ABORTED, Stop.EXTENDED, Stop.RUNNING)
 
 
 class Word(StrEnum):
@@ -94,6 +95,22 @@ class CarryOver(Frozen):
     bias: Estimate | None
 
 
+class Flag(Frozen):
+    """What to distrust about a comparison; docs/method.md explains every kind under "The flags".
+
+    Attributes:
+        kind: in upper case (`CARRY-OVER`, `NO RESTARTS`).
+        text: the finding and what to do about it, as a sentence.
+    """
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        """`DRIFT: the ratio changes …`."""
+        return f"{self.kind}: {self.text}"
+
+
 class Comparison(Frozen):
     """Throughput of one contender over the baseline in one cell.
 
@@ -109,7 +126,7 @@ class Comparison(Frozen):
         sd_restart, sd_within: components of the spread of one epoch's value.
         carry_over, trend: their estimates; None without enough blocks.
         build_effect: p-value of the F test between builds; None with one build.
-        flags: short upper-case words with a reason, for footnotes (`DISAGREE: …`).
+        flags: what to distrust, the gravest first.
         more_epochs, more_s: what the target precision would still take; 0 when reached; None when unknown.
     """
 
@@ -135,7 +152,7 @@ class Comparison(Frozen):
     carry_over: CarryOver
     trend: Estimate | None
     build_effect: float | None
-    flags: tuple[str, ...]
+    flags: tuple[Flag, ...]
     more_epochs: int | None
     more_s: float | None
 
@@ -194,7 +211,7 @@ class Analysis(Frozen):
         geometric_mean: over the primary cells of each contender, the epoch as the cluster.
     """
 
-    format: int = 1
+    format: Literal[2] = 2
     baseline: str
     contenders: tuple[str, ...]
     control: str | None

@@ -10,7 +10,7 @@ import polars as pl
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import benjamini_hochberg, p_value, standard_deviation, t_interval
-from bakeoff.stats.model import ArmSummary, Estimate, Interval, LatencyRatio
+from bakeoff.stats.model import ArmSummary, Estimate, Flag, Interval, LatencyRatio
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
 _CLIENT = (
@@ -137,18 +137,19 @@ _OF_BOTH = 0.4
 _LATE_PER_MILLION = 10_000
 
 
-def dropped_flag(arms: Sequence[ArmSummary]) -> str | None:
+def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
     """A flag when events of an open loop were never begun, with the arm that left out most."""
     worst = max(arms, key=lambda arm: arm.dropped_per_million, default=None)
     if worst is None or worst.dropped_per_million == 0:
         return None
-    return (
-        f"DROPPED: arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it "
-        "fell behind the rate, and its response times are without them."
+    return Flag(
+        kind="DROPPED",
+        text=f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it "
+        "fell behind the rate, and its response times are without them.",
     )
 
 
-def client_flag(arms: Sequence[ArmSummary]) -> str | None:
+def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
     """A flag when an arm's client burnt two fifths of the CPU that it and its server did, or 70 % of the CPUs.
 
     The first needs no quiet machine: CPU time is spent on an event, not on waiting for it. In an open loop also when it
@@ -159,19 +160,22 @@ def client_flag(arms: Sequence[ArmSummary]) -> str | None:
     """
     for arm in arms:
         if arm.late_starts_per_million > _LATE_PER_MILLION:
-            return (
-                f"CLIENT: client overloaded, {arm.late_starts_per_million / 1e6:.1%} of the events of arm {arm.arm} "
+            text = (
+                f"client overloaded, {arm.late_starts_per_million / 1e6:.1%} of the events of arm {arm.arm} "
                 "began late although a connection was free; its response times hold delays of the client."
             )
+            return Flag(kind="CLIENT", text=text)
         client_ns, server_ns = arm.client_cpu_ns_per_event, arm.server_cpu_ns_per_event
         if server_ns is not None and client_ns > _OF_BOTH * (client_ns + server_ns) > 0:
-            return (
-                f"CLIENT: client-bound, of the CPU that an event of arm {arm.arm} took the client had "
+            text = (
+                f"client-bound, of the CPU that an event of arm {arm.arm} took the client had "
                 f"{client_ns / (client_ns + server_ns):.0%}; the servers themselves are further apart than this ratio."
             )
+            return Flag(kind="CLIENT", text=text)
         if arm.client_cpu_share > _OF_ITS_CPUS:
             share = min(arm.client_cpu_share, 1.0)
-            return f"CLIENT: client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
+            text = f"client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
+            return Flag(kind="CLIENT", text=text)
     return None
 
 

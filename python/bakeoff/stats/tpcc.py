@@ -290,7 +290,7 @@ def _over(numerator: float, denominator: float) -> float:
 
 # TPC-C counted twice: the engine's transactions beside the server's own sums over the same stretch.
 #
-# The server is asked before and after each measured cell (`trial.recount`, kept as `recount.json`). It also sees what is
+# The server is asked before and after each measured cell (`trial.recount`, kept as `data-check.json`). It also sees what is
 # not counted: guards and shadows. So it may have more than the engine counted, and never less.
 
 TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
@@ -363,7 +363,7 @@ def cross_checks(epochs: Iterable[EpochData]) -> dict[tuple[str, str], list[Cros
     """Every check of every epoch by (cell, arm); without those of epochs whose servers were not asked."""
     found: dict[tuple[str, str], list[CrossCheck]] = {}
     for epoch in epochs:
-        for arm, cells in epoch.recounts.items():
+        for arm, cells in epoch.server_counts.items():
             for cell, kept in cells.items():
                 own = [each for each in epoch.histograms if (each["cell"], each["arm"]) == (cell, arm)]
                 readings = [

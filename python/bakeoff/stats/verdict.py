@@ -10,7 +10,7 @@ from bakeoff.stats import diagnostics
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import ALPHA_PRECISE, N_MIN, N_MIN_DECISIVE
-from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
+from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Flag, Interval, Stop, Verdict, Word
 from bakeoff.stats.resolution import components
 from bakeoff.stats.stopping import stop_state
 from bakeoff.units import format_duration, format_rate
@@ -208,7 +208,7 @@ def _more(case: Case) -> str:
 
 def _short_of_target(case: Case) -> str:
     half = case.estimate.interval.half_width
-    if case.stop not in (Stop.BUDGET, Stop.REOPENED) or half is None or half <= case.precision:
+    if case.stop not in (Stop.BUDGET, Stop.EXTENDED) or half is None or half <= case.precision:
         return ""
     return f" The budget ended at ±{percent_text(half)}, short of the target ±{percent_text(case.precision)}."
 
@@ -220,6 +220,11 @@ CHECK_FACTOR = 3.0
 
 SHORTFALL = 0.1
 """In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
+
+_NO_RESTARTS = Flag(kind="NO RESTARTS", text="a server that runs already was measured as it is; there is no verdict.")
+_FAMILY = Flag(
+    kind="FAMILY", text="the interval alone excludes 1; corrected for the number of comparisons it does not."
+)
 
 
 @dataclass(frozen=True)
@@ -375,7 +380,7 @@ def _comparison(
     p_value: float | None,
     p_adjusted: float | None,
     build_effect: float | None,
-    build_flag: str | None,
+    build_flag: Flag | None,
 ) -> Comparison:
     study = context.study
     n, mean, sd, stop = sample.n, sample.mean, sample.sd, sample.stop
@@ -418,13 +423,14 @@ def _comparison(
     carried = diagnostics.carry_over(sample.pairs, comparisons=context.family)
     drift = diagnostics.trend(sample.pairs, comparisons=context.family)
     flags = (
-        f"NOTHING DONE: {sample.nothing_done}" if sample.nothing_done else None,
-        None if restarted else "NO RESTARTS: a server that runs already was measured as it is; there is no verdict.",
+        Flag(kind="NOTHING DONE", text=sample.nothing_done) if sample.nothing_done else None,
+        None if restarted else _NO_RESTARTS,
         _disagree_flag(mean, trimmed) if apart else None,
-        "FAMILY: the interval alone excludes 1; corrected for the number of comparisons it does not."
-        if _only_family_forbids(sample, estimate, said, restarted=restarted)
-        else None,
-        f"CHECK: the sign-flip test says p = {p_signflip:.2g}, the t test p = {iv.p_value(mean, sd, n):.2g}."
+        _FAMILY if _only_family_forbids(sample, estimate, said, restarted=restarted) else None,
+        Flag(
+            kind="CHECK",
+            text=f"the sign-flip test says p = {p_signflip:.2g}, the t test p = {iv.p_value(mean, sd, n):.2g}.",
+        )
         if check
         else None,
         diagnostics.carry_over_flag(carried, study.precision),
@@ -457,7 +463,7 @@ def _comparison(
         carry_over=carried,
         trend=drift,
         build_effect=build_effect,
-        flags=tuple(flag for flag in flags if flag),
+        flags=tuple(flag for flag in flags if flag is not None),
         more_epochs=more,
         more_s=more_s,
     )
@@ -502,10 +508,11 @@ def disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
     return any(gap > iv.precision_half_width(iv.standard_deviation(each), n) for each in (values, trimmed))
 
 
-def _disagree_flag(mean: float, trimmed: Estimate) -> str:
-    return (
-        f"DISAGREE: stalls or bursts differ between arms (ratio {math.exp(mean):.4f} with them, "
-        f"{math.exp(trimmed.mean):.4f} without)."
+def _disagree_flag(mean: float, trimmed: Estimate) -> Flag:
+    return Flag(
+        kind="DISAGREE",
+        text=f"stalls or bursts differ between arms (ratio {math.exp(mean):.4f} with them, "
+        f"{math.exp(trimmed.mean):.4f} without).",
     )
 
 
@@ -515,9 +522,10 @@ def _check(p_t: float, p_signflip: float, n: int) -> bool:
     return max(p_t, p_signflip) > CHECK_FACTOR * min(p_t, p_signflip)
 
 
-def _cut_flag(pairs: Sequence[PairEstimate]) -> str | None:
+def _cut_flag(pairs: Sequence[PairEstimate]) -> Flag | None:
     cut = sum(pair.cut for pair in pairs)
-    return f"CUT: {cut} incomplete {'block was' if cut == 1 else 'blocks were'} left out." if cut else None
+    blocks = "block was" if cut == 1 else "blocks were"
+    return Flag(kind="CUT", text=f"{cut} incomplete {blocks} left out.") if cut else None
 
 
 def _more_epochs(sample: _Sample, context: Context) -> int | None:
