@@ -7,10 +7,10 @@ from messages import study
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import _database_charset
 from bakeoff.run.loading import _create_database, _has_tables, _load_failed
-from bakeoff.servers import Reading
+from bakeoff.servers import Server
 
 
-class Refusing(Reading):
+class Refusing(Server):
     """Answers every statement with one error."""
 
     name = "db:3306"

@@ -2,16 +2,16 @@
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
 from bakeoff.engine import ArmAddress, describe_workloads
-from bakeoff.errors import BakeoffError, HostError, SpecError
+from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
 from bakeoff.plan.sizes import data_bytes
-from bakeoff.servers import Installation, Reading, RemoteServer, ServerMemory, Settings, install, settings_for
+from bakeoff.servers import Installation, Server, RemoteServer, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
 from bakeoff.units import format_bytes, parse_bytes
@@ -50,13 +50,20 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
         arms: whose data gives every script more options.
 
     Raises:
-        SpecError: it is not so; with the nearest name.
+        SpecError: one of these does not hold; with the nearest known name, and the workload as its field.
     """
     wanted, arms = list(workloads), tuple(arms)
     of_arms = dict.fromkeys(name for arm in arms for name in _options_of(arm.data))
-    for workload, described in zip(wanted, describe_workloads(w.script for w in wanted), strict=True):
+    try:
+        every_description = describe_workloads(workload.script for workload in wanted)
+    except SpecError as error:
+        raise error.within("workloads")  # noqa: B904 — the same error, with its place
+    for index, (workload, described) in enumerate(zip(wanted, every_description, strict=True)):
+        field: KeyPath = ("workloads", index)
         if not described["runs"]:
-            raise SpecError(f"workload {workload.script}: it has no event() function, so it cannot be run.")
+            raise SpecError(
+                f"workload {workload.script}: it has no event() function, so it cannot be run.", field=field
+            )
         known = [option["name"] for option in described["options"]]
         for name, _ in workload.options:
             if name not in known and not name.startswith(_GENERAL_OPTIONS):
@@ -64,17 +71,19 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
                 raise SpecError(
                     f"workload {workload.script}: it has no option {name}.",
                     hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}.",
+                    field=field,
                 )
-        _refuse_waits(workload, arms)
+        _refuse_waits(workload, arms, field)
         for name in of_arms:
             if name not in known and not name.startswith(_GENERAL_OPTIONS):
                 raise SpecError(
                     f"workload {workload.script}: it has no option {name}, which the study sets.",
                     hint="Leave the setting or the workload out, or give the script that option.",
+                    field=field,
                 )
 
 
-def _refuse_waits(workload: Workload, arms: Iterable[Arm]) -> None:
+def _refuse_waits(workload: Workload, arms: Iterable[Arm], field: KeyPath) -> None:
     """Terminals that wait half a minute between transactions do next to nothing in slices of seconds."""
     given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
     waits = [name for name, value in given if name in _WAITS and str(value).lower() not in _OFF]
@@ -82,7 +91,8 @@ def _refuse_waits(workload: Workload, arms: Iterable[Arm]) -> None:
         raise SpecError(
             f"workload tpcc: {waits[0]} needs minutes without a break, and arms take turns in slices of seconds.",
             hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
-            "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is told there.",
+            "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is reported there.",
+            field=field,
         )
 
 
@@ -140,7 +150,7 @@ def prepare_arms(
         stop: set it to end before the next arm.
 
     Raises:
-        SpecError: unknown version, an option that it does not know; `error.arm` names the arm.
+        SpecError: unknown version, an option that it does not know; `error.field` begins with the arm.
         ServerError, HostError: it cannot be fetched, or this machine lacks something.
         KeyboardInterrupt: `stop` was set.
     """
@@ -182,12 +192,11 @@ def _prepare_arm(
             tls=arm.connection.tls != "disabled",
         )
     except SpecError as error:
-        error.arm = arm.name
-        raise
+        raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
     return ArmSetup(arm, installation=installation, settings=settings)
 
 
-def address_of(setup: ArmSetup, server: Reading, database: str, *, pid: int | None) -> ArmAddress:
+def address_of(setup: ArmSetup, server: Server, database: str, *, pid: int | None) -> ArmAddress:
     """How the engine reaches an arm's server, in the character set of its data unless the study says otherwise."""
     arm = setup.arm
     place = server.address(arm.connection.transport)
@@ -213,7 +222,7 @@ def address_of(setup: ArmSetup, server: Reading, database: str, *, pid: int | No
     )
 
 
-def _database_charset(server: Reading, database: str) -> str:
+def _database_charset(server: Server, database: str) -> str:
     return str(server.query("SELECT @@character_set_database", database=database)[0][0])
 
 
@@ -292,6 +301,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
                 f"memory: not even {least} servers fit into the {format_bytes(available)} that are free; "
                 f"about {format_bytes(needed)} would do.",
                 hint="End other programs, or ask for smaller buffer pools.",
+                field=_largest_pool_field(ours),
             )
         at_once, largest = least, max([pool, *fixed])
     return MemoryShare(
@@ -300,6 +310,12 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
         servers=len(ours),
         at_once=at_once,
     )
+
+
+def _largest_pool_field(arms: Sequence[Arm]) -> KeyPath:
+    """The largest buffer pool that an arm sets, else the rows of the tables."""
+    largest = max(arms, key=lambda arm: _asked_pool(arm) or 0)
+    return ("arms", largest.name, "server", "options", _POOL_OPTION) if _asked_pool(largest) else ("table_size",)
 
 
 def _asked_pool(arm: Arm) -> int | None:

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from bakeoff.errors import TrialInvalid
 from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
-from bakeoff.servers import Reading
+from bakeoff.servers import Server
 from bakeoff.spec import Origin, Study
 from bakeoff.stats.differences import Answer, Answers, RowDifference, row_differences
 
@@ -69,7 +69,7 @@ class _Table:
         return f"CONVERT(CONCAT_WS('|', {parts}) USING utf8mb4)"
 
 
-def ask_tables(server: Reading, databases: Iterable[str], *, quick: bool = False) -> dict[str, dict[str, Answer]]:
+def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False) -> dict[str, dict[str, Answer]]:
     """Answers of every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}.
 
     Args:
@@ -129,7 +129,7 @@ def said(study: Study, difference: RowDifference, count: int) -> str:
     return f"the arms do not hold the same rows: {difference.table}, query {difference.query}: {groups}{more}."
 
 
-def _ask(server: Reading, database: str, table: _Table, *, quick: bool) -> dict[str, Answer]:
+def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[str, Answer]:
     place = f"`{database}`.`{table.name}`"
     found: dict[str, Answer] = {}
     low = high = None
@@ -156,7 +156,7 @@ def _ask(server: Reading, database: str, table: _Table, *, quick: bool) -> dict[
     return found
 
 
-def _tables(server: Reading, database: str) -> list[_Table]:
+def _tables(server: Server, database: str) -> list[_Table]:
     sql = (
         "SELECT c.table_name, c.column_name, c.data_type, c.collation_name, c.column_key "
         "FROM information_schema.columns c JOIN information_schema.tables t "

@@ -20,7 +20,7 @@ from bakeoff.run.data_check import ask_tables, judge_rows
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import Listener
 from bakeoff.run.loading import check_data, database_of, families, script_options
-from bakeoff.servers import Reading
+from bakeoff.servers import Server
 from bakeoff.spec import Workload
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.tpcc import ServerCounts, compare_counts
@@ -65,7 +65,7 @@ class CountsDisagree(Exception):
     """A server has fewer transactions than the engine counted: one of the two counts is wrong."""
 
 
-def read_counts(server: Reading, database: str, options: dict[str, Any]) -> ServerCounts:
+def read_counts(server: Server, database: str, options: dict[str, Any]) -> ServerCounts:
     """The server's sums at this moment.
 
     Args:

@@ -17,7 +17,7 @@ from bakeoff.results import EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
 from bakeoff.run.loading import SnapshotKey, database_of
-from bakeoff.servers import Readiness, Instance, Reading, ServerPool, Snapshot, readiness
+from bakeoff.servers import Readiness, Instance, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 
 _READINESS_LIMIT_S = 60.0
@@ -76,7 +76,7 @@ class EpochServers:
     """
 
     def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
-        self.all: dict[str, Reading] = {}
+        self.all: dict[str, Server] = {}
         self.readiness: dict[str, Readiness] = {}
         self.unfinished: dict[str, list[str]] = {}
         self._tools = tools

@@ -67,7 +67,7 @@ def forecast(study: Study) -> Forecast:
     Servers that are installed already are asked about every option; of the others only the name is looked up.
 
     Raises:
-        SpecError: a server that does not exist, or that lacks what an arm asks of it; `error.arm` names the arm.
+        SpecError: a server that does not exist, or that lacks what an arm asks of it; `error.field` begins with the arm.
         HostError: too little memory.
     """
     share = share_memory(study, at_most=servers_by_aio())
@@ -111,6 +111,7 @@ def require_disk(seen: Forecast) -> None:
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
             f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} are free.",
             hint="Load fewer rows or builds, or set XDG_CACHE_HOME to a larger disk.",
+            field=("table_size",),
         )
 
 
@@ -133,18 +134,20 @@ def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
             tls=arm.connection.tls != "disabled",
         )
     except SpecError as error:
-        error.arm = arm.name
-        raise
+        raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
     return 0
 
 
 def _check_collation(arm: Arm, entry: Entry) -> None:
     catalog = Catalog.load()
     for part, capability in (("_0900_", "collations-0900"), ("uca1400", "collations-uca1400")):
-        for collation in arm.data.collations:
+        for name in ("collation", "table_collation", "column_collation"):
+            collation = getattr(arm.data, name) or ""
             if part in collation and not catalog.has(capability, entry.family, entry.numbers):
                 raise SpecError(
-                    f"server {entry.name} has no collation {collation}.", hint="Leave the combination out with where."
+                    f"server {entry.name} has no collation {collation}.",
+                    hint="Leave the combination out with where.",
+                    field=("data", name),
                 )
 
 

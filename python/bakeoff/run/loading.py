@@ -21,7 +21,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.listener import Listener
-from bakeoff.servers import Reading, ServerPool, Snapshot, readiness, table_engine
+from bakeoff.servers import Server, ServerPool, Snapshot, readiness, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.stats.differences import Answer
 from bakeoff.units import parse_bytes
@@ -29,7 +29,7 @@ from bakeoff.units import parse_bytes
 # Whether the tables that a running server holds are those that a study asks for; they are never changed.
 
 
-def objection(server: Reading, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
+def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
     """Why sysbench's tables there cannot be used; None: they can.
 
     Args:
@@ -56,7 +56,7 @@ def objection(server: Reading, database: str, *, tables: int, table_size: int, i
     return None
 
 
-def _names(server: Reading, column: str, view: str, database: str) -> set[str]:
+def _names(server: Server, column: str, view: str, database: str) -> set[str]:
     sql = f"SELECT DISTINCT {column} FROM information_schema.{view} WHERE table_schema = %s"
     return {str(name) for (name,) in server.query(sql, (database,))}
 
@@ -69,6 +69,10 @@ _LOADER_THREADS_MAX = 8
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
 # What a server says of a character set or a collation that it does not know, or not together.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
+# Fields of `Data` that decide how texts are stored, the innermost first.
+_TEXT_FIELDS = (
+    "column_collation", "column_charset", "table_collation", "table_charset", "collation", "charset"
+)  # fmt: skip
 _OTHER_TEXT = "Name a character set and a collation that this server has."
 # What it says of a full disk: the table, the disk; other statements give the system's own number of it.
 _FULL = frozenset({1021, 1114})
@@ -152,7 +156,7 @@ class Loader:
             elif not measured:
                 self._check_tables(setup, setup.remote, database, workload)
 
-    def _check_tables(self, setup: ArmSetup, server: Reading, database: str, workload: Workload) -> None:
+    def _check_tables(self, setup: ArmSetup, server: Server, database: str, workload: Workload) -> None:
         """See that sysbench's tables are the study's; what other scripts make is not known here."""
         options = script_options(self.study, workload, setup.arm.data)
         if database != _SBTEST or "table_size" not in options:
@@ -220,7 +224,7 @@ class Loader:
         )
         return snapshot
 
-    def _fill(self, setup: ArmSetup, server: Reading, database: str, workload: Workload, *, build: int) -> None:
+    def _fill(self, setup: ArmSetup, server: Server, database: str, workload: Workload, *, build: int) -> None:
         arm = setup.arm
         _create_database(server, database, arm)
         pid = getattr(server, "pid", None)
@@ -299,7 +303,7 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
     return options | dict(workload.options) | dict(data.options)
 
 
-def _create_database(server: Reading, database: str, arm: Arm) -> None:
+def _create_database(server: Server, database: str, arm: Arm) -> None:
     sql = f"CREATE DATABASE IF NOT EXISTS `{database}`"
     sql += f" CHARACTER SET {arm.data.charset}" if arm.data.charset else ""
     sql += f" COLLATE {arm.data.collation}" if arm.data.collation else ""
@@ -316,9 +320,8 @@ def _create_database(server: Reading, database: str, arm: Arm) -> None:
 
 
 def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
-    error = SpecError(message, hint=hint)
-    error.arm = arm.name
-    return error
+    innermost = next((name for name in _TEXT_FIELDS if getattr(arm.data, name)), "collation")
+    return SpecError(message, hint=hint, field=("arms", arm.name, "data", innermost))
 
 
 def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
@@ -327,13 +330,14 @@ def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
             hint="Load fewer rows, or make room where the server keeps its data (XDG_CACHE_HOME for bakeoff's own).",
+            field=("table_size",),
         )
     if error.sql_errno in _NO_SUCH_TEXT:
         return _mistake(arm, f"{arm.label}: {error.message}.", hint=_OTHER_TEXT)
     return error
 
 
-def _parts(server: Reading, database: str) -> tuple[int, int]:
+def _parts(server: Server, database: str) -> tuple[int, int]:
     """Bytes of the rows (with the primary key, in InnoDB) and of the secondary indexes, as the server reckons them."""
     sql = (
         "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) "
@@ -343,6 +347,6 @@ def _parts(server: Reading, database: str) -> tuple[int, int]:
     return int(rows), int(indexes)
 
 
-def _has_tables(server: Reading, database: str) -> bool:
+def _has_tables(server: Server, database: str) -> bool:
     sql = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
     return int(server.query(sql, (database,))[0][0]) > 0
