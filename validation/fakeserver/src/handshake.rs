@@ -2,10 +2,11 @@
 //!
 //! Source: "Connection Phase" of the MySQL Internals manual (HandshakeV10, HandshakeResponse41, AuthSwitchRequest).
 
+use rand::RngExt;
+use rand::rngs::StdRng;
 use sha1::{Digest, Sha1};
 
 use crate::packet::{PacketWriter, PayloadReader};
-use crate::random::Random;
 
 /// Capability flags, as far as this server looks at them.
 pub(crate) mod capability {
@@ -51,8 +52,8 @@ pub(crate) const NATIVE_PASSWORD: &str = "mysql_native_password";
 pub(crate) struct Scramble([u8; 20]);
 
 impl Scramble {
-    pub(crate) fn draw(random: &mut Random) -> Self {
-        Self(std::array::from_fn(|_| (random.next_u64() % 93 + 33) as u8))
+    pub(crate) fn draw(random: &mut StdRng) -> Self {
+        Self(std::array::from_fn(|_| random.random_range(33..=125)))
     }
 
     /// Whether `answer` is SHA1(password) XOR SHA1(scramble ‖ SHA1(SHA1(password))).

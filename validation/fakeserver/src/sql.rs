@@ -1,35 +1,9 @@
 //! What a statement asks for, guessed from its words: enough for benchmark scripts and for what clients ask while connecting.
 
-use std::sync::Arc;
-
 use crate::resultset::{Column, Kind, SqlError, Table, Value};
 use crate::scanner::{contains, find_word, list_items, scan, strip};
-use crate::server::Server;
-use crate::settings;
-
-/// Size of the answers to SELECT from a table.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RowShape {
-    /// Rows of a SELECT without BETWEEN.
-    pub(crate) rows: usize,
-    /// Rows of a SELECT with BETWEEN and without an aggregate.
-    pub(crate) range_rows: usize,
-    /// Length of each text value.
-    pub(crate) text_bytes: usize,
-}
-
-/// What a session is told, or told itself, of its settings.
-#[derive(Clone, Debug)]
-pub(crate) struct SessionFacts {
-    /// Its version and counters are asked for.
-    pub(crate) server: Arc<Server>,
-    pub(crate) connection_id: u32,
-    pub(crate) user: String,
-    pub(crate) database: Option<String>,
-    pub(crate) charset: String,
-    pub(crate) collation: String,
-    pub(crate) autocommit: bool,
-}
+use crate::server::RowShape;
+use crate::settings::{self, SessionFacts};
 
 /// What a statement does.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,7 +98,8 @@ fn select(rest: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
         .any(|function| contains(list, function));
     let about_itself = contains(rest, "information_schema") || contains(rest, "performance_schema");
     if from.is_none() || (about_itself && !aggregate) {
-        return free(settings::select_values(&list_items(list), facts));
+        let answer = settings::select_values(&list_items(list), facts);
+        return free(answer.map_or_else(Action::Fail, Action::Rows));
     }
     let columns: Vec<Column> = list_items(list).into_iter().map(column).collect();
     if about_itself {
@@ -276,8 +251,11 @@ fn load_data(rest: &str) -> Action {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::scanner;
+    use crate::server::Server;
 
     fn facts() -> SessionFacts {
         SessionFacts {

@@ -3,6 +3,9 @@
 //! Source: "Protocol Basics" of the MySQL Internals manual. A packet is a 3-byte length, a sequence number and a payload;
 //! a payload of 2^24-1 bytes goes on in the next packet.
 
+/// Largest payload taken from a client.
+pub(crate) const MAX_ALLOWED_PACKET_BYTES: usize = 64 << 20;
+
 const MAX_PAYLOAD: usize = 0xFF_FFFF;
 const HEADER: usize = 4;
 

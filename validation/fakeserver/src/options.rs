@@ -6,8 +6,7 @@ use clap::Parser;
 
 use crate::fault::Fault;
 use crate::law::{Draw, Drift, Law, Stall};
-use crate::server::Config;
-use crate::sql::RowShape;
+use crate::server::{Config, RowShape};
 
 /// A MySQL-speaking server with a known latency law, for tests of bakeoff. Answers every statement with injected rows.
 ///
@@ -50,7 +49,7 @@ pub(crate) struct Options {
     /// Burn CPU for the latency instead of waiting: one statement at a time and thread, the others queue.
     #[arg(long)]
     pub(crate) cpu_burn: bool,
-    /// A injected slowdown: 1.05 makes each latency 5 % longer.
+    /// An injected slowdown: 1.05 makes each latency 5 % longer.
     #[arg(long, default_value_t = 1.0, value_parser = read_factor)]
     slow_factor: f64,
     /// A periodic freeze, as 200ms/10s: 200 ms at each full 10 s since the origin.

@@ -3,24 +3,23 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::fault::{Delivery, Fault, FaultKind, spoil};
+use rand::rngs::StdRng;
+
+use crate::fault::{Delivery, Fault, FaultKind, corrupt};
 use crate::handshake::{
     ClientHello, NATIVE_PASSWORD, Scramble, capability, put_auth_switch, put_greeting,
 };
+use crate::law::random_stream;
 use crate::packet::{PacketWriter, PayloadReader};
 use crate::prepared::{Catalogue, Prepared};
-use crate::random::Random;
 use crate::resultset::{
     Column, Form, Kind, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError,
     put_column, put_eof, put_error, put_ok, put_table,
 };
 use crate::scanner;
-use crate::server::Server;
-use crate::settings;
-use crate::sql::{self, Action, SessionFacts};
-
-/// Largest payload taken from a client.
-pub(crate) const MAX_ALLOWED_PACKET_BYTES: usize = 64 << 20;
+use crate::server::{Injection, Server};
+use crate::settings::{self, SessionFacts};
+use crate::sql::{self, Action};
 
 const DEFAULT_COLLATION_ID: u8 = 45;
 
@@ -80,12 +79,12 @@ pub(crate) struct Session {
     statements: Vec<Option<Rc<Prepared>>>,
     timed_statements: u64,
     /// Draws the latencies of this connection.
-    pub(crate) random: Random,
+    pub(crate) random: StdRng,
 }
 
 impl Session {
     pub(crate) fn new(server: &Arc<Server>, connection_id: u32) -> Self {
-        let mut random = Random::new(server.config.seed, u64::from(connection_id));
+        let mut random = random_stream(server.config.seed, u64::from(connection_id));
         Self {
             phase: Phase::Greeted,
             scramble: Scramble::draw(&mut random),
@@ -121,7 +120,7 @@ impl Session {
         );
         let delivery = server
             .handshake_fault()
-            .map_or(Delivery::Whole, |fault| spoil(&fault.kind, out));
+            .map_or(Delivery::Whole, |fault| corrupt(&fault.kind, out));
         Reply { timed: 0, delivery }
     }
 
@@ -324,9 +323,9 @@ impl Session {
             let statement = sql::read(part, &server.config.shape, &self.facts);
             if statement.timed {
                 timed += 1;
-                let lot = self.draw_lot(server);
-                fault = fault.or(lot.fault);
-                if let Some(error) = lot.error {
+                let injection = self.next_injection(server);
+                fault = fault.or(injection.fault);
+                if let Some(error) = injection.error {
                     put_error(&mut writer, &error);
                     break;
                 }
@@ -340,7 +339,7 @@ impl Session {
                 break;
             }
         }
-        self.strike(fault, timed, out)
+        self.with_fault(fault, timed, out)
     }
 
     fn execute(&mut self, server: &Server, id: Option<u32>, out: &mut Vec<u8>) -> Reply {
@@ -350,11 +349,11 @@ impl Session {
         };
         let mut fault = None;
         if prepared.statement.timed {
-            let lot = self.draw_lot(server);
-            fault = lot.fault;
-            if let Some(error) = lot.error {
+            let injection = self.next_injection(server);
+            fault = injection.fault;
+            if let Some(error) = injection.error {
                 put_error(&mut PacketWriter::new(out, 1), &error);
-                return self.strike(fault, 1, out);
+                return self.with_fault(fault, 1, out);
             }
         }
         if !prepared.put_rows(self.form(true, false), out) {
@@ -365,20 +364,24 @@ impl Session {
                 &mut PacketWriter::new(out, 1),
             );
         }
-        self.strike(fault, u32::from(prepared.statement.timed), out)
+        self.with_fault(fault, u32::from(prepared.statement.timed), out)
     }
 
-    fn draw_lot<'a>(&mut self, server: &'a Server) -> crate::server::Lot<'a> {
+    fn next_injection<'a>(&mut self, server: &'a Server) -> Injection<'a> {
         self.timed_statements += 1;
-        let lot = server.count_statement(self.timed_statements);
-        if lot.error.as_ref().is_some_and(|error| error.code == 1213) {
+        let injection = server.count_statement(self.timed_statements);
+        if injection
+            .error
+            .as_ref()
+            .is_some_and(|error| error.code == 1213)
+        {
             // A deadlock rolls the transaction back.
             self.in_transaction = false;
         }
-        lot
+        injection
     }
 
-    fn strike(&mut self, fault: Option<&Fault>, timed: u32, out: &mut Vec<u8>) -> Reply {
+    fn with_fault(&mut self, fault: Option<&Fault>, timed: u32, out: &mut Vec<u8>) -> Reply {
         let Some(fault) = fault else {
             return Reply {
                 timed,
@@ -390,7 +393,7 @@ impl Session {
         }
         Reply {
             timed,
-            delivery: spoil(&fault.kind, out),
+            delivery: corrupt(&fault.kind, out),
         }
     }
 

@@ -8,7 +8,8 @@ use crate::packet::PacketWriter;
 use crate::resultset::{Column, Form, put_table};
 use crate::scanner;
 use crate::server::Server;
-use crate::sql::{self, Action, SessionFacts, Statement};
+use crate::settings::SessionFacts;
+use crate::sql::{self, Action, Statement};
 
 /// Prepared statements by their text, with their replies ready encoded: shared by all sessions of one thread, so that
 /// ten thousand connections with the same statements cost no more than one.

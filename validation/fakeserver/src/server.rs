@@ -5,7 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::fault::{Fault, Scope};
 use crate::law::Law;
 use crate::resultset::SqlError;
-use crate::sql::RowShape;
+
+/// Size of the answers to SELECT from a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowShape {
+    /// Rows of a SELECT without BETWEEN.
+    pub(crate) rows: usize,
+    /// Rows of a SELECT with BETWEEN and without an aggregate.
+    pub(crate) range_rows: usize,
+    /// Length of each text value.
+    pub(crate) text_bytes: usize,
+}
 
 /// Fixed at the start.
 #[derive(Debug)]
@@ -57,16 +67,16 @@ pub(crate) struct Server {
     pub(crate) counters: Counters,
 }
 
-/// What a timed statement has drawn.
+/// What is injected on one timed statement.
 #[derive(Debug, Default)]
-pub(crate) struct Lot<'a> {
+pub(crate) struct Injection<'a> {
     pub(crate) error: Option<SqlError>,
     pub(crate) fault: Option<&'a Fault>,
 }
 
 impl Server {
     /// Counts one timed statement, the connection's `of_connection`-th, and says what is injected on it.
-    pub(crate) fn count_statement(&self, of_connection: u64) -> Lot<'_> {
+    pub(crate) fn count_statement(&self, of_connection: u64) -> Injection<'_> {
         let number = self
             .counters
             .timed_statements
@@ -77,22 +87,24 @@ impl Server {
             .injected_error
             .filter(|(_, every)| number.is_multiple_of(*every));
         if injected.is_some() {
-            self.counters.injected_errors.fetch_add(1, Ordering::Relaxed);
+            self.counters
+                .injected_errors
+                .fetch_add(1, Ordering::Relaxed);
         }
-        let strikes = |fault: &&Fault| {
+        let hits = |fault: &&Fault| {
             fault.at
                 == match fault.scope {
                     Scope::Server => number,
                     Scope::Connection => of_connection,
                 }
         };
-        Lot {
+        Injection {
             error: injected.map(|(code, _)| SqlError::numbered(code)),
-            fault: self.config.faults.iter().find(strikes),
+            fault: self.config.faults.iter().find(hits),
         }
     }
 
-    /// The fault that strikes every handshake, if one is injected.
+    /// The fault that hits every handshake, if one is injected.
     pub(crate) fn handshake_fault(&self) -> Option<&Fault> {
         self.config
             .faults

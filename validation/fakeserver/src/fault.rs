@@ -2,6 +2,12 @@
 
 use std::str::FromStr;
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::packet::PacketWriter;
+use crate::resultset::{Column, Kind, STATUS_AUTOCOMMIT, SqlError, put_column, put_eof, put_error};
+
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FaultKind {
@@ -44,7 +50,7 @@ pub(crate) enum Scope {
     Connection,
 }
 
-/// A fault and the timed statement (counted from 1) that it strikes; faults of the handshake strike every connection.
+/// A fault and the timed statement (counted from 1) that it hits; faults of the handshake hit every connection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
@@ -124,14 +130,14 @@ impl FromStr for Fault {
                 "fault '{text}': a fault of the handshake has no statement number"
             )),
             (false, false) => Err(format!(
-                "fault '{text}' needs the statement that it strikes, as in {name}@5"
+                "fault '{text}' needs the statement that it hits, as in {name}@5"
             )),
             _ => Ok(fault),
         }
     }
 }
 
-/// What the connection does with its spoilt answer.
+/// What the connection does with its corrupted answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Whole,
@@ -142,21 +148,18 @@ pub(crate) enum Delivery {
 }
 
 /// Changes an encoded answer as the fault asks.
-pub(crate) fn spoil(kind: &FaultKind, answer: &mut Vec<u8>) -> Delivery {
+pub(crate) fn corrupt(kind: &FaultKind, answer: &mut Vec<u8>) -> Delivery {
     match kind {
         FaultKind::Close => {
             answer.clear();
             Delivery::WholeThenClose
         }
-        FaultKind::CloseMidReply => {
+        FaultKind::CloseMidReply | FaultKind::TruncatedHandshake => {
             answer.truncate(answer.len() / 2);
             Delivery::WholeThenClose
         }
-        FaultKind::Garbage => {
-            let mut random = crate::random::Random::new(answer.len() as u64, 1);
-            answer
-                .iter_mut()
-                .for_each(|byte| *byte = random.next_u64() as u8);
+        FaultKind::Garbage | FaultKind::GarbageHandshake => {
+            StdRng::seed_from_u64(answer.len() as u64).fill_bytes(answer);
             // A length that fits what is sent, so that the client meets the garbage instead of waiting for more.
             let length = (answer.len() - 4).min(255) as u8;
             answer[..4].copy_from_slice(&[length, 0, 0, 1]);
@@ -168,37 +171,30 @@ pub(crate) fn spoil(kind: &FaultKind, answer: &mut Vec<u8>) -> Delivery {
         }
         FaultKind::Oversized => {
             answer.clear();
-            let column = crate::resultset::Column {
+            let column = Column {
                 name: "c".to_owned(),
-                kind: crate::resultset::Kind::Text,
+                kind: Kind::Text,
             };
-            let mut writer = crate::packet::PacketWriter::new(answer, 1);
+            let mut writer = PacketWriter::new(answer, 1);
             writer.packet(|out| out.push(1));
-            crate::resultset::put_column(&mut writer, &column);
-            crate::resultset::put_eof(&mut writer, crate::resultset::STATUS_AUTOCOMMIT);
+            put_column(&mut writer, &column);
+            put_eof(&mut writer, STATUS_AUTOCOMMIT);
             // 0xFE and eight bytes: 1 GiB announced, three bytes there.
             writer.packet(|out| out.extend_from_slice(b"\xfe\0\0\0\x40\0\0\0\0abc"));
             Delivery::Whole
         }
         FaultKind::LocalInfile => {
             answer.clear();
-            crate::packet::PacketWriter::new(answer, 1)
-                .packet(|out| out.extend_from_slice(b"\xfb/etc/passwd"));
+            PacketWriter::new(answer, 1).packet(|out| out.extend_from_slice(b"\xfb/etc/passwd"));
             Delivery::Whole
         }
         FaultKind::SlowBytes => Delivery::ByteByByte,
-        FaultKind::NeverAnswer => Delivery::Never,
+        FaultKind::NeverAnswer | FaultKind::SilentHandshake => Delivery::Never,
         FaultKind::Exit => Delivery::ExitNow,
-        FaultKind::TruncatedHandshake => {
-            answer.truncate(answer.len() / 2);
-            Delivery::WholeThenClose
-        }
-        FaultKind::GarbageHandshake => spoil(&FaultKind::Garbage, answer),
-        FaultKind::SilentHandshake => Delivery::Never,
         FaultKind::TooManyConnections => {
             answer.clear();
-            let mut writer = crate::packet::PacketWriter::new(answer, 0);
-            crate::resultset::put_error(&mut writer, &crate::resultset::SqlError::numbered(1040));
+            let mut writer = PacketWriter::new(answer, 0);
+            put_error(&mut writer, &SqlError::numbered(1040));
             Delivery::WholeThenClose
         }
         FaultKind::AuthPlugin(_) => Delivery::Whole,
@@ -242,7 +238,7 @@ mod tests {
     fn half_an_answer_is_half() {
         let mut answer = vec![1; 10];
         assert_eq!(
-            spoil(&FaultKind::CloseMidReply, &mut answer),
+            corrupt(&FaultKind::CloseMidReply, &mut answer),
             Delivery::WholeThenClose
         );
         assert_eq!(answer.len(), 5);

@@ -13,10 +13,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::fault::Delivery;
-use crate::packet::{Front, front};
+use crate::packet::{Front, MAX_ALLOWED_PACKET_BYTES, front};
 use crate::prepared::Catalogue;
 use crate::server::Server;
-use crate::session::{MAX_ALLOWED_PACKET_BYTES, Reply, Session};
+use crate::session::{Reply, Session};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
 /// A resting connection keeps no buffer above this: ten thousand of them must fit.
@@ -78,7 +78,7 @@ enum State {
     Open,
     /// An encoded answer waits for its work to be done.
     Working(Delivery),
-    /// Never says another word.
+    /// Never sends another byte.
     Mute,
     /// Closes when its output is out.
     Closing,
@@ -97,7 +97,7 @@ struct Connection {
     waits_to_write: bool,
 }
 
-/// One serving thread's world.
+/// One serving thread: its connections, and the answers that wait for their time.
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     server: Arc<Server>,
@@ -151,7 +151,7 @@ impl EventLoop {
             for event in events.drain(..) {
                 let (data, flags) = (event.data, event.flags);
                 if data.u64() == INBOX.u64() {
-                    self.welcome();
+                    self.accept_new();
                 } else {
                     self.serve(data.u64() as usize, flags);
                 }
@@ -206,7 +206,7 @@ impl EventLoop {
         }
     }
 
-    fn welcome(&mut self) {
+    fn accept_new(&mut self) {
         for (socket, connection_id) in self.inbox.take() {
             let open = self
                 .server

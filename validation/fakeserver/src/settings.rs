@@ -1,7 +1,23 @@
 //! What clients ask while they connect: `@@variables`, functions of the session, SHOW.
 
+use std::sync::Arc;
+
+use crate::packet::MAX_ALLOWED_PACKET_BYTES;
 use crate::resultset::{Column, Kind, SqlError, Table, Value};
-use crate::sql::{Action, SessionFacts};
+use crate::server::Server;
+
+/// What one session knows of itself: its user, its character set, its database.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionFacts {
+    /// Its version and counters are asked for.
+    pub(crate) server: Arc<Server>,
+    pub(crate) connection_id: u32,
+    pub(crate) user: String,
+    pub(crate) database: Option<String>,
+    pub(crate) charset: String,
+    pub(crate) collation: String,
+    pub(crate) autocommit: bool,
+}
 
 /// The default collation of a character set, as MySQL 8.0 names it.
 pub(crate) fn default_collation(charset: &str) -> &'static str {
@@ -55,7 +71,7 @@ fn variables(facts: &SessionFacts) -> Vec<(&'static str, Value)> {
         ("lower_case_table_names", Value::Integer(0)),
         (
             "max_allowed_packet",
-            Value::Integer(crate::session::MAX_ALLOWED_PACKET_BYTES as i64),
+            Value::Integer(MAX_ALLOWED_PACKET_BYTES as i64),
         ),
         ("net_buffer_length", Value::Integer(16384)),
         ("net_write_timeout", Value::Integer(60)),
@@ -82,7 +98,7 @@ fn variables(facts: &SessionFacts) -> Vec<(&'static str, Value)> {
 }
 
 /// Answers `SELECT` of a list without a table.
-pub(crate) fn select_values(items: &[&str], facts: &SessionFacts) -> Action {
+pub(crate) fn select_values(items: &[&str], facts: &SessionFacts) -> Result<Table, SqlError> {
     let known = variables(facts);
     let mut columns = Vec::with_capacity(items.len());
     let mut row = Vec::with_capacity(items.len());
@@ -97,7 +113,7 @@ pub(crate) fn select_values(items: &[&str], facts: &SessionFacts) -> Action {
             match known.iter().find(|(name, _)| *name == plain) {
                 Some((_, value)) => value.clone(),
                 None => {
-                    return Action::Fail(SqlError::new(
+                    return Err(SqlError::new(
                         1193,
                         "HY000",
                         format!("Unknown system variable '{plain}'"),
@@ -118,7 +134,7 @@ pub(crate) fn select_values(items: &[&str], facts: &SessionFacts) -> Action {
         });
         row.push(value);
     }
-    Action::Rows(Table {
+    Ok(Table {
         columns,
         rows: vec![row],
         repeat: 1,

@@ -11,7 +11,6 @@ mod options;
 mod packet;
 mod prepared;
 mod process;
-mod random;
 mod resultset;
 mod scanner;
 mod server;
