@@ -104,7 +104,7 @@ class Duel(Frozen):
 
     def command(self, runs: Path) -> tuple[str, ...]:
         """The words after `bakeoff`."""
-        injected = ("--plant", f"{self.plant:g}") if self.plant else ()
+        injected = ("--inject-slowdown", f"{self.plant:g}%") if self.plant else ()
         return (
             "duel", *self.servers,
             "--workload", ",".join(self.workloads), "--threads", ",".join(map(str, self.threads)),

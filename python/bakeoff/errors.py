@@ -1,53 +1,59 @@
-"""Everything that can go wrong, as one tree, and the exit code that each kind gives.
+"""All exceptions of bakeoff, and the exit code of each kind.
 
 A message says, in this order: what failed, where, why, what to do. It fits one line and never holds a password.
 """
 
 from enum import IntEnum
+from typing import Self
+
+KeyPath = tuple[str | int, ...]
+"""Keys and indexes that lead to a value of a study, as `("arms", "B", "server")`; arms are named, not counted."""
 
 
 class ExitCode(IntEnum):
     """Exit codes of every bakeoff command (documented in docs/cli.md)."""
 
     DONE = 0
-    DIFFERENCE = 1  # a check was asked for (`gauntlet`, `--publish`) and did not hold
+    DIFFERENCE = 1  # a check was requested (`--publish`, `doctor --prove`) and failed
     USAGE = 2  # bad command line or study
     NOT_READY = 3  # a server or the host cannot do this now
-    TRIAL_INVALID = 4  # it ran, and the result cannot be used
+    TRIAL_INVALID = 4  # the run finished, but its result cannot be used
     INTERNAL = 5  # a bug in bakeoff
     INTERRUPTED = 130
 
 
 class BakeoffError(Exception):
-    """The root: a message for a person, a stable code for a program, an exit code for a shell.
+    """Base class: a message for people, a stable code for programs, an exit code for shells.
 
     Args:
         message: what failed, where and why.
         hint: what to do about it; printed after the message.
+        field: the value of the study at fault; a study file's line is found by it. Empty: none.
     """
 
     code = "internal"
     exit_code = ExitCode.INTERNAL
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", field: KeyPath = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.field = field
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
 
+    def within(self, *outer: str | int) -> Self:
+        """This error, with the keys that lead to its field put in front: `error.within("arms", "B")`."""
+        self.field = (*outer, *self.field)
+        return self
+
 
 class SpecError(BakeoffError):
-    """What the user asked for cannot be: a typo, an unknown name, a contradiction.
-
-    Attributes:
-        arm: name of the arm that cannot be, where it is one; a study file's line follows from it.
-    """
+    """The command line or study is wrong: a typo, an unknown name, a contradiction."""
 
     code = "spec"
     exit_code = ExitCode.USAGE
-    arm: str | None = None
 
 
 class ServerError(BakeoffError):
@@ -73,7 +79,7 @@ class HostError(BakeoffError):
 
 
 class EngineError(BakeoffError):
-    """The engine answered with an error; `code` is the contract's (docs/engine.md), `sql_errno` a server's."""
+    """The engine reported an error; `code` is the protocol's (docs/engine.md), `sql_errno` the server's."""
 
     exit_code = ExitCode.TRIAL_INVALID
 
@@ -93,7 +99,7 @@ class EngineError(BakeoffError):
 
 
 class TrialInvalid(BakeoffError):
-    """It ran, but what came out cannot be used (crash, error rate, saturated client)."""
+    """The run finished, but its result cannot be used (crash, error rate, saturated client)."""
 
     code = "trial_invalid"
     exit_code = ExitCode.TRIAL_INVALID

@@ -1,6 +1,6 @@
-"""Numbers with units: reading what people type, writing what people read.
+"""Parse and format numbers with units: durations, per cent, bytes, latencies, rates.
 
-Inside bakeoff effects are natural-log ratios and times are integers of nanoseconds; this module is the edge.
+Inside bakeoff, effects are natural-log ratios and times are integers of nanoseconds.
 """
 
 import math
@@ -37,14 +37,23 @@ def parse_precision(text: str) -> float:
     Raises:
         SpecError: not a share, or outside 0.05 % to 50 %.
     """
-    plain = text.strip().replace(" ", "")
-    try:
-        share = float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
-    except ValueError:
-        raise SpecError(f"precision {text!r} is not understood.", hint="Write 1% or 0.5%.") from None
+    share = parse_percent(text, "precision")
     if not 0.0005 <= share <= 0.5:
         raise SpecError(f"precision {text!r} is outside 0.05% to 50%.", hint="1% is the usual target.")
     return math.log1p(share)
+
+
+def parse_percent(text: str, name: str) -> float:
+    """The share in `1%`, `0.5 %` or `0.01`.
+
+    Raises:
+        SpecError: not a number; `name` says what it was for.
+    """
+    plain = text.strip().replace(" ", "")
+    try:
+        return float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
+    except ValueError:
+        raise SpecError(f"{name} {text!r} is not understood.", hint="Write 1% or 0.5%.") from None
 
 
 def parse_bytes(text: str) -> int:

@@ -153,7 +153,7 @@ def test_what_cannot_be_resumed(shell):
     ],
 )
 def test_only_the_budget_can_be_changed(tmp_path, monkeypatch, capsys, flags, named):
-    monkeypatch.setattr(run_command, "run_and_tell", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(run_command, "run_and_report", lambda *_: pytest.fail("it went on"))
     alone = study().model_copy(update={"arms": study().arms[:2], "seed": 3})
     run = RunDirectory.create(tmp_path, alone)
     assert main.run(["run", "--resume", str(run.path), *flags]) == 2
@@ -162,7 +162,7 @@ def test_only_the_budget_can_be_changed(tmp_path, monkeypatch, capsys, flags, na
 
 def test_what_the_run_has_already_may_be_said_again(tmp_path, monkeypatch):
     went_on = []
-    monkeypatch.setattr(run_command, "run_and_tell", lambda asked, _options: went_on.append(asked) or 0)
+    monkeypatch.setattr(run_command, "run_and_report", lambda asked, _options: went_on.append(asked) or 0)
     monkeypatch.setattr(run_command, "require_disk", lambda _seen: None)
     run = RunDirectory.create(tmp_path, study())
     assert main.run(["run", "--resume", str(run.path), "--seed", str(study().seed), "--control"]) == 0
@@ -174,7 +174,7 @@ def test_a_resumed_run_needs_its_disk_too(tmp_path, monkeypatch, capsys):
         assert seen.study == study()
         raise HostError("disk: it is full.")
 
-    monkeypatch.setattr(run_command, "run_and_tell", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(run_command, "run_and_report", lambda *_: pytest.fail("it went on"))
     monkeypatch.setattr(run_command, "require_disk", full)
     run = RunDirectory.create(tmp_path, study())
     assert main.run(["run", "--resume", str(run.path)]) == 3

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_files import assert_refused, study_of
 
-from bakeoff.cli.arguments import ask
+from bakeoff.cli.arguments import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import arm_names, make_study
@@ -72,11 +72,11 @@ def test_a_scale_changes_sizes_and_keeps_the_question(tmp_path):
 
 def test_the_command_line_changes_what_the_file_says_and_what_follows_from_it(tmp_path):
     (tmp_path / "my.yaml").write_text(GOOD)
-    asked = ask(str(tmp_path / "my.yaml"), scale="", budget="90s", precision="0.5%", seed=4, control=True).study
+    asked = request_study(str(tmp_path / "my.yaml"), scale="", budget="90s", precision="0.5%", seed=4, control=True).study
     assert (asked.budget_s, asked.seed, asked.arms[-1].name) == (90.0, 4, "A'")
     assert asked.precision == asked.equivalence == pytest.approx(math.log(1.005))
     (tmp_path / "my.yaml").write_text(GOOD + "equivalence: 3%\n")
-    asked = ask(str(tmp_path / "my.yaml"), scale="", precision="0.5%").study
+    asked = request_study(str(tmp_path / "my.yaml"), scale="", precision="0.5%").study
     assert asked.equivalence == pytest.approx(math.log(1.03))
 
 

@@ -112,7 +112,7 @@ changed = partial(study_files.changed, GOOD)
             5, "content emoji cannot be stored in latin1 (latin1_bin)", "where",
         ),
         (changed("ujis_bin]", "ujs_bin]"), 7, "no character set ujs", "ujis?"),
-        (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can speak ucs2", "utf8mb4"),
+        (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can use ucs2", "utf8mb4"),
         (changed("  text_length: [100", "  page_compression: [zip]\n  text_length: [100"), 8, "'zip'", "lz4"),
     ],
 )  # fmt: skip

@@ -45,9 +45,9 @@ def test_the_truth_of_a_injected_slowdown_is_exact_and_unlike_servers_have_none(
 def test_the_command_is_one_that_a_user_can_type(tmp_path):
     words = DUEL.command(tmp_path)
     assert words[:3] == ("duel", "mysql:8.0.15", "mysql:8.0.15")
-    assert words[words.index("--plant") + 1] == "2"
+    assert words[words.index("--inject-slowdown") + 1] == "2%"
     assert words[words.index("--runs") + 1] == str(tmp_path)
-    assert "--plant" not in DUEL.model_copy(update={"plant": 0.0}).command(tmp_path)
+    assert "--inject-slowdown" not in DUEL.model_copy(update={"plant": 0.0}).command(tmp_path)
 
 
 @pytest.mark.parametrize(

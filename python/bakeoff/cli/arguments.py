@@ -1,4 +1,4 @@
-"""From `STUDY --scale … --budget …` to a study: what `run` and `plan` share, and where their mistakes are told."""
+"""Arguments that several commands share: options, and a study named with a scale, a budget and a seed."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bakeoff.errors import BakeoffError, HostError, SpecError
+from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec import Study
@@ -21,14 +21,14 @@ from bakeoff.units import parse_duration_s, parse_precision
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyRequest:
     """A study and the file that it comes from."""
 
     loaded: LoadedStudy
     study: Study
 
 
-def ask(
+def request_study(
     name: str,
     *,
     scale: str,
@@ -36,11 +36,11 @@ def ask(
     precision: str | None = None,
     seed: int | None = None,
     control: bool = False,
-) -> Asked:
+) -> StudyRequest:
     """Read a study file and let the command line change its budget, precision and seed, or add a control.
 
     Raises:
-        SpecError: whatever is wrong with the file, or with the command line.
+        SpecError: a mistake in the file or on the command line.
     """
     loaded = read_study(find_study(name), scale=scale, installed=_installed())
     changed: dict[str, float | int] = {"control": True} if control else {}
@@ -51,7 +51,7 @@ def ask(
     if seed is not None:
         changed["seed"] = seed
     loaded = replace(loaded, form=loaded.form.model_copy(update=changed))
-    return Asked(loaded, make_study(loaded, seed=secrets.randbelow(2**31)))
+    return StudyRequest(loaded, make_study(loaded, seed=secrets.randbelow(2**31)))
 
 
 def _installed() -> list[str]:
@@ -60,57 +60,32 @@ def _installed() -> list[str]:
 
 
 @contextlib.contextmanager
-def telling_the_line(asked: Asked) -> Iterator[None]:
-    """Give mistakes that only a server or this machine can find their line in the study file."""
+def naming_the_line(request: StudyRequest) -> Iterator[None]:
+    """Add file and line to errors about a field of the study that are found only on this machine or by a server."""
     try:
         yield
-    except SpecError as error:
-        raise _placed(error, asked) from None
-    except HostError as error:
-        place = _size_place(error, asked.loaded)
-        if place is None:
+    except (SpecError, HostError) as error:
+        if not error.field:
             raise
-        raise HostError(asked.loaded.error(*place, reason=error.message).message, hint=error.hint) from None
+        place = _place_of(error.field, request)
+        message = request.loaded.error(*place, reason=error.message).message
+        raise type(error)(message, hint=error.hint) from None
 
 
-def _size_place(error: HostError, loaded: LoadedStudy) -> tuple[str, ...] | None:
-    """What makes the study too large for this machine: the buffer pool for memory, else the rows."""
-    kind = error.message.partition(":")[0]
-    if kind not in ("memory", "disk"):
-        return None
-    if kind == "memory":
-        for place in (("settings", "buffer_pool"), ("factors", "buffer_pool")):
-            if place[1] in getattr(loaded.form, place[0]):
-                return place
-    chosen = loaded.form.scales.get(loaded.scale)
-    return ("scales", loaded.scale, "table_size") if chosen and chosen.table_size else ("table_size",)
-
-
-def _placed(error: SpecError, asked: Asked) -> BakeoffError:
-    """The error at the level that it speaks of: the one whose setting's value or name stands in the message."""
-    design = asked.study.design
-    loaded = asked.loaded
-    if error.message.startswith("workload"):
-        return loaded.error("workloads", reason=error.message, hint=error.hint)
-    if error.arm is None or design is None or error.arm not in design.levels:
-        return error
-    chosen = list(zip((factor.name for factor in design.factors), design.levels[error.arm], strict=True))
-    for factor, level in reversed(chosen):
-        for setting, value in loaded.levels[factor][level].items():
-            plain = {"page_size": "innodb_page_size"}.get(setting, setting.partition(".")[2] or setting)
-            if setting != "server" and (value in error.message or plain in error.message):
-                return loaded.error(*loaded.place_of(factor, level), reason=error.message, hint=error.hint)
-    for factor, level in chosen:
-        if "server" in loaded.levels[factor][level]:
-            return loaded.error(*loaded.place_of(factor, level), reason=error.message, hint=error.hint)
-    return loaded.error("settings", reason=error.message, hint=error.hint)
-
-
-# Options that several commands share.
+def _place_of(field: KeyPath, request: StudyRequest) -> KeyPath:
+    """Where the study file sets a field of the study."""
+    loaded, design = request.loaded, request.study.design
+    match field:
+        case ("arms", str(name), *rest) if design and name in design.levels:
+            factors = (factor.name for factor in design.factors)
+            return loaded.place_of_field(tuple(rest), dict(zip(factors, design.levels[name], strict=True)))
+        case (str(name), *_) if loaded.scale and getattr(loaded.form.scales[loaded.scale], name, None):
+            return ("scales", loaded.scale, *field)
+    return field
 
 
 class Format(StrEnum):
-    """How a command answers."""
+    """Output format of a command."""
 
     TEXT = "text"
     JSON = "json"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bakeoff.cli.arguments import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
-from bakeoff.cli.execution import RunOptions, run_and_tell
+from bakeoff.cli.execution import RunOptions, run_and_report
 from bakeoff.errors import SpecError
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import forecast, require_disk
@@ -15,7 +15,7 @@ from bakeoff.spec import Arm, Connection, Data, Placement, Profile, Study, Workl
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level
 from bakeoff.spec.server import url_password
 from bakeoff.spec.study import OptionValue
-from bakeoff.units import parse_duration_s, parse_precision
+from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 
 Options = tuple[tuple[str, OptionValue], ...]
 
@@ -80,15 +80,14 @@ def duel(
             "[default: paired where it can be had]"
         ),
     ] = None,
-    plant: Annotated[
-        float,
+    inject_slowdown: Annotated[
+        str | None,
         typer.Option(
-            "--plant",
-            min=0,
-            metavar="K",
-            help="Slow the last server by K uncounted events per 100: a known truth, to test the verdict.",
+            "--inject-slowdown",
+            metavar="PERCENT",
+            help="Give the last server uncounted extra work, to test the verdict: 5% makes its true ratio 1/1.05.",
         ),
-    ] = 0.0,
+    ] = None,
     seed: Seed = None,
     runs: Runs = None,
     open_report: Open = False,
@@ -104,6 +103,7 @@ def duel(
     options = _parse_options(option or [])
     if rate is not None and rate <= 0:
         raise SpecError(f"--rate: {rate:g} events per second are none.", hint="Write --rate 500.")
+    slowdown = _slowdown_percent(inject_slowdown) if inject_slowdown else 0.0
     data, connection = _data_and_connection(
         charset=DEFAULT if charset == "server" else charset,
         collation=collation,
@@ -120,7 +120,7 @@ def duel(
             server=spec,
             data=data,
             connection=connection,
-            slowdown_percent=plant if index == len(specs) - 1 else 0.0,
+            slowdown_percent=slowdown if index == len(specs) - 1 else 0.0,
         )
         for index, (name, spec) in enumerate(zip(_ARM_NAMES, specs, strict=False))
     ]
@@ -151,7 +151,7 @@ def duel(
     )
     check_workloads(study.workloads, study.arms)
     require_disk(forecast(study))
-    return run_and_tell(
+    return run_and_report(
         study,
         RunOptions(
             runs_root=runs_root(runs),
@@ -202,6 +202,14 @@ def _parse_options(texts: list[str]) -> Options:
             raise SpecError(f"--option: {text!r} is not NAME=VALUE.", hint="Write -o range_size=10.")
         options[name.lstrip("-").replace("-", "_")] = value
     return tuple(options.items())
+
+
+def _slowdown_percent(text: str) -> float:
+    """Uncounted events per 100 counted."""
+    share = parse_percent(text, "--inject-slowdown")
+    if not 0 <= share <= 1:
+        raise SpecError(f"--inject-slowdown: {text!r} is outside 0% to 100%.", hint="Write --inject-slowdown 5%.")
+    return share * 100
 
 
 def _scaled(script: str, options: Options, warehouses: int) -> Options:

@@ -40,7 +40,7 @@ class RunOptions:
     publish: bool = False
 
 
-def run_and_tell(study: Study, options: RunOptions) -> int:
+def run_and_report(study: Study, options: RunOptions) -> int:
     """Run, show while it runs, write the report, print the verdict; returns the exit code.
 
     The first Ctrl-C (or SIGTERM) ends the run in order: the epoch in flight is dropped, the anytime interval told.

@@ -7,7 +7,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bakeoff.cli.arguments import Format, ask, console, format_option, telling_the_line
+from bakeoff.cli.arguments import Format, console, format_option, naming_the_line, request_study
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.units import format_bytes, format_duration
@@ -21,10 +21,10 @@ def plan(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Tell what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
-    asked = ask(study, scale=scale, budget=budget, precision=precision)
-    with telling_the_line(asked):
-        check_workloads(asked.study.workloads, asked.study.arms)
-        seen = forecast(asked.study)
+    request = request_study(study, scale=scale, budget=budget, precision=precision)
+    with naming_the_line(request):
+        check_workloads(request.study.workloads, request.study.arms)
+        seen = forecast(request.study)
     if output is Format.JSON:
         typer.echo(json.dumps(_record(seen), indent=1))
     else:

@@ -13,12 +13,12 @@ from bakeoff.cli.arguments import (
     Quiet,
     Runs,
     Seed,
-    ask,
     format_option,
+    naming_the_line,
+    request_study,
     runs_root,
-    telling_the_line,
 )
-from bakeoff.cli.execution import RunOptions, run_and_tell
+from bakeoff.cli.execution import RunOptions, run_and_report
 from bakeoff.errors import SpecError
 from bakeoff.results import RunDirectory, open_run
 from bakeoff.run.arms import check_workloads
@@ -65,11 +65,13 @@ def run(
         return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
     if study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
-    asked = ask(study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish)
-    with telling_the_line(asked):
-        check_workloads(asked.study.workloads, asked.study.arms)
-        require_disk(forecast(asked.study))
-        return run_and_tell(asked.study, options)
+    request = request_study(
+        study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish
+    )
+    with naming_the_line(request):
+        check_workloads(request.study.workloads, request.study.arms)
+        require_disk(forecast(request.study))
+        return run_and_report(request.study, options)
 
 
 def _resume(
@@ -82,14 +84,14 @@ def _resume(
             f"run: {run.name} was begun without a control, so it cannot be published.",
             hint="Begin it anew with --publish.",
         )
-    asked = None
+    named = None
     if name is not None:
         scale = scale or (begun.design.scale if begun.design else "")
         control = control_name(begun) is not None
-        asked = ask(name, scale=scale, precision=precision, control=control).study
-    study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=asked)
+        named = request_study(name, scale=scale, precision=precision, control=control).study
+    study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
     require_disk(forecast(study))
-    return run_and_tell(study, replace(options, resume=run))
+    return run_and_report(study, replace(options, resume=run))
 
 
 def _refuse_changes(

@@ -317,12 +317,13 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: i
             settings[setting] = value
     parts = ArmParts(data_bytes=data_bytes)
     try:
-        parts.apply(settings)
-        if parts.server is None:
+        if "server" not in settings:
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
+        parts.apply(settings)
     except SpecError as error:
+        place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
         raise loaded.error(
-            *_place_of_mistake(loaded, combination, error.message),
+            *place,
             reason=f"{_words(combination)}: {error.message}",
             hint=error.hint,
         ) from None
@@ -333,23 +334,6 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: i
         data=parts.data,
         connection=parts.connection,
     )
-
-
-def _place_of_mistake(loaded: LoadedStudy, combination: Combination, message: str) -> tuple[str | int, ...]:
-    """The level, else the setting, whose value stands in a message; else the last factor's level."""
-    chosen = list(zip(loaded.levels, combination, strict=True))
-    for factor, level in chosen:
-        if any(_stands_in(message, value) for value in (level, *loaded.levels[factor][level].values())):
-            return loaded.place_of(factor, level)
-    for name, value in loaded.form.settings.items():
-        if _stands_in(message, value):
-            return ("settings", name)
-    return loaded.place_of(*chosen[-1]) if chosen else ("settings",)
-
-
-def _stands_in(message: str, value: str) -> bool:
-    """Whether a value is a word of a message: `text` is none of `text_length`."""
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None
 
 
 def _label(loaded: LoadedStudy, combination: Combination) -> str:

@@ -11,7 +11,7 @@ import psutil
 from bakeoff.engine import ArmAddress, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
 from bakeoff.plan.sizes import data_bytes
-from bakeoff.servers import Installation, Server, RemoteServer, ServerMemory, Settings, install, settings_for
+from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
 from bakeoff.units import format_bytes, parse_bytes

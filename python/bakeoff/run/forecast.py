@@ -67,7 +67,7 @@ def forecast(study: Study) -> Forecast:
     Servers that are installed already are asked about every option; of the others only the name is looked up.
 
     Raises:
-        SpecError: a server that does not exist, or that lacks what an arm asks of it; `error.field` begins with the arm.
+        SpecError: a server that does not exist, or that lacks what an arm needs; `error.field` begins with the arm.
         HostError: too little memory.
     """
     share = share_memory(study, at_most=servers_by_aio())

@@ -1,4 +1,4 @@
-"""The names that a study file may vary or fix, what each belongs to, and what it does to an arm.
+"""Settings: the names that a study file may vary or fix, their values, and what each does to an arm.
 
 `server`, `option.NAME`, `env.NAME`, `server_charset`, `page_size`, `buffer_pool`, `preload` make the server; `charset`,
 `table_charset`, `column_charset` (and their collations), `engine`, `row_format`, `key_block_size`, `page_compression`,
@@ -11,20 +11,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bakeoff.errors import SpecError
+from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.server import ServerSpec, parse_server, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes
 
-# What texts hold (`content`), which character sets can hold it, and which a client can speak.
-#
-# The characters are made by the engine (crates/script, random/content.rs), the same for every arm; here is what can be
-# known of them before anything is loaded.
-
+# Contents of texts (setting `content`). The engine makes the characters (crates/script); these tables say, before
+# anything is loaded, which character sets can store and send them.
 _ASCII = ("digits", "ascii", "text", "prefix", "uuid", "hash")
-_WHOLE_UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+_FULL_UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
-# Python's codecs of the same names have every letter of the engine's alphabets; a test compares the two.
+# Checked by a test against Python's codecs, with the alphabets of the engine.
 _HOLD: dict[str, frozenset[str]] = {
     "latin": frozenset({"latin1", "cp850", "ujis", "eucjpms"}),
     "cyrillic": frozenset(
@@ -46,8 +43,8 @@ CHARSETS = (
 """Character sets of MySQL and MariaDB; not every version has all of them."""
 
 _NOT_FOR_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
-# Connections in which the engine can write the content; in others it knows ASCII alone.
-_SPOKEN: dict[str, frozenset[str]] = {
+# What the engine can encode, by the connection's character set; ASCII contents in any other.
+_ENCODABLE: dict[str, frozenset[str]] = {
     "utf8mb4": frozenset(CONTENTS),
     "utf8": frozenset(CONTENTS) - {"emoji"},
     "utf8mb3": frozenset(CONTENTS) - {"emoji"},
@@ -64,10 +61,10 @@ def charset_of(collation: str) -> str | None:
 
 
 def check_charset(name: str, level: str) -> None:
-    """See that the value of a setting `…charset` or `…collation` is of a character set that exists, and can be spoken.
+    """Check that a `…charset` or `…collation` names a character set that exists, and one that clients can use.
 
     Raises:
-        SpecError: it is not; with the nearest one.
+        SpecError: otherwise; with the nearest known name.
     """
     charset = charset_of(level) if name.endswith("collation") else level
     if charset is None:
@@ -78,37 +75,41 @@ def check_charset(name: str, level: str) -> None:
             f"there is no character set {charset}.", hint=f"Did you mean {near[0]}?" if near else "Write utf8mb4."
         )
     if name.startswith("connection_") and charset.lower() in _NOT_FOR_CLIENTS:
-        raise SpecError(f"no client can speak {charset}.", hint="Write utf8mb4: the server converts.")
+        raise SpecError(f"no client can use {charset}.", hint="Write utf8mb4: the server converts.")
 
 
 def holds(charset: str, content: str) -> bool:
-    """Whether a column in this character set can hold a content."""
-    if content in _ASCII or charset in _WHOLE_UNICODE:
+    """Whether a column in this character set can store a content."""
+    if content in _ASCII or charset in _FULL_UNICODE:
         return True
     return charset in _HOLD[content] or (charset in _BASIC_PLANE and content != "emoji")
 
 
 def client_charset(data: Data) -> str | None:
-    """What a connection speaks unless it is told: the texts' own character set, or utf8mb4 where no client can."""
+    """Default of a connection: the character set of the texts, or utf8mb4 where clients cannot use it."""
     charset = data.text_charset
     return "utf8mb4" if charset in _NOT_FOR_CLIENTS else charset
 
 
 def check_texts(data: Data, connection: Connection) -> None:
-    """See that columns and connection can carry what the texts are to hold, and that lengths fit.
+    """Check that the texts fit into their columns, and that columns and connection can encode their content.
 
     Raises:
-        SpecError: they do not; with the values at fault.
+        SpecError: otherwise; with the values at fault, and the one to change as its field.
     """
     options = _DEFAULTS | dict(data.options)
-    length, room = int(options["text_length"]), int(options["column_length"])
-    if length > room:
+    length, column_length = int(options["text_length"]), int(options["column_length"])
+    if length > column_length:
         raise SpecError(
-            f"text_length {length} is longer than column_length {room}.", hint="Make the column as long as its texts."
+            f"text_length {length} is longer than column_length {column_length}.",
+            hint="Make the column as long as its texts.",
+            field=("data", "options", "text_length" if "text_length" in dict(data.options) else "column_length"),
         )
-    if str(options["column_type"]).lower() == "char" and room > _CHAR_MAX:
+    if str(options["column_type"]).lower() == "char" and column_length > _CHAR_MAX:
         raise SpecError(
-            f"column_length {room} is too long for a char: at most {_CHAR_MAX}.", hint="Write column_type: varchar."
+            f"column_length {column_length} is too long for a char: at most {_CHAR_MAX}.",
+            hint="Write column_type: varchar.",
+            field=("data", "options", "column_length"),
         )
     content = str(options.get("content", "digits"))
     charset = data.text_charset
@@ -117,17 +118,19 @@ def check_texts(data: Data, connection: Connection) -> None:
         raise SpecError(
             f"content {content} cannot be stored in {charset}{collation}.",
             hint="Leave the combination out with where, or choose a content of ASCII.",
+            field=("data", "options", "content"),
         )
     spoken = connection.charset or client_charset(data)
-    if spoken is not None and content not in _SPOKEN.get(spoken, _ASCII):
+    if spoken is not None and content not in _ENCODABLE.get(spoken, _ASCII):
         raise SpecError(
             f"content {content} cannot be sent over a connection in {spoken}.",
             hint="Write connection_charset: utf8mb4.",
+            field=("data", "options", "content"),
         )
 
 
 DEFAULT = "default"
-"""The level that leaves a setting as it is without the study."""
+"""The level that leaves a setting unset."""
 
 _PARTS: dict[str, Part] = {
     "server": Part.SERVER,
@@ -169,7 +172,14 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "column_type": ("char", "varchar"),
     "page_size": ("4k", "8k", "16k", "32k", "64k", "4096", "8192", "16384", "32768", "65536"),
 }
-_LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes that a row has room for
+_LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes in the 65,535 bytes of a row
+_OPTIONS_SET_BY = {
+    "innodb_page_size": "page_size",
+    "innodb_buffer_pool_size": "buffer_pool",
+    "innodb_compression_algorithm": "page_compression",
+    "character_set_server": "server_charset",
+    "collation_server": "server_collation",
+}
 _OF_SCRIPTS = ("content", "text_length", "column_type", "column_length")
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _RATIO = re.compile(r"(\d+(?:\.\d+)?)\s*[x×]")
@@ -179,10 +189,10 @@ _POOL_STEP_BYTES = 2**20
 
 
 def part_of(name: str) -> Part:
-    """What a setting belongs to.
+    """Whether a setting belongs to the server, the data or the client.
 
     Raises:
-        SpecError: there is no such setting; with the nearest name.
+        SpecError: there is no such setting; with the nearest known name.
     """
     if name in _PARTS:
         return _PARTS[name]
@@ -196,11 +206,35 @@ def part_of(name: str) -> Part:
     )
 
 
+def settings_behind(field: KeyPath) -> tuple[str, ...]:
+    """The settings that can give a field of an arm its value, the likeliest first.
+
+    Args:
+        field: path inside `Arm`, as `("server", "options", "innodb_page_size")` or `("data", "collation")`.
+    """
+    match field:
+        case ("server", "options", str(name)):
+            return (f"option.{name}", f"option.{name.replace('_', '-')}", _OPTIONS_SET_BY.get(name, "server"))
+        case ("server", "env", str(name)):
+            return (f"env.{name}", "preload") if name == "LD_PRELOAD" else (f"env.{name}",)
+        case ("data", "options", str(name)):
+            own = "rows" if name == "table_size" else name
+            return (own, f"script.{name}", f"script.{name.replace('_', '-')}")
+        case ("data", "table_options", str(name)):
+            return (name, "table_options")
+        case ("data", str(name)):
+            return (name, name.replace("collation", "charset"), name.replace("charset", "collation"))
+        case ("connection", str(name)):
+            return (name, f"connection_{name}")
+        case _:
+            return ()
+
+
 def check_level(name: str, level: str) -> None:
-    """See that a level can be a value of a setting.
+    """Check that a level can be the value of a setting.
 
     Raises:
-        SpecError: it cannot, with what can.
+        SpecError: it cannot; with the values that can.
     """
     part_of(name)
     if name == "server":
@@ -249,7 +283,7 @@ class ArmParts:
     """Server, data and connection of an arm while its settings are applied.
 
     Attributes:
-        data_bytes: what the tables are expected to take, for a buffer pool as a ratio of the data.
+        data_bytes: expected size of the tables, for a buffer pool given as a ratio of the data.
     """
 
     data_bytes: int
@@ -258,10 +292,10 @@ class ArmParts:
     connection: Connection = field(default_factory=Connection)
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Apply settings: the server first, options over it, the collation over the charset.
+        """Apply settings: the server first, then its options; a collation wins over a charset.
 
         Raises:
-            SpecError: a collation of another charset than the one that is set beside it, texts that do not fit.
+            SpecError: a collation of another charset than the one set beside it, or texts that do not fit.
         """
         if "server" in settings:
             self.server = parse_server(settings["server"])
@@ -282,7 +316,7 @@ class ArmParts:
         elif name == "preload":
             self._env("LD_PRELOAD", value)
         elif name in ("server_charset", "server_collation"):
-            self._option({"server_charset": "character_set_server"}.get(name, "collation_server"), value)
+            self._option("character_set_server" if name == "server_charset" else "collation_server", value)
         elif kind == "option":
             self._option(rest.replace("-", "_"), value)
         elif kind == "env":
@@ -313,7 +347,7 @@ class ArmParts:
         self.data = self.data.model_copy(update=changed)
 
     def _page_compression(self, value: str) -> None:
-        """MySQL names the algorithm at the table, MariaDB at the server."""
+        """MySQL takes the algorithm as a table option, MariaDB as a server option."""
         if value.lower() in (DEFAULT, "none"):
             return
         if self.server and self.server.flavour == "mariadb":
@@ -339,14 +373,15 @@ class ArmParts:
         self.data = self.data.model_copy(update={"table_options": f"{self.data.table_options} {text}".strip()})
 
     def _collation(self, name: str, collation: str, settings: Mapping[str, str]) -> None:
-        """A collation of the database, the tables or the columns, with the character set that it belongs to."""
+        """Set a collation of the database, the tables or the columns, with its character set."""
         charset_name = name.replace("collation", "charset")
         stated = settings.get(charset_name)
         charset = charset_of(collation) or stated or self.data.charset or "utf8mb4"
         if stated not in (None, DEFAULT, charset):
             raise SpecError(
                 f"collation {collation} is of charset {charset}, not of {stated}.",
-                hint=f"Leave {charset_name} out: the collation says it.",
+                hint=f"Leave {charset_name} out: the collation implies it.",
+                field=("data", name),
             )
         self._data(**{charset_name: charset, name: collation})
 

@@ -1,4 +1,4 @@
-"""A study: arms, workloads, concurrencies, data and a stopping rule. A duel is the smallest one."""
+"""The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
 import math
 from enum import StrEnum
@@ -9,15 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from bakeoff.errors import SpecError
 from bakeoff.spec.server import ServerSpec
 
-# What a study varies, and what was published about it: kept with the study, so that a report can tell years later.
-
 
 class Part(StrEnum):
-    """What a factor belongs to; it decides what arms that differ in it can share."""
+    """What a factor belongs to. It decides what arms that differ in it can share."""
 
-    SERVER = "server"  # a server of its own; builds are shared where the option does not touch the data
-    DATA = "data"  # loads of its own
-    CLIENT = "client"  # only the way to talk to the server: the same settings and the same loads
+    SERVER = "server"  # loads are shared where the option does not affect the stored data
+    DATA = "data"  # each level has its own loads
+    CLIENT = "client"  # same server settings and same loads
 
 
 class Frozen(BaseModel):
@@ -61,10 +59,10 @@ class Published(Frozen):
 
 
 class Fraction(Frozen):
-    """Which combinations of some two-level factors were chosen, and what can therefore not be told apart.
+    """Which combinations of some two-level factors were chosen, and which effects are therefore confounded.
 
     Attributes:
-        factors: the fractioned ones; all others are crossed with them in full.
+        factors: the two-level ones in the fraction; all others are crossed with them in full.
         words: the defining relation: sets of factors whose levels determine each other.
         measured, complete: combinations (arms) of the fraction, and of all levels.
     """
@@ -80,7 +78,7 @@ class Fraction(Frozen):
         return min(map(len, self.words))
 
     def mixed_pairs(self) -> tuple[tuple[tuple[str, str], ...], ...]:
-        """Interactions of two fractioned factors in groups; those of one group have the same estimate, their sum."""
+        """Two-factor interactions in groups; only the sum of a group can be estimated."""
         groups: dict[frozenset[frozenset[str]], list[tuple[str, str]]] = {}
         for pair in combinations(self.factors, 2):
             same = {frozenset(pair)} | {frozenset(pair) ^ frozenset(word) for word in self.words}
@@ -88,7 +86,7 @@ class Fraction(Frozen):
         return tuple(tuple(group) for group in groups.values())
 
     def mixed_with(self, first: str, second: str) -> tuple[tuple[str, str], ...]:
-        """The other interactions of two factors that one cannot be told from; () when it stands alone."""
+        """The two-factor interactions confounded with that of these factors; () when there is none."""
         pair = {first, second}
         group = next((group for group in self.mixed_pairs() if any(set(each) == pair for each in group)), ())
         return tuple(each for each in group if set(each) != pair)
@@ -134,14 +132,14 @@ OptionValue = bool | int | float | str
 
 
 class Profile(StrEnum):
-    """Which settings bakeoff makes equal before comparing."""
+    """Which settings bakeoff makes equal before measuring."""
 
     MATCHED = "matched"  # same memory and durability on all arms
     STOCK = "stock"  # each version's own defaults
 
 
 class Data(BaseModel):
-    """What the tables hold and how they are declared: arms with equal data and equal server may share a build.
+    """Content and declaration of the tables. Arms with equal data and equal server can share a build.
 
     Attributes:
         charset, collation: of the database, hence of the tables; None: the server's default.
@@ -166,24 +164,19 @@ class Data(BaseModel):
 
     @property
     def text_charset(self) -> str | None:
-        """Character set that texts are stored in: the innermost that is named; None: the server's default."""
+        """Character set of the text columns, the innermost that is named; None: the server's default."""
         return self.column_charset or self.table_charset or self.charset
 
     @property
     def text_collation(self) -> str | None:
-        """Collation that texts are compared with; None: the default one of their character set on that server."""
+        """Collation of the text columns; None: the default of their character set on that server."""
         if self.column_charset:
             return self.column_collation
         return self.table_collation if self.table_charset else self.collation
 
     @property
-    def collations(self) -> tuple[str, ...]:
-        """Every collation that is named."""
-        return tuple(each for each in (self.collation, self.table_collation, self.column_collation) if each)
-
-    @property
     def declared_table_options(self) -> str:
-        """What stands after the columns of CREATE TABLE."""
+        """Table options of CREATE TABLE."""
         words = [f"DEFAULT CHARACTER SET {self.table_charset}"] if self.table_charset else []
         words += [f"COLLATE {self.table_collation}"] if self.table_collation else []
         return " ".join([*words, self.table_options]).strip()
@@ -203,7 +196,7 @@ class Connection(BaseModel):
     Attributes:
         charset, collation: of the connection; None: that of the data, so that no conversion is measured.
         transport: `socket` or `tcp`.
-        tls: `disabled` by default: it is a factor, not an accident.
+        tls: `disabled` by default, so that it never differs by accident.
         prepare_mode: `server` or `client`.
 
     Raises:
@@ -234,7 +227,7 @@ class Arm(BaseModel):
     Attributes:
         name: short and unique in the study (`A`, `B`, `A'`).
         label: what a reader calls it (`mysql:8.0.15`).
-        slowdown_percent: uncounted events per 100 counted: a injected slowdown, for proving the method.
+        slowdown_percent: injected slowdown, for testing the method: uncounted events per 100 counted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -248,10 +241,10 @@ class Arm(BaseModel):
 
 
 class Placement(StrEnum):
-    """Where the two threads of a connection run, the client's and the server's."""
+    """Where the client thread and the server thread of a connection run."""
 
     PAIRED = "paired"  # both on one CPU: connection i on CPU i modulo their number
-    FREE = "free"  # where the kernel puts them
+    FREE = "free"  # chosen by the kernel
 
 
 class Workload(BaseModel):
@@ -274,7 +267,7 @@ class Workload(BaseModel):
 
 
 class Study(BaseModel):
-    """A question with everything needed to answer it.
+    """Everything that a run needs to know.
 
     Attributes:
         arms: the baseline first; at least two.
@@ -286,9 +279,9 @@ class Study(BaseModel):
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
         freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
-        placement: where the two threads of a connection run; None: paired where that is better and can be had.
+        placement: None: paired where that is better and possible.
         seed: everything random in the run follows from it.
-        design: factors and levels that the arms come from, and published figures; None: a duel.
+        design: the factors and levels behind the arms, and published figures; None: a duel.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

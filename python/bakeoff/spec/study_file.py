@@ -1,10 +1,10 @@
-"""A study as a person writes it: one YAML file (docs/studies.md), read with the line of every value.
+"""Read a study file (YAML, docs/studies.md) and report its mistakes with file and line.
 
-This module knows the file's form and its mistakes. The arms that follow from it are made by `bakeoff.plan.factorial`.
+The arms of the study are made by `bakeoff.plan.factorial`.
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from io import StringIO
@@ -12,29 +12,24 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarfloat import ScalarFloat
 
-from bakeoff.errors import SpecError
-from bakeoff.spec.factors import check_level, part_of, rows_of
+from bakeoff.errors import KeyPath, SpecError
+from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
 from bakeoff.spec.study import OptionValue, Placement, Profile
 from bakeoff.units import parse_duration_s, parse_precision
 
-# YAML 1.2 with the line of every value: plain data for pydantic, lines for people.
-#
-# YAML 1.2 keeps `on`, `off`, `no` as text; duplicate keys are errors.
-
-KeyPath = tuple[str | int, ...]
-
 
 class Lines:
-    """Line numbers (from 1) by the path of keys and indexes that leads to a value.
+    """Line numbers (from 1) of a file's values.
 
     Args:
         name: of the file, for messages.
-        known: path -> line.
+        known: path of keys and indexes -> line.
     """
 
     def __init__(self, name: str, known: dict[KeyPath, int]) -> None:
@@ -42,23 +37,23 @@ class Lines:
         self._known = known
 
     def line(self, *path: str | int) -> int:
-        """The line of a value, or of the nearest one around it that is in the file."""
+        """The line of a value, or of the innermost value around it that is in the file."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._known:
                 return self._known[path[:length]]
         return 1
 
     def error(self, path: KeyPath, reason: str, *, hint: str = "") -> SpecError:
-        """A mistake at a place of the file: `my.yaml:14: factors.charset: REASON HINT`."""
+        """An error at a place of the file: `my.yaml:14: factors.charset: REASON HINT`."""
         where = ".".join(str(part) for part in path)
         return SpecError(f"{self.name}:{self.line(*path)}: {where + ': ' if where else ''}{reason}", hint=hint)
 
 
 def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
-    """Read one document.
+    """Read one YAML 1.2 document (`on`, `off` and `no` are text; duplicate keys are errors) as plain data with lines.
 
     Raises:
-        SpecError: no YAML, with file and line.
+        SpecError: not YAML; with file and line.
     """
     try:
         document = YAML(typ="rt", pure=True).load(StringIO(text))
@@ -75,7 +70,7 @@ def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
 def _plain(node: Any, path: KeyPath, known: dict[KeyPath, int]) -> Any:  # noqa: ANN401 — whatever YAML holds
     if isinstance(node, CommentedMap):
         for key in node:
-            if key in (node.lc.data or {}):  # what `<<` merges stands elsewhere
+            if key in (node.lc.data or {}):  # keys merged by `<<` have no line here
                 known[(*path, str(key))] = node.lc.key(key)[0] + 1
         return {str(key): _plain(value, (*path, str(key)), known) for key, value in node.items()}
     if isinstance(node, CommentedSeq):
@@ -97,17 +92,23 @@ def _level(value: object) -> object:
     return str(value) if isinstance(value, int) else value
 
 
-def _seconds(value: object) -> object:
-    return parse_duration_s(str(value)) if isinstance(value, str | float | int) else value
+def _parsed_by(parse: Callable[[str], float], *types: type) -> Callable[[object], object]:
+    """A validator for values of these types; it keeps the hint of a SpecError, and pydantic adds the place."""
+
+    def validate(value: object) -> object:
+        if not isinstance(value, types) or isinstance(value, bool):
+            return value
+        try:
+            return parse(str(value))
+        except SpecError as error:
+            raise PydanticCustomError("spec", "{reason}", {"reason": error.message, "hint": error.hint}) from None
+
+    return validate
 
 
-def _precision(value: object) -> object:
-    return parse_precision(str(value)) if isinstance(value, str | float | int) else value
-
-
-def _rows(value: object) -> object:
-    return rows_of(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
-
+_seconds = _parsed_by(parse_duration_s, str, float, int)
+_precision = _parsed_by(parse_precision, str, float, int)
+_rows = _parsed_by(rows_of, str, int)
 
 Level = Annotated[str, BeforeValidator(_level, json_schema_input_type=str | int | float | bool)]
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | float)]
@@ -223,7 +224,7 @@ class LoadedStudy:
     levels: dict[str, dict[str, dict[str, str]]]
 
     def place_of(self, factor: str, level: str) -> KeyPath:
-        """Where a level stands in the file."""
+        """Where the file defines a level."""
         if factor == "server" and "server" not in self.form.factors:
             return ("servers", (self.form.servers or []).index(level))
         written = self.form.factors[factor]
@@ -231,8 +232,24 @@ class LoadedStudy:
             return ("factors", factor, level)
         return ("factors", factor, written.index(level))
 
+    def place_of_field(self, field: KeyPath, combination: Mapping[str, str]) -> KeyPath:
+        """Where the file sets a field of an arm (`settings_behind`), else where it names the arm's server.
+
+        Args:
+            field: path inside `Arm`.
+            combination: factor -> the arm's level.
+        """
+        for setting in (*settings_behind(field), "server"):
+            for factor, level in reversed(combination.items()):
+                if setting in self.levels[factor][level]:
+                    place = self.place_of(factor, level)
+                    return (*place, setting) if isinstance(place[-1], str) else place
+            if setting in self.form.settings:
+                return ("settings", setting)
+        return ("factors",)
+
     def error(self, *place: str | int, reason: str, hint: str = "") -> SpecError:
-        """A mistake at a place of this file."""
+        """An error at a place of this file."""
         return self.lines.error(place, reason, hint=hint)
 
 
@@ -263,11 +280,9 @@ def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) ->
         form = StudyFile.model_validate(_shares_as_text(_with_installed(document, installed)))
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
-    except SpecError as error:  # a duration or a precision that a validator could not read
-        raise _found(error, document, lines) from None
     whole = LoadedStudy(path, form, lines, "", _all_levels(form, lines))
     _check(whole)
-    for name in form.scales:  # a mistake in one scale is told whichever is asked for
+    for name in form.scales:  # a mistake in any scale is reported, whichever is chosen
         _scaled(form, name, lines)
     if not scale:
         return whole
@@ -421,6 +436,8 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     """The first of pydantic's findings as one line; branches of a union are passed over for the deepest one."""
     found = max(error.errors(), key=lambda each: (len(_path(each["loc"])), each["type"] == "extra_forbidden"))
     path = _path(found["loc"])
+    if found["type"] == "spec":
+        return lines.error(path, found["ctx"]["reason"], hint=found["ctx"]["hint"])
     reason = {"extra_forbidden": "there is no such key", "missing": "it is missing"}.get(found["type"], found["msg"])
     reason = reason[0].lower() + reason[1:]
     return lines.error(path, f"{reason}.", hint=_REMEDIES.get(found["type"], "See docs/studies.md."))
@@ -432,40 +449,17 @@ def _path(location: tuple[int | str, ...]) -> KeyPath:
     return tuple(part for part in location if not (isinstance(part, str) and (part in unions or "[" in part)))
 
 
-def _found(error: SpecError, document: dict[str, Any], lines: Lines) -> SpecError:
-    """The place of a value that a validator refused: its text stands in the message in quotes."""
-    for name, value, place in _scalars(document, ()):
-        if (
-            name in ("budget", "warm_up", "precision", "equivalence", "table_size")
-            and repr(str(value)) in error.message
-        ):
-            return lines.error(place, error.message, hint=error.hint)
-    return lines.error((), error.message, hint=error.hint)
-
-
-def _scalars(node: Any, place: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:  # noqa: ANN401 — whatever YAML holds
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in pairs:
-        if isinstance(value, dict | list):
-            yield from _scalars(value, (*place, key))
-        else:
-            yield str(key), value, (*place, key)
-
-
-# Studies that ship with bakeoff (`bakeoff/studies/*.yaml`), and where a study named on the command line is.
-
-
 def shipped_studies() -> dict[str, Path]:
-    """Their files by name, in alphabetical order."""
+    """Files of the studies that ship with bakeoff (`bakeoff/studies/*.yaml`), by name, in alphabetical order."""
     folder = Path(str(files("bakeoff"))) / "studies"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def find_study(text: str) -> Path:
-    """The file that a person means: a path, or the name of a study that ships.
+    """The file of a study named on the command line: a path, or the name of a study that ships.
 
     Raises:
-        SpecError: neither; with the nearest name.
+        SpecError: neither; with the nearest known name.
     """
     path = Path(text)
     if path.is_file():
