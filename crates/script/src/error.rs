@@ -1,4 +1,4 @@
-//! What can go wrong with a script, told so that a person can act on it and a program can tell the kinds apart.
+//! Errors of a script: kinds that a program can tell apart, with the place in the script and words to act on.
 
 use std::fmt;
 
@@ -220,6 +220,46 @@ fn edit_distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
+pub(crate) fn lua_error(error: &mlua::Error) -> ScriptError {
+    let text = match error {
+        mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {
+            message.clone()
+        }
+        other => other.to_string(),
+    };
+    let (place, message) = split_place(&text);
+    ScriptError::Lua {
+        place,
+        message,
+        traceback: String::new(),
+    }
+}
+
+/// `FILE:LINE: words` in its parts.
+pub(crate) fn split_place(message: &str) -> (Option<Place>, String) {
+    let mut from = 0;
+    while let Some(colon) = message[from..].find(':').map(|at| from + at) {
+        let rest = &message[colon + 1..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0
+            && colon > 0
+            && let Some(words) = rest[digits..].strip_prefix(": ")
+            && let Ok(line) = rest[..digits].parse()
+        {
+            return (
+                Some(Place {
+                    file: message[..colon].to_owned(),
+                    line,
+                }),
+                words.to_owned(),
+            );
+        }
+        from = colon + 1;
+    }
+    (None, message.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,5 +289,20 @@ mod tests {
             sql(1146).to_string(),
             "SQL error, errno = 1146, state = 'HY000': m"
         );
+    }
+
+    #[test]
+    fn places_are_split_off() {
+        assert_eq!(
+            split_place("./dir:1/a.lua:12: no: 3: such"),
+            (
+                Some(Place {
+                    file: "./dir:1/a.lua".into(),
+                    line: 12
+                }),
+                "no: 3: such".into()
+            )
+        );
+        assert_eq!(split_place("no place: 3"), (None, "no place: 3".into()));
     }
 }

@@ -12,9 +12,8 @@
 //! The program that links this crate must be linked with `-rdynamic` (a line in its `build.rs`): `ffi.C` finds only what an
 //! executable exports. [`Script::load`] says so plainly when it was not.
 
-mod chunk;
+mod c_types;
 pub mod error;
-mod general;
 pub mod host;
 pub mod options;
 pub mod random;
@@ -23,14 +22,14 @@ pub mod script;
 mod session;
 pub mod settings;
 pub mod source;
-pub mod statistics;
 mod symbols;
 
 pub use error::ScriptError;
 pub use options::{OptionDecl, OptionType, OptionValue};
-pub use script::{CommandDecl, Description, Script, ThreadRole, describe};
+pub use random::{RandKind, RandSettings};
+pub use runtime::{CommandDecl, Statistics};
+pub use script::{Description, Script, ThreadRole, describe};
 pub use session::reseed;
-pub use settings::{IgnoreErrors, RandKind, RandSettings, Settings};
+pub use settings::{IgnoreErrors, Settings};
 pub use source::{ScriptSource, bundled_names, find, find_on_path};
-pub use statistics::Statistics;
 pub use symbols::keep_symbols;

@@ -1,13 +1,13 @@
-//! Building a Lua state with sysbench's API in it, and talking to the Lua side of that API.
+//! Lua states with sysbench's API in them: compiling files, building a state, and values between Rust and Lua.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
 
-use crate::chunk::{DebugInfo, load_chunk};
-use crate::error::ScriptError;
+use crate::error::{ScriptError, lua_error};
 use crate::options::{OptionDecl, OptionType, OptionValue};
-use crate::script::{CommandDecl, lua_error};
 use crate::settings::Settings;
 use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
 use crate::symbols;
@@ -154,6 +154,15 @@ fn text(table: &Table, field: &str) -> mlua::Result<Option<String>> {
     Ok(text.map(|text| text.to_string_lossy()))
 }
 
+/// A command of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandDecl {
+    /// `prepare`.
+    pub name: String,
+    /// To be run by every worker at once, each in a state of its own.
+    pub parallel: bool,
+}
+
 /// The script's commands: declared ones, then functions with a built-in command's name.
 pub(crate) fn commands(runtime: Table) -> Result<Vec<CommandDecl>, ScriptError> {
     let read = || -> mlua::Result<Vec<CommandDecl>> {
@@ -215,4 +224,162 @@ fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
             Value::Table(lua.create_sequence_from(items.iter().map(String::as_str))?)
         }
     })
+}
+
+/// What a report hook is told; times in seconds, latencies in seconds. Fields that are `None` are absent from the table.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[allow(missing_docs, reason = "the names are sysbench's")]
+pub struct Statistics {
+    pub threads_running: u32,
+    pub time_interval: f64,
+    pub time_total: f64,
+    pub latency_pct: f64,
+    pub events: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub other: u64,
+    pub errors: u64,
+    pub reconnects: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub queue_length: Option<u64>,
+    pub concurrency: Option<u64>,
+    pub latency_min: Option<f64>,
+    pub latency_max: Option<f64>,
+    pub latency_avg: Option<f64>,
+    pub latency_sum: Option<f64>,
+}
+
+impl Statistics {
+    /// The table that a hook gets.
+    pub(crate) fn to_table(self, lua: &Lua) -> mlua::Result<Table> {
+        let table = lua.create_table()?;
+        let whole = [
+            ("threads_running", Some(u64::from(self.threads_running))),
+            ("events", Some(self.events)),
+            ("reads", Some(self.reads)),
+            ("writes", Some(self.writes)),
+            ("other", Some(self.other)),
+            ("errors", Some(self.errors)),
+            ("reconnects", Some(self.reconnects)),
+            ("bytes_read", Some(self.bytes_read)),
+            ("bytes_written", Some(self.bytes_written)),
+            ("queue_length", self.queue_length),
+            ("concurrency", self.concurrency),
+        ];
+        for (name, value) in whole {
+            table.set(name, value.map(|value| value as f64))?;
+        }
+        let seconds = [
+            ("time_interval", Some(self.time_interval)),
+            ("time_total", Some(self.time_total)),
+            ("latency_pct", Some(self.latency_pct)),
+            ("latency_min", self.latency_min),
+            ("latency_max", self.latency_max),
+            ("latency_avg", self.latency_avg),
+            ("latency_sum", self.latency_sum),
+        ];
+        for (name, value) in seconds {
+            table.set(name, value)?;
+        }
+        Ok(table)
+    }
+}
+
+/// What becomes of line numbers and names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum DebugInfo {
+    /// For a person's script: its errors name their lines.
+    Kept,
+    /// For our own files, which nobody debugs by a script's traceback: a third smaller.
+    Stripped,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    chunk_name: String,
+    text: Vec<u8>,
+}
+
+/// Bytecode of every file that this process has loaded.
+static COMPILED: OnceLock<Mutex<HashMap<Key, Arc<[u8]>>>> = OnceLock::new();
+
+/// The file's body as a function. A first line that starts with `#` is for the shell; `text` may be bytecode.
+///
+/// # Errors
+/// Of syntax; bytecode of another version.
+pub(crate) fn load_chunk(
+    lua: &Lua,
+    chunk_name: &str,
+    text: &[u8],
+    debug_info: DebugInfo,
+) -> mlua::Result<Function> {
+    let compiled = COMPILED.get_or_init(Mutex::default);
+    let key = Key {
+        chunk_name: chunk_name.to_owned(),
+        text: text.to_vec(),
+    };
+    let known = compiled
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&key)
+        .cloned();
+    if let Some(bytecode) = known {
+        return lua
+            .load(&*bytecode)
+            .set_name(chunk_name)
+            .set_mode(ChunkMode::Binary)
+            .into_function();
+    }
+    let function = parse(lua, chunk_name, text)?;
+    let bytecode = function.dump(debug_info == DebugInfo::Stripped);
+    compiled
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(key, bytecode.into());
+    Ok(function)
+}
+
+fn parse(lua: &Lua, chunk_name: &str, text: &[u8]) -> mlua::Result<Function> {
+    let commented;
+    let text = if text.starts_with(b"#") {
+        commented = [b"--", text].concat();
+        &commented
+    } else {
+        text
+    };
+    lua.load(text).set_name(chunk_name).into_function()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_gets_the_same_function_and_a_script_s_errors_keep_their_lines() {
+        let text = b"#!/usr/bin/env sysbench\nlocal answer = ...\nerror('no ' .. answer)";
+        for _ in 0..3 {
+            let lua = Lua::new();
+            let body = load_chunk(&lua, "@shop.lua", text, DebugInfo::Kept).unwrap();
+            let error = body.call::<()>(42).unwrap_err().to_string();
+            assert!(error.contains("shop.lua:3: no 42"), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_of_one_name_and_other_texts_are_other_files() {
+        let answer = |text: &[u8]| {
+            let lua = Lua::new();
+            let body = load_chunk(&lua, "@a.lua", text, DebugInfo::Stripped).unwrap();
+            body.call::<i64>(()).unwrap()
+        };
+        assert_eq!(
+            [
+                answer(b"return 1"),
+                answer(b"return 2"),
+                answer(b"return 1")
+            ],
+            [1, 2, 1]
+        );
+    }
 }

@@ -1,19 +1,15 @@
-//! A script loaded into a Lua state of its own, and its life cycle.
-
-mod settling;
+//! A script loaded into a Lua state of its own: its options, its life cycle, its commands and report hooks.
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
-use crate::chunk::{DebugInfo, load_chunk};
-use crate::error::{Place, ScriptError};
+use crate::error::{ScriptError, lua_error, nearest, split_place};
 use crate::host::{HostRef, NullHost};
-use crate::options::OptionDecl;
+use crate::options::{OptionDecl, OptionValue};
 use crate::random::UniquePlace;
-use crate::runtime;
+use crate::runtime::{self, CommandDecl, DebugInfo, Statistics, load_chunk};
 use crate::session::Session;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::source::ScriptSource;
-use crate::statistics::Statistics;
 
 /// Which thread a state serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,15 +34,6 @@ impl ThreadRole {
             Self::Report | Self::Checkpoint => threads,
         }
     }
-}
-
-/// A command of a script.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandDecl {
-    /// `prepare`.
-    pub name: String,
-    /// To be run by every worker at once, each in a state of its own.
-    pub parallel: bool,
 }
 
 /// What a script declares.
@@ -386,62 +373,102 @@ impl Script {
     }
 }
 
-/// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
-pub(crate) fn lua_error(error: &mlua::Error) -> ScriptError {
-    let text = match error {
-        mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {
-            message.clone()
+impl Script {
+    /// Options as globals, for scripts of sysbench 1.0's style; taken back from a script that declares options.
+    fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<String>, ScriptError> {
+        /// Globals that sysbench 1.0 made of options of its own.
+        const OPTIONS: [&str; 3] = ["db_driver", "mysql_table_engine", "myisam_max_rows"];
+        let globals = self.lua().globals();
+        let mut offered = Vec::new();
+        for (name, value) in &settings.options {
+            let name = name.replace('-', "_");
+            let free = matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil));
+            if free || OPTIONS.contains(&name.as_str()) {
+                globals
+                    .raw_set(name.as_str(), value.to_text())
+                    .map_err(|error| lua_error(&error))?;
+                offered.push(name);
+            }
         }
-        other => other.to_string(),
-    };
-    let (place, message) = split_place(&text);
-    ScriptError::Lua {
-        place,
-        message,
-        traceback: String::new(),
+        Ok(offered)
     }
-}
 
-/// `FILE:LINE: words` in its parts.
-fn split_place(message: &str) -> (Option<Place>, String) {
-    let mut from = 0;
-    while let Some(colon) = message[from..].find(':').map(|at| from + at) {
-        let rest = &message[colon + 1..];
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0
-            && colon > 0
-            && let Some(words) = rest[digits..].strip_prefix(": ")
-            && let Ok(line) = rest[..digits].parse()
-        {
-            return (
-                Some(Place {
-                    file: message[..colon].to_owned(),
-                    line,
-                }),
-                words.to_owned(),
-            );
+    fn settle_options(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
+        let runtime = self.runtime()?;
+        let declares: bool = runtime::ask(&runtime, "declares_options")?;
+        if declares {
+            self.withdraw_legacy_globals(settings, legacy)?;
         }
-        from = colon + 1;
+        let mut values = settings::values(settings);
+        for decl in &self.options {
+            values.insert(decl.name.clone(), decl.default_value());
+        }
+        for (name, given) in &settings.options {
+            let name = name.replace('-', "_");
+            match self.options.iter().find(|decl| decl.name == name) {
+                Some(decl) => {
+                    let value = decl.fit(given)?;
+                    runtime::validate(&runtime, self.lua(), decl, given, &value)?;
+                    values.insert(name, value);
+                }
+                None if declares => return Err(self.unknown_option(&name)),
+                None => {
+                    values.insert(name, OptionValue::Text(given.to_text()));
+                }
+            }
+        }
+        runtime::set_options(&runtime, self.lua(), &values)
     }
-    (None, message.to_owned())
+
+    fn withdraw_legacy_globals(
+        &self,
+        settings: &Settings,
+        legacy: &[String],
+    ) -> Result<(), ScriptError> {
+        let globals = self.lua().globals();
+        for (name, value) in &settings.options {
+            let name = name.replace('-', "_");
+            let untouched = globals
+                .raw_get::<Option<String>>(name.as_str())
+                .is_ok_and(|now| now == Some(value.to_text()));
+            if legacy.contains(&name) && untouched {
+                globals
+                    .raw_set(name.as_str(), Value::Nil)
+                    .map_err(|error| lua_error(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown_option(&self, name: &str) -> ScriptError {
+        let mut known: Vec<&str> = settings::names().collect();
+        known.extend(self.options.iter().map(|decl| decl.name.as_str()));
+        ScriptError::UnknownOption {
+            name: name.to_owned(),
+            suggestion: nearest(name, known),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols;
 
     #[test]
-    fn places_are_split_off() {
-        assert_eq!(
-            split_place("./dir:1/a.lua:12: no: 3: such"),
-            (
-                Some(Place {
-                    file: "./dir:1/a.lua".into(),
-                    line: 12
-                }),
-                "no: 3: such".into()
-            )
-        );
-        assert_eq!(split_place("no place: 3"), (None, "no place: 3".into()));
+    fn every_symbol_is_declared_exported_and_found_by_lua() {
+        let declarations = symbols::declarations();
+        let mut script = String::from("local C = ffi.C\n");
+        for name in symbols::NAMES {
+            assert!(
+                declarations.contains(&format!("{name}(")),
+                "{name} is not declared"
+            );
+            script += &format!("assert(C.{name} ~= nil)\n");
+        }
+        let source = ScriptSource::inline("symbols.lua", &script);
+        let host = std::rc::Rc::new(NullHost);
+        Script::load(&source, &Settings::default(), ThreadRole::Main, host)
+            .expect("all symbols are found");
     }
 }

@@ -7,11 +7,11 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use crate::c_types::{ConnectionPool, LastError, SqlDriver};
 use crate::host::{HostRef, SqlError};
 use crate::options::OptionDecl;
 use crate::random::{Distributions, Generator, StreamKind, Unique, UniquePlace};
 use crate::settings::{IgnoreErrors, Settings};
-use crate::symbols::{ConnectionPool, LastError, SqlDriver};
 
 thread_local! {
     static CURRENT: Cell<*const Session> = const { Cell::new(ptr::null()) };

@@ -1,9 +1,11 @@
-//! What a script is run with: options, seed, distribution, number of threads.
+//! What a script is run with: its settings, and sysbench's general options as `sysbench.opt` shows them.
 
 use std::collections::BTreeMap;
 
-use crate::options::OptionValue;
-use crate::random::UniquePlace;
+use OptionType::{Bool, Double, Int, List, Size, String as Text};
+
+use crate::options::{OptionDecl, OptionType, OptionValue};
+use crate::random::{RandSettings, UniquePlace};
 
 /// Server errors after which an event is run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,75 +30,6 @@ impl IgnoreErrors {
         match self {
             Self::All => true,
             Self::Codes(codes) => codes.contains(&code),
-        }
-    }
-}
-
-/// Distribution that `sysbench.rand.default` draws from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "the names are --rand-type's")]
-pub enum RandKind {
-    #[default]
-    Uniform,
-    Gaussian,
-    Special,
-    Pareto,
-    Zipfian,
-}
-
-impl RandKind {
-    /// By its name in `--rand-type`.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "uniform" => Self::Uniform,
-            "gaussian" => Self::Gaussian,
-            "special" => Self::Special,
-            "pareto" => Self::Pareto,
-            "zipfian" => Self::Zipfian,
-            _ => return None,
-        })
-    }
-
-    /// Its name in `--rand-type`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Gaussian => "gaussian",
-            Self::Special => "special",
-            Self::Pareto => "pareto",
-            Self::Zipfian => "zipfian",
-        }
-    }
-}
-
-/// Shape of the random distributions; the defaults are sysbench's.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RandSettings {
-    /// What `sysbench.rand.default` draws from.
-    pub kind: RandKind,
-    /// Uniform draws averaged into one gaussian or special value (`--rand-spec-iter`).
-    pub spec_iter: u32,
-    /// Width of the special band in the middle, per cent of the range (`--rand-spec-pct`).
-    pub spec_pct: f64,
-    /// Values that fall into that band, per cent (`--rand-spec-res`).
-    pub spec_res: f64,
-    /// `h` of the pareto distribution: a share `h` of the values gets a share `1 - h` of the draws (`--rand-pareto-h`).
-    pub pareto_h: f64,
-    /// Exponent of the zipfian distribution (`--rand-zipfian-exp`).
-    pub zipfian_exp: f64,
-}
-
-impl Default for RandSettings {
-    fn default() -> Self {
-        Self {
-            kind: RandKind::Uniform,
-            spec_iter: 12,
-            spec_pct: 1.0,
-            spec_res: 75.0,
-            pareto_h: 0.2,
-            zipfian_exp: 0.8,
         }
     }
 }
@@ -139,5 +72,128 @@ impl Default for Settings {
             argv: Vec::new(),
             command: None,
         }
+    }
+}
+
+/// Name, type and default of general, random, log, database and MySQL options, of both dialects.
+const GENERAL: &[(&str, OptionType, &str)] = &[
+    ("threads", Int, "1"),
+    ("events", Int, "0"),
+    ("time", Int, "10"),
+    ("warmup_time", Int, "0"),
+    ("forced_shutdown", Text, "off"),
+    ("thread_stack_size", Size, "64K"),
+    ("thread_init_timeout", Int, "30"),
+    ("rate", Int, "0"),
+    ("report_interval", Int, "0"),
+    ("report_checkpoints", List, ""),
+    ("debug", Bool, "off"),
+    ("validate", Bool, "off"),
+    ("help", Bool, "off"),
+    ("version", Bool, "off"),
+    ("luajit_cmd", Text, ""),
+    ("tx_rate", Int, "0"),
+    ("max_requests", Int, "0"),
+    ("max_time", Int, "0"),
+    ("num_threads", Int, "1"),
+    ("rand_type", Text, "uniform"),
+    ("rand_seed", Int, "0"),
+    ("rand_spec_iter", Int, "12"),
+    ("rand_spec_pct", Int, "1"),
+    ("rand_spec_res", Int, "75"),
+    ("rand_pareto_h", Double, "0.2"),
+    ("rand_zipfian_exp", Double, "0.8"),
+    ("verbosity", Int, "3"),
+    ("percentile", Int, "95"),
+    ("histogram", Bool, "off"),
+    ("db_driver", Text, "mysql"),
+    ("db_ps_mode", Text, "auto"),
+    ("db_debug", Bool, "off"),
+    ("mysql_host", List, "localhost"),
+    ("mysql_port", List, "3306"),
+    ("mysql_socket", List, ""),
+    ("mysql_user", Text, "sbtest"),
+    ("mysql_password", Text, ""),
+    ("mysql_db", Text, "sbtest"),
+    ("mysql_ssl", Text, "off"),
+    ("mysql_ssl_key", Text, ""),
+    ("mysql_ssl_ca", Text, ""),
+    ("mysql_ssl_cert", Text, ""),
+    ("mysql_ssl_cipher", Text, ""),
+    ("mysql_compression", Bool, "off"),
+    ("mysql_compression_algorithms", Text, "zlib"),
+    ("mysql_debug", Bool, "off"),
+    ("mysql_ignore_errors", List, "1213,1020,1205"),
+    ("mysql_dry_run", Bool, "off"),
+];
+
+/// Names of all general options.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    GENERAL.iter().map(|(name, ..)| *name)
+}
+
+/// Every general option with its value. A value that does not fit its type is passed on as it is: the engine has accepted it.
+pub(crate) fn values(settings: &Settings) -> BTreeMap<String, OptionValue> {
+    let mut values = BTreeMap::new();
+    for (name, kind, default) in GENERAL {
+        let default = Some(OptionValue::Text((*default).to_owned()));
+        let decl = OptionDecl {
+            name: (*name).to_owned(),
+            description: String::new(),
+            default,
+            kind: *kind,
+        };
+        values.insert(decl.name.clone(), decl.default_value());
+    }
+    let threads = OptionValue::Int(i64::from(settings.threads));
+    values.insert("threads".to_owned(), threads.clone());
+    values.insert("num_threads".to_owned(), threads);
+    values.insert(
+        "rand_type".to_owned(),
+        OptionValue::Text(settings.rand.kind.name().to_owned()),
+    );
+    values.insert(
+        "rand_seed".to_owned(),
+        OptionValue::Double(settings.seed as f64),
+    );
+    for (name, given) in &settings.general {
+        let name = name.replace('-', "_");
+        let fitted = GENERAL
+            .iter()
+            .find(|(known, ..)| *known == name)
+            .and_then(|(_, kind, _)| {
+                let decl = OptionDecl {
+                    name: name.clone(),
+                    description: String::new(),
+                    default: None,
+                    kind: *kind,
+                };
+                decl.fit(given).ok()
+            });
+        values.insert(name, fitted.unwrap_or_else(|| given.clone()));
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_typed_and_settings_win() {
+        let mut settings = Settings {
+            threads: 8,
+            ..Settings::default()
+        };
+        settings
+            .general
+            .insert("mysql-port".into(), OptionValue::Int(3307));
+        let values = values(&settings);
+        assert_eq!(values["threads"], OptionValue::Int(8));
+        assert_eq!(values["time"], OptionValue::Int(10));
+        assert_eq!(values["debug"], OptionValue::Bool(false));
+        assert_eq!(values["mysql_port"], OptionValue::List(vec!["3307".into()]));
+        assert_eq!(values["mysql_socket"], OptionValue::List(vec![]));
+        assert_eq!(values["rand_pareto_h"], OptionValue::Double(0.2));
     }
 }

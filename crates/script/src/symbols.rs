@@ -7,30 +7,20 @@
 
 mod bulk;
 mod connections;
-mod counters;
 mod events;
-mod histogram;
 mod random;
-mod results;
 mod statements;
-mod texts;
 
 use std::ffi::c_void;
-
-pub(crate) use connections::{ConnectionPool, LastError, SqlDriver};
 
 /// All C declarations, in an order that C accepts.
 pub(crate) fn declarations() -> String {
     [
-        counters::CDEF,
         events::CDEF,
-        random::CDEF,
-        histogram::CDEF,
         connections::CDEF,
-        results::CDEF,
         statements::CDEF,
         bulk::CDEF,
-        texts::CDEF,
+        random::CDEF,
     ]
     .concat()
 }
@@ -54,26 +44,26 @@ macro_rules! anchors {
 }
 
 anchors! {
-    counters::{sb_counter_val, sb_counter_add, sb_counter_inc},
     events::{
         sb_more_events, sb_event_start, sb_event_stop, bakeoff_event_abandon, bakeoff_event_restart, bakeoff_operation,
         bakeoff_think, bakeoff_barrier, bakeoff_progress, bakeoff_log, sb_lua_set_test_args, sb_print_test_options,
+        sb_counter_val, sb_counter_add, sb_counter_inc,
+        sb_histogram_new, sb_histogram_delete, sb_histogram_update, sb_histogram_print,
     },
-    random::{
-        sb_rand_default, sb_rand_uniform, sb_rand_gaussian, sb_rand_special, sb_rand_pareto, sb_rand_zipfian, sb_rand_unique,
-        sb_rand_uniform_uint64, sb_rand_uniform_double, sb_rand_str, bakeoff_rand_str, sb_rand_varstr,
-    },
-    histogram::{sb_histogram_new, sb_histogram_delete, sb_histogram_update, sb_histogram_print},
     connections::{
         db_create, db_destroy, db_connection_create, bakeoff_connect, bakeoff_connect_error, db_connection_close,
         db_connection_reconnect, db_connection_free,
     },
-    results::{db_query, db_fetch_row, db_more_results, db_next_result, db_free_results, bakeoff_column_name},
     statements::{
+        db_query, db_fetch_row, db_more_results, db_next_result, db_free_results, bakeoff_column_name,
         db_prepare, db_bind_param, db_bind_result, db_execute, db_stmt_next_result, db_close, bakeoff_statement_free,
     },
     bulk::{db_bulk_insert_init, db_bulk_insert_next, db_bulk_insert_done, bakeoff_bulk_limit, bakeoff_bulk_sbtest_rows},
-    texts::{bakeoff_texts_new, bakeoff_texts_free, bakeoff_texts_draw, bakeoff_texts_of, bakeoff_bulk_texts},
+    random::{
+        sb_rand_default, sb_rand_uniform, sb_rand_gaussian, sb_rand_special, sb_rand_pareto, sb_rand_zipfian, sb_rand_unique,
+        sb_rand_uniform_uint64, sb_rand_uniform_double, sb_rand_str, bakeoff_rand_str, sb_rand_varstr,
+        bakeoff_texts_new, bakeoff_texts_free, bakeoff_texts_draw, bakeoff_texts_of, bakeoff_bulk_texts,
+    },
 }
 
 /// Keeps every symbol in the program, whatever its linker collects. [`crate::Script::load`] calls it; a program need not.
@@ -105,28 +95,4 @@ unsafe fn bytes_of<'a>(start: *const std::ffi::c_char, length: usize) -> &'a [u8
     }
     // SAFETY: as the caller promises.
     unsafe { std::slice::from_raw_parts(start.cast(), length) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::NullHost;
-    use crate::{Script, ScriptSource, Settings, ThreadRole};
-
-    #[test]
-    fn every_symbol_is_declared_exported_and_found_by_lua() {
-        let declarations = declarations();
-        let mut script = String::from("local C = ffi.C\n");
-        for name in NAMES {
-            assert!(
-                declarations.contains(&format!("{name}(")),
-                "{name} is not declared"
-            );
-            script += &format!("assert(C.{name} ~= nil)\n");
-        }
-        let source = ScriptSource::inline("symbols.lua", &script);
-        let host = std::rc::Rc::new(NullHost);
-        Script::load(&source, &Settings::default(), ThreadRole::Main, host)
-            .expect("all symbols are found");
-    }
 }

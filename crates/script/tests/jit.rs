@@ -4,6 +4,7 @@
 //! instant server, traces made, aborted recordings with LuaJIT's reason (a number of `lj_traceerr.h`; 8 to 10 are retried and
 //! normal around inner loops), and where the time went (N traces, I interpreter, C calls from the interpreter, G collector, J compiler).
 
+#[path = "all/world.rs"]
 mod world;
 
 use std::cell::Cell;

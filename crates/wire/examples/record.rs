@@ -1,4 +1,4 @@
-//! Records conversations with real servers into `tests/golden`, for `tests/golden.rs` of this crate to play again.
+//! Records conversations with real servers into `tests/golden`, for `tests/all/golden.rs` of this crate to play again.
 //!
 //!     cargo run -p bakeoff-wire --example record -- NAME SOCKET PORT [FOLDER]
 //!
@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-#[path = "../tests/support/conversation.rs"]
+#[path = "../tests/all/conversation.rs"]
 mod conversation;
 
 use conversation::{Peer, Script, converse};

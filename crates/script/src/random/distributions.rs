@@ -1,7 +1,75 @@
 //! sysbench's distributions over a range of whole numbers, both ends included.
 
-use super::generator::Generator;
-use crate::settings::{RandKind, RandSettings};
+use super::Generator;
+
+/// Distribution that `sysbench.rand.default` draws from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the names are --rand-type's")]
+pub enum RandKind {
+    #[default]
+    Uniform,
+    Gaussian,
+    Special,
+    Pareto,
+    Zipfian,
+}
+
+impl RandKind {
+    /// By its name in `--rand-type`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "uniform" => Self::Uniform,
+            "gaussian" => Self::Gaussian,
+            "special" => Self::Special,
+            "pareto" => Self::Pareto,
+            "zipfian" => Self::Zipfian,
+            _ => return None,
+        })
+    }
+
+    /// Its name in `--rand-type`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Gaussian => "gaussian",
+            Self::Special => "special",
+            Self::Pareto => "pareto",
+            Self::Zipfian => "zipfian",
+        }
+    }
+}
+
+/// Shape of the random distributions; the defaults are sysbench's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RandSettings {
+    /// What `sysbench.rand.default` draws from.
+    pub kind: RandKind,
+    /// Uniform draws averaged into one gaussian or special value (`--rand-spec-iter`).
+    pub spec_iter: u32,
+    /// Width of the special band in the middle, per cent of the range (`--rand-spec-pct`).
+    pub spec_pct: f64,
+    /// Values that fall into that band, per cent (`--rand-spec-res`).
+    pub spec_res: f64,
+    /// `h` of the pareto distribution: a share `h` of the values gets a share `1 - h` of the draws (`--rand-pareto-h`).
+    pub pareto_h: f64,
+    /// Exponent of the zipfian distribution (`--rand-zipfian-exp`).
+    pub zipfian_exp: f64,
+}
+
+impl Default for RandSettings {
+    fn default() -> Self {
+        Self {
+            kind: RandKind::Uniform,
+            spec_iter: 12,
+            spec_pct: 1.0,
+            spec_res: 75.0,
+            pareto_h: 0.2,
+            zipfian_exp: 0.8,
+        }
+    }
+}
 
 /// The distributions with their parameters; the draws come from the caller's [`Generator`].
 ///
@@ -167,7 +235,7 @@ impl Zipfian {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generator::StreamKind;
+    use super::super::StreamKind;
     use super::*;
 
     const DRAWS: u32 = 200_000;

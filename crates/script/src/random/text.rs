@@ -1,7 +1,6 @@
 //! Random text: sysbench's templates, and whole rows of `sbtest` tables as fast as they can be sent.
 
-use super::distributions::Distributions;
-use super::generator::Generator;
+use super::{Distributions, Generator};
 
 /// Copies `template` to `out`, `#` becoming a digit and `@` a letter a–z. Both have the same length.
 ///
@@ -125,9 +124,8 @@ fn fill_group(generator: &mut Generator, group: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generator::StreamKind;
+    use super::super::{RandSettings, StreamKind};
     use super::*;
-    use crate::settings::RandSettings;
 
     fn generator() -> Generator {
         Generator::for_stream(5, StreamKind::Rows, 1, 0)

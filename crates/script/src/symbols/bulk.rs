@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
-use super::connections::{NONE, SqlConnection};
+use crate::c_types::{Bulk, NONE, SqlConnection};
 use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_decimal};
 use crate::session::current;
 
@@ -14,29 +14,6 @@ int db_bulk_insert_done(sql_connection *con);
 void bakeoff_bulk_limit(sql_connection *con, double bytes);
 int bakeoff_bulk_sbtest_rows(sql_connection *con, uint32_t table, double piece, double first, double last, uint32_t key_range);
 ";
-
-/// Size of a statement when the script sets none: sysbench's.
-const DEFAULT_LIMIT_BYTES: usize = 512 * 1024;
-
-/// The statement under way: `head` alone, or `head` and rows.
-pub(crate) struct Bulk {
-    statement: Vec<u8>,
-    head_length: usize,
-    limit: usize,
-    /// What `sbtest` rows hold instead of digits, and the characters of `c` and `pad`.
-    texts: Option<(Texts, [usize; 2])>,
-}
-
-impl Default for Bulk {
-    fn default() -> Self {
-        Self {
-            statement: Vec::new(),
-            head_length: 0,
-            limit: DEFAULT_LIMIT_BYTES,
-            texts: None,
-        }
-    }
-}
 
 impl Bulk {
     fn begin(&mut self, head: &[u8]) {

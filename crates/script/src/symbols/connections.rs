@@ -3,14 +3,14 @@
 //! Lua holds `sql_connection *`; the fields that scripts read come first, the rest is ours. A connection's memory stays valid until
 //! its session ends (freed ones are used again), so a stale pointer in a script meets a closed connection, never freed memory.
 
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::bulk::Bulk;
-use super::results::{RowBuffer, SqlResult};
 use super::text_of;
+use crate::c_types::{
+    Bulk, FATAL, IGNORABLE, LastError, NONE, RowBuffer, SqlConnection, SqlDriver, c_text,
+};
 use crate::host::{ConnectTarget, Connection, Counter, Reply, SqlError};
 use crate::session::{Session, current, shielded};
 
@@ -32,97 +32,10 @@ int db_connection_reconnect(sql_connection *con);
 void db_connection_free(sql_connection *con);
 ";
 
-/// No error; ignorable; ends the script.
-pub(super) const NONE: c_int = 0;
-const IGNORABLE: c_int = 1;
-const FATAL: c_int = 2;
-
 /// How long a lost connection is sought again when its error is ignored.
 const RECONNECT_FOR: Duration = Duration::from_secs(10);
 
-/// The one driver.
-#[repr(C)]
-pub(crate) struct SqlDriver {
-    short_name: *const c_char,
-    long_name: *const c_char,
-}
-
-impl SqlDriver {
-    pub(crate) fn mysql() -> Self {
-        Self {
-            short_name: c"mysql".as_ptr(),
-            long_name: c"MySQL driver".as_ptr(),
-        }
-    }
-}
-
-/// Why the last connect failed.
-#[repr(C)]
-pub(crate) struct LastError {
-    code: c_int,
-    state: *const c_char,
-    message: *const c_char,
-    texts: [CString; 2],
-}
-
-impl Default for LastError {
-    fn default() -> Self {
-        let texts = [CString::default(), CString::default()];
-        Self {
-            code: 0,
-            state: texts[0].as_ptr(),
-            message: texts[1].as_ptr(),
-            texts,
-        }
-    }
-}
-
-impl LastError {
-    fn set(&mut self, error: &SqlError) {
-        self.code = c_int::from(error.code);
-        self.texts = [c_text(&error.sqlstate), c_text(&error.message)];
-        self.state = self.texts[0].as_ptr();
-        self.message = self.texts[1].as_ptr();
-    }
-}
-
-/// A connection as Lua and we see it.
-#[repr(C)]
-pub(crate) struct SqlConnection {
-    pub(super) error: c_int,
-    code: c_int,
-    state: *const c_char,
-    message: *const c_char,
-    driver: *const SqlDriver,
-    texts: [CString; 2],
-    pub(super) link: Option<Box<dyn Connection>>,
-    pub(super) more_results: bool,
-    pub(super) result: SqlResult,
-    pub(super) row: RowBuffer,
-    pub(super) bulk: Bulk,
-    /// Counts the connections that have lived in this memory.
-    pub(super) generation: u64,
-}
-
 impl SqlConnection {
-    fn new() -> Self {
-        let texts = [CString::default(), CString::default()];
-        Self {
-            error: NONE,
-            code: 0,
-            state: texts[0].as_ptr(),
-            message: texts[1].as_ptr(),
-            driver: ptr::null(),
-            texts,
-            link: None,
-            more_results: false,
-            result: SqlResult::default(),
-            row: RowBuffer::default(),
-            bulk: Bulk::default(),
-            generation: 0,
-        }
-    }
-
     /// Runs one command on the link. Its reply is counted; its error is noted for Lua; a panic is an error like another.
     pub(super) fn run(
         &mut self,
@@ -226,37 +139,6 @@ pub(super) fn client_error(code: u16, message: &str) -> SqlError {
         sqlstate: "HY000".to_owned(),
         message: message.to_owned(),
         fatal: false,
-    }
-}
-
-fn c_text(text: &str) -> CString {
-    CString::new(text.replace('\0', " ")).unwrap_or_default()
-}
-
-/// All connections of a session, open ones and memory to use again.
-#[derive(Default)]
-pub(crate) struct ConnectionPool {
-    all: RefCell<Vec<*mut SqlConnection>>,
-    free: RefCell<Vec<*mut SqlConnection>>,
-}
-
-impl ConnectionPool {
-    fn take(&self) -> *mut SqlConnection {
-        if let Some(connection) = self.free.borrow_mut().pop() {
-            return connection;
-        }
-        let connection = Box::into_raw(Box::new(SqlConnection::new()));
-        self.all.borrow_mut().push(connection);
-        connection
-    }
-}
-
-impl Drop for ConnectionPool {
-    fn drop(&mut self) {
-        for connection in self.all.get_mut().drain(..) {
-            // SAFETY: boxed in `take`, listed once; the Lua state that held pointers to it is closed by now.
-            drop(unsafe { Box::from_raw(connection) });
-        }
     }
 }
 

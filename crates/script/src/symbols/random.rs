@@ -1,8 +1,14 @@
-//! `sb_rand_*`: draws from the worker's own stream.
+//! `sb_rand_*` and `bakeoff_texts_*`: numbers and texts from the worker's own stream.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
+use std::ptr;
 
-use crate::random::{Distributions, fill_template, fill_varied};
+use super::bytes_of;
+use crate::c_types::SqlConnection;
+use crate::error::nearest;
+use crate::random::{
+    Content, Distributions, Encoding, Generator, Texts, fill_template, fill_varied,
+};
 use crate::session::current;
 
 pub(super) const CDEF: &str = r"
@@ -18,6 +24,12 @@ double sb_rand_uniform_double(void);
 void sb_rand_str(const char *format, char *buffer);
 void bakeoff_rand_str(const char *format, char *buffer, size_t len);
 uint32_t sb_rand_varstr(char *buffer, uint32_t min_len, uint32_t max_len);
+typedef struct bakeoff_texts bakeoff_texts;
+bakeoff_texts *bakeoff_texts_new(sql_connection *con, const char *content, size_t len, double compressibility, char *why, size_t room);
+void bakeoff_texts_free(bakeoff_texts *texts);
+size_t bakeoff_texts_draw(bakeoff_texts *texts, uint32_t characters, char *buffer, size_t room);
+size_t bakeoff_texts_of(bakeoff_texts *texts, double number, uint32_t characters, char *buffer, size_t room);
+int bakeoff_bulk_texts(sql_connection *con, const bakeoff_texts *texts, uint32_t c_characters, uint32_t pad_characters);
 ";
 
 macro_rules! draws {
@@ -113,4 +125,154 @@ pub(super) unsafe extern "C" fn sb_rand_varstr(
         maximum,
         out,
     )
+}
+
+/// What Lua holds: texts, and room for one.
+pub(super) struct TextSource {
+    texts: Texts,
+    made: Vec<u8>,
+}
+
+/// Texts of a content in the connection's character set; a negative compressibility is none. Null: `why` says what is wrong.
+///
+/// # Safety
+/// `connection` is from this crate, `content` has `length` bytes, `why` has room for `room` bytes.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_texts_new(
+    connection: *mut SqlConnection,
+    content: *const c_char,
+    length: usize,
+    compressibility: f64,
+    why: *mut c_char,
+    room: usize,
+) -> *mut TextSource {
+    // SAFETY: as the caller promises.
+    let (connection, name) = unsafe { (&*connection, bytes_of(content, length)) };
+    let name = String::from_utf8_lossy(name);
+    let charset = connection
+        .link
+        .as_deref()
+        .map_or("utf8mb4", |link| link.charset().0);
+    let share = (compressibility >= 0.0).then_some(compressibility);
+    let made = match Content::named(&name) {
+        Some(content) => Texts::new(content, share, Encoding::of_charset(charset)),
+        None => Err(unknown(&name)),
+    };
+    match made {
+        Ok(texts) => Box::into_raw(Box::new(TextSource {
+            texts,
+            made: Vec::new(),
+        })),
+        Err(message) => {
+            if room > 0 {
+                let shown = message.len().min(room - 1);
+                // SAFETY: as the caller promises.
+                unsafe {
+                    ptr::copy_nonoverlapping(message.as_ptr(), why.cast(), shown);
+                    *why.add(shown) = 0;
+                }
+            }
+            ptr::null_mut()
+        }
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let names = Content::ALL.map(|(name, _)| name);
+    let near = nearest(name, names)
+        .map(|near| format!(" Did you mean {near}?"))
+        .unwrap_or_default();
+    format!(
+        "there is no content {name}; there are {}.{near}",
+        names.join(", ")
+    )
+}
+
+/// # Safety
+/// `texts` is null or from `bakeoff_texts_new`, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_texts_free(texts: *mut TextSource) {
+    if !texts.is_null() {
+        // SAFETY: as the caller promises.
+        drop(unsafe { Box::from_raw(texts) });
+    }
+}
+
+/// Fills `buffer` with a text from the thread's own stream and returns its bytes.
+///
+/// # Safety
+/// `texts` is from `bakeoff_texts_new`, `buffer` has room for `room` bytes.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_texts_draw(
+    texts: *mut TextSource,
+    characters: u32,
+    buffer: *mut c_char,
+    room: usize,
+) -> usize {
+    let mut random = current().random.borrow_mut();
+    // SAFETY: as the caller promises.
+    unsafe { fill(texts, &mut random.generator, characters, buffer, room) }
+}
+
+/// Fills `buffer` with the text that belongs to `number`, whatever the seed, and returns its bytes.
+///
+/// # Safety
+/// As `bakeoff_texts_draw`.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_texts_of(
+    texts: *mut TextSource,
+    number: f64,
+    characters: u32,
+    buffer: *mut c_char,
+    room: usize,
+) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe {
+        fill(
+            texts,
+            &mut Texts::stream_of(number as u64),
+            characters,
+            buffer,
+            room,
+        )
+    }
+}
+
+unsafe fn fill(
+    texts: *mut TextSource,
+    generator: &mut Generator,
+    characters: u32,
+    buffer: *mut c_char,
+    room: usize,
+) -> usize {
+    // SAFETY: as the callers promise.
+    let source = unsafe { &mut *texts };
+    source.made.clear();
+    source
+        .texts
+        .draw(generator, characters as usize, &mut source.made);
+    let length = source.made.len().min(room);
+    // SAFETY: as the callers promise.
+    unsafe { ptr::copy_nonoverlapping(source.made.as_ptr(), buffer.cast(), length) };
+    length
+}
+
+/// Has the rows of `bakeoff_bulk_sbtest_rows` hold these texts, of so many characters; null: sysbench's digits again.
+///
+/// # Safety
+/// `connection` is from this crate, `texts` is null or from `bakeoff_texts_new`.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_bulk_texts(
+    connection: *mut SqlConnection,
+    texts: *const TextSource,
+    c_characters: u32,
+    pad_characters: u32,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let (connection, source) = unsafe { (&mut *connection, texts.as_ref()) };
+    connection.bulk.set_texts(
+        source.map(|source| source.texts.clone()),
+        [c_characters as usize, pad_characters as usize],
+    );
+    0
 }

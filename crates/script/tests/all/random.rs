@@ -1,9 +1,7 @@
 //! `sysbench.rand` from Lua: ranges, distributions, reproducibility.
 
-mod world;
-
+use crate::world::{World, settings};
 use bakeoff_script::{RandKind, RandSettings, Settings, ThreadRole};
-use world::{World, settings};
 
 /// What a worker's `thread_init` prints.
 fn printed(body: &str, settings: &Settings, thread: u32) -> Vec<String> {
@@ -105,7 +103,7 @@ fn streams_follow_from_seed_and_thread() {
 #[test]
 fn reseeding_restarts_the_stream_but_not_the_unique_numbers() {
     let world = World::new(0);
-    let script = world::load(
+    let script = crate::world::load(
         &format!("function thread_init() {TEN} end"),
         &settings(&[]),
         &world,

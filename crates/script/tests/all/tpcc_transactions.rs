@@ -1,13 +1,9 @@
 //! TPC-C without a server: the statements of its transactions, their retries, its options.
 
-#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
-
-mod world;
-
 use std::rc::Rc;
 
+use crate::world::{Answer, Rows, World, load_bundled, settings};
 use bakeoff_script::{IgnoreErrors, Settings, ThreadRole};
-use world::{Answer, Rows, World, load_bundled, settings};
 
 /// A world whose tables answer as a loaded server would, for `events` New-Orders.
 fn shop(events: u64) -> Rc<World> {
@@ -91,7 +87,7 @@ fn a_connection_prepares_as_many_statements_as_the_page_says() {
         world.journal.open_statements.get()
     );
     assert!(
-        include_str!("../../../docs/tpcc.md").contains(&words),
+        include_str!("../../../../docs/tpcc.md").contains(&words),
         "{words}"
     );
 }

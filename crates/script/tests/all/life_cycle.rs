@@ -1,9 +1,7 @@
 //! Life cycle, report hooks, output.
 
-mod world;
-
+use crate::world::{World, load, run, settings};
 use bakeoff_script::{ScriptError, Settings, Statistics, ThreadRole};
-use world::{World, load, run, settings};
 
 #[test]
 fn functions_are_called_in_order_with_the_thread_number() {

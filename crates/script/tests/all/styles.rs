@@ -1,13 +1,11 @@
 //! Scripts in the styles that people write (tests/styles/*.lua, all our own), run unmodified.
 
-mod world;
-
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use crate::world::{Answer, World, settings};
 use bakeoff_script::host::HostRef;
 use bakeoff_script::{Script, Settings, Statistics, ThreadRole, find_on_path};
-use world::{Answer, World, settings};
 
 fn load(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "styles", name]

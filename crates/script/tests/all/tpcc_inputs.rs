@@ -1,12 +1,7 @@
 //! TPC-C without a server: its random inputs against the standard's laws.
 
-#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
-
-mod laws;
-mod world;
-
-use laws::{chi_square, chi_square_limit};
-use world::{World, load, settings};
+use crate::laws::{chi_square, chi_square_limit};
+use crate::world::{World, load, settings};
 
 /// Runs `body` in a Lua state that has the workload's random module; what it prints, as numbers.
 fn sample(body: &str) -> Vec<f64> {

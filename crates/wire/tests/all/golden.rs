@@ -3,14 +3,11 @@
 //! The client must send the same bytes and understand the same as when the recording was made. A new server version is a new
 //! recording first (`cargo run -p bakeoff-wire --example record`), and new code only where that fails.
 
-#[path = "support/conversation.rs"]
-mod conversation;
-
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use crate::conversation::{Peer, Script, converse};
 use bakeoff_wire::{Answering, Greeting, Login, LoginOptions, LoginStep, ReplyScanner};
-use conversation::{Peer, Script, converse};
 
 /// Speaks the server's lines, `chunk` bytes at a time, when their turn has come.
 struct Recording {

@@ -1,12 +1,10 @@
 //! `prepare`, warm-up and cleanup of the bundled workloads.
 
-mod world;
-
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use crate::world::{Answer, World, load_bundled, settings};
 use bakeoff_script::{Settings, ThreadRole};
-use world::{Answer, World, load_bundled, settings};
 
 /// What `prepare` sends with so many threads, thread after thread.
 fn prepare(threads: u32, options: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Rc<World>>) {

@@ -1,14 +1,9 @@
 //! Replies under any chunking, cut and mutated.
 
-#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
-
-#[path = "support/server.rs"]
-mod server;
-
+use crate::server::{Reply, Value, Writer};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::{Answering, Inbox, Outcome, ReplyScanner, command, packet};
 use proptest::prelude::*;
-use server::{Reply, Value, Writer};
 
 /// What came of a stream of replies: each outcome with its column names and rows.
 type Events = Vec<(Outcome, Vec<String>, Vec<Vec<Value>>)>;

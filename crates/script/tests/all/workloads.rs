@@ -3,14 +3,12 @@
 //! `tests/snapshots/NAME.sql` holds what each sends in two events with seed 7. `UPDATE_SNAPSHOTS=1` writes the files anew: the streams
 //! are part of what users rely on (same seed, same load), so a change needs a line in the changelog.
 
-mod world;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::world::{OLTP, World, load_bundled, settings};
 use bakeoff_script::{OptionValue, ScriptError, Settings, ThreadRole};
-use world::{OLTP, World, load_bundled, settings};
 
 /// What worker 0 sends from `thread_init` to `thread_done`.
 fn stream(name: &str, settings: &Settings, events: u64) -> (Vec<String>, Rc<World>) {
@@ -273,7 +271,7 @@ fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
     assert!(largest > Some(1_000_000), "{largest:?}: 1M is 1,048,576");
 
     let source = bakeoff_script::find("oltp_point_select").expect("bundled");
-    let settings = world::settings(&[("table_sise", "10")]);
+    let settings = crate::world::settings(&[("table_sise", "10")]);
     let error =
         bakeoff_script::Script::load(&source, &settings, ThreadRole::Main, World::new(0)).err();
     let expected = ScriptError::UnknownOption {

@@ -1,9 +1,7 @@
 //! Options and commands that scripts declare.
 
-mod world;
-
+use crate::world::{World, load, settings};
 use bakeoff_script::{OptionType, OptionValue};
-use world::{World, load, settings};
 
 #[test]
 fn declared_options_are_typed_filled_and_checked() {

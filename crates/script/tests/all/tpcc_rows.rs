@@ -1,16 +1,11 @@
 //! TPC-C without a server: the rows that are loaded, and in which order.
 
-#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
-
-mod laws;
-mod world;
-
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use crate::laws::{chi_square, chi_square_limit};
+use crate::world::{World, load_bundled, settings};
 use bakeoff_script::{Settings, ThreadRole};
-use laws::{chi_square, chi_square_limit};
-use world::{World, load_bundled, settings};
 
 /// INSERT statements of the load of one warehouse by `threads` threads, by table.
 fn loaded(threads: u32) -> BTreeMap<String, Vec<String>> {

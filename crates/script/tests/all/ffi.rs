@@ -1,8 +1,6 @@
 //! What scripts reach through `ffi.C`: our symbols, and libc's.
 
-mod world;
-
-use world::{Answer, World, run};
+use crate::world::{Answer, World, run};
 
 #[test]
 fn counters_move_as_tpcc_scripts_move_them() {

@@ -1,13 +1,11 @@
 //! Errors: run again, counted, told with file and line.
 
-mod world;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::world::{Answer, World, load, run, settings};
 use bakeoff_script::error::Place;
 use bakeoff_script::{IgnoreErrors, Script, ScriptError, ScriptSource, Settings, ThreadRole};
-use world::{Answer, World, load, run, settings};
 
 const QUERY_EVENT: &str = "
 function thread_init() con = sysbench.sql.driver():connect() end

@@ -1,9 +1,7 @@
 //! `sysbench.sql`: connections, statements, parameters, results, as scripts use them.
 
-mod world;
-
+use crate::world::{Answer, Rows, World, run};
 use bakeoff_script::host::ConnectTarget;
-use world::{Answer, Rows, World, run};
 
 fn row(fields: &[Option<&str>]) -> Vec<Option<String>> {
     fields

@@ -1,9 +1,7 @@
 //! Texts with a content: what scripts draw, and what the bundled workloads load and send with `--content`.
 
-mod world;
-
+use crate::world::{World, load, load_bundled, run, settings};
 use bakeoff_script::{Settings, ThreadRole};
-use world::{World, load, load_bundled, run, settings};
 
 /// What `prepare` sends.
 fn prepared(options: &[(&str, &str)]) -> Vec<String> {

@@ -1,0 +1,8 @@
+//! The client's side of the protocol against recordings of real servers, and against replies cut, mutated and in any chunks.
+
+#![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
+
+mod conversation;
+mod golden;
+mod replies;
+mod server;
