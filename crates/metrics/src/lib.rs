@@ -5,9 +5,7 @@
 mod clock;
 mod counters;
 mod histogram;
-mod totals;
 
 pub use clock::now_ns;
-pub use counters::SliceCounters;
+pub use counters::{SliceCounters, SliceTotals};
 pub use histogram::{EncodeError, HIGHEST_NS, LOWEST_NS, LatencyHistogram};
-pub use totals::SliceTotals;

@@ -10,8 +10,7 @@ use mysql_common::auth::plugins::{
 use mysql_common::crypto::rsa::{GetRandom, Pkcs1OaepPadding, PublicKey};
 use mysql_common::num_bigint::BigUint;
 
-use crate::Malformed;
-use crate::bytes::Reader;
+use crate::bytes::{Malformed, Reader};
 
 /// How bytes travel to the server; decides what may be said in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,14 @@
 //! Bounded reading of protocol integers and strings: a read past the end is an error, never a panic.
 
-use crate::Malformed;
+/// Bytes that break the protocol: a bug of the server's or ours, or something that is no MySQL server at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed {what}: {why}")]
+pub struct Malformed {
+    /// Which packet.
+    pub what: &'static str,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
 
 /// Reads forward over one packet's payload.
 #[derive(Debug, Clone, Copy)]
@@ -142,8 +150,9 @@ pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -7,13 +7,10 @@
 //! Every parser takes bytes from a server that may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
 
 mod auth;
-mod binary_value;
 mod bytes;
 pub mod capability;
 pub mod charset;
 pub mod command;
-mod error;
-mod greeting;
 mod inbox;
 mod login;
 mod outcome;
@@ -23,11 +20,12 @@ pub mod row;
 pub mod template;
 
 pub use auth::{AuthError, Channel};
-pub use error::{Malformed, ServerError};
-pub use greeting::{Greeting, GreetingError};
+pub use bytes::Malformed;
 pub use inbox::Inbox;
-pub use login::{Login, LoginError, LoginOptions, LoginStep, Session, TlsWish};
-pub use outcome::{Done, Outcome, Prepared, ResultSet};
+pub use login::{
+    Greeting, GreetingError, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish,
+};
+pub use outcome::{Done, Outcome, Prepared, ResultSet, ServerError};
 pub use reply::{Answering, ReplyScanner};
 
 // Named so that the choice of its backend, made in Cargo.toml for mysql_common's sake, is seen to be used.

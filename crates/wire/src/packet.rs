@@ -2,7 +2,7 @@
 //!
 //! Source: MySQL internals manual, "MySQL Packets".
 
-use crate::Malformed;
+use crate::bytes::Malformed;
 
 /// Bytes of a packet header.
 pub const HEADER_BYTES: usize = 4;

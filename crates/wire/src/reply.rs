@@ -5,10 +5,9 @@
 //!
 //! Source: MySQL internals manual, "Protocol::OK_Packet", "COM_QUERY Response", "COM_STMT_PREPARE Response".
 
-use crate::bytes::Reader;
-use crate::outcome::{Done, Outcome, Prepared, ResultSet};
+use crate::bytes::{Malformed, Reader};
+use crate::outcome::{Done, Outcome, Prepared, ResultSet, ServerError};
 use crate::packet::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
-use crate::{Malformed, ServerError};
 
 /// Which command is being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
