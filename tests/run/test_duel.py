@@ -77,7 +77,16 @@ def test_a_large_injected_slowdown_is_claimed_however_busy_the_machine(shell):
 @pytest.mark.parametrize("percent", [5, 10])
 def test_a_small_injected_slowdown_is_claimed(shell, percent):
     _, analysis, _ = duel(
-        shell, "mysql:8.0.15", "mysql:8.0.15", *DATA, "--inject-slowdown", f"{percent}%", "--budget", "4m", "--seed", "2"
+        shell,
+        "mysql:8.0.15",
+        "mysql:8.0.15",
+        *DATA,
+        "--inject-slowdown",
+        f"{percent}%",
+        "--budget",
+        "4m",
+        "--seed",
+        "2",
     )
     assert_claimed(analysis, percent)
 

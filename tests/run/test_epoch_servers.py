@@ -12,7 +12,7 @@ from bakeoff.report.live import QuietLive
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
-from bakeoff.run.runner import _Trial
+from bakeoff.run.runner import _StudyRun
 
 
 class Server:
@@ -23,7 +23,7 @@ class Server:
         return "" if self.name == "A" else f"[ERROR] {self.name}: no space left on device"
 
 
-class House:
+class Pool:
     """Restores servers of which none starts."""
 
     def restore(self, name, *_, **__):
@@ -33,8 +33,8 @@ class House:
         raise ServerError("server B ended with status 1 while starting.")
 
 
-class Told(QuietLive):
-    """Remembers what is told."""
+class Recorder(QuietLive):
+    """Remembers the stages reported."""
 
     def __init__(self):
         self.stages = []
@@ -44,14 +44,14 @@ class Told(QuietLive):
 
 
 def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
-    asked, told = study(), Told()
+    asked, recorder = study(), Recorder()
     setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)
     tools = EpochTools(
         asked,
         setups,
-        House(),
+        Pool(),
         {(setup.build_key, 0): None for setup in setups},
-        told,
+        recorder,
         threading.Event(),
         at_once=3,
     )
@@ -64,13 +64,13 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
     assert run.server_text(0, "B", "error.log") == "[ERROR] B: no space left on device"
     assert run.server_text(0, "A", "error.log") is None
     # Numbers are those of the folders.
-    assert told.stages == ["epoch 0: restoring the data", "epoch 0: starting servers"]
+    assert recorder.stages == ["epoch 0: restoring the data", "epoch 0: starting servers"]
 
 
-def test_epochs_that_are_voided_are_named_as_their_folders(tmp_path, monkeypatch):
+def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        _Trial, "_one_epoch", lambda *_: SimpleNamespace(valid=False, discard_reason="arm B: server crashed")
+        _StudyRun, "_run_epoch", lambda *_: SimpleNamespace(valid=False, discard_reason="arm B: server crashed")
     )
-    trial = _Trial(study(), RunDirectory.create(tmp_path, study()), tools=None, begin=0.0, builds=1)
+    run = _StudyRun(study(), RunDirectory.create(tmp_path, study()), tools=None, begin=0.0, builds=1)
     with pytest.raises(TrialInvalid, match="epochs 0 and 1 both had to be discarded: arm B: server crashed"):
-        trial.run()
+        run.run()

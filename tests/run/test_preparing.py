@@ -10,7 +10,7 @@ from messages import study
 from bakeoff.errors import ServerError
 from bakeoff.report.live import QuietLive
 from bakeoff.run import arms
-from bakeoff.run.runner import _fetching
+from bakeoff.run.listener import download_reporter
 
 
 def prepare(stop, monkeypatch, install):
@@ -45,12 +45,12 @@ def test_a_download_that_a_thread_watches_ends_too():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     stop = threading.Event()
     stop.set()
-    tell = _fetching(QuietLive(), stop)
+    report = download_reporter(QuietLive(), stop)
 
     def watch():
         time.sleep(0.1)
         for _ in range(3):  # the second and third must not disturb what the first has begun
-            tell("fetching mysql:8.0", 1, 2)
+            report("fetching mysql:8.0", 1, 2)
 
     watching = threading.Thread(target=watch)
     try:
@@ -64,8 +64,8 @@ def test_a_download_that_a_thread_watches_ends_too():
 
 def test_a_download_ends_at_its_next_piece():
     stop = threading.Event()
-    tell = _fetching(QuietLive(), stop)
-    tell("fetching mysql:8.0", 1, 2)
+    report = download_reporter(QuietLive(), stop)
+    report("fetching mysql:8.0", 1, 2)
     stop.set()
     with pytest.raises(KeyboardInterrupt):
-        tell("fetching mysql:8.0", 2, 2)
+        report("fetching mysql:8.0", 2, 2)

@@ -25,7 +25,7 @@ def test_a_duel_reaches_about_what_the_doctor_forecast(shell):
     (path,) = shell.runs
     (comparison,) = Analysis.model_validate(open_run(path).analysis()).comparisons
     reached = comparison.estimate.interval.half_width
-    # Foretold for these five minutes: spread over time falls with the square root, so any line of the table says it.
+    # Forecast for these five minutes: spread over time falls with the square root, so any line of the table says it.
     line = forecast["forecast"][2]
     expected = line["half_width"] * math.sqrt(max(line["seconds"], 300) / 300)
     # Five or six epochs know a spread within a factor of 2.5 (95 %), and the machine changes between the two.

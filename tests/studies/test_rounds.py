@@ -13,7 +13,7 @@ from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.plan.model import ROUND_BLOCKS, rounds
 from bakeoff.report.live import QuietLive
 from bakeoff.run import run_study
-from bakeoff.run import runner as trial
+from bakeoff.run import runner
 from bakeoff.run.arms import servers_by_aio, share_memory
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
@@ -99,7 +99,7 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(shell.cache))
     # 0.6 of what is free must hold two servers and not three.
     tight = share_memory(study_of(4), available_bytes=int(1.9 * GIB))
-    monkeypatch.setattr(trial, "share_memory", lambda _study, **_limits: tight)
+    monkeypatch.setattr(runner, "share_memory", lambda _study, **_limits: tight)
     study = make_study(read_study(shell.folder / "my.yaml"), seed=4)
     run, analysis = run_study(
         study,
@@ -119,7 +119,7 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     assert all("A" in arms and len(arms) == 2 for arms in by_round.values())
     assert run.read_json("memory.json")["at_once"] == 2
     assert set(run.server_json(0, "variables.json")) == {"A", "B", "C", "D"}
-    assert set(run.outcome(0).gates) == {"A", "B", "C", "D"}
+    assert set(run.outcome(0).readiness) == {"A", "B", "C", "D"}
     assert shell.left_behind() == []
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
-from bakeoff.run.epoch import CountsDisagree, discards_epoch, read_counts
+from bakeoff.run.data_check import CountsDisagree, read_counts
+from bakeoff.run.epoch import discards_epoch
 from bakeoff.stats.tpcc import ServerCounts, compare_counts, cross_checks
 
 COUNTED = {

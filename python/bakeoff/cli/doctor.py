@@ -4,16 +4,18 @@ import dataclasses
 import json
 import secrets
 import threading
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from bakeoff.cli.arguments import Format, format_option
 from bakeoff.cli.execution import ending_in_order
-from bakeoff.errors import ExitCode, SpecError
+from bakeoff.errors import ExitCode, HostError, SpecError
 from bakeoff.report import numbers
 from bakeoff.report.live import QuietLive
-from bakeoff.run.doctor import TRIAL_S, Finding, Severity, examine, resolve
+from bakeoff.run.doctor import PROOF_S, TRIAL_S, Finding, Proof, Severity, examine, resolve
+from bakeoff.run.doctor import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, parse_server
@@ -30,13 +32,21 @@ def doctor(
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help=f"Connections in the trial. [default: {_THREADS}]")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Look only: no trial, nothing forecast.")] = False,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove", help="Duel equal servers, then with an injected slowdown of 5 %: are the answers right here?"
+        ),
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Everything random in the trial follows from it.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """What on this machine would spoil a measurement, and what it can resolve: a trial of two equal servers.
 
-    Exit code 3 when a run could not be trusted or started.
+    Exit code 3 when a run could not be trusted or started, 1 when --prove finds a wrong answer.
     """
+    if quick and prove:
+        raise SpecError("doctor: --quick makes no trial, and --prove is made of trials.", hint="Leave one out.")
     for option, given in (("--server", server), ("--threads", threads), ("--seed", seed)):
         if quick and given is not None:
             raise SpecError(
@@ -53,30 +63,59 @@ def doctor(
     if output is Format.TEXT:
         _print_findings(findings)
     worst = max(finding.severity for finding in findings)
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    if prove:
+        return _prove(findings, name, seed, threads, output)
     found = None
     if name is not None and worst is not Severity.PROBLEM:
         typer.echo(f"bakeoff: a trial of two equal servers {name}, about {TRIAL_S:.0f} s …", err=True)
         stop = threading.Event()
         with ending_in_order(stop):
-            found = resolve(
-                name,
-                seed=secrets.randbelow(2**31) if seed is None else seed,
-                threads=threads,
-                listener=QuietLive(),
-                stop=stop,
-            )
+            found = resolve(name, seed=seed, threads=threads, listener=QuietLive(), stop=stop)
         if stop.is_set():
             return ExitCode.INTERRUPTED
     if output is Format.JSON:
         typer.echo(json.dumps(_as_json(findings, name, found), indent=1))
     elif found is not None:
-        typer.echo(f"{'':8} {numbers.sentence(found)}")
-        typer.echo(f"{'':8} {numbers.grounds(found, f'{name}, oltp_point_select, {threads} threads')}")
+        typer.echo(f"{'':8} {numbers.resolution(found)}")
+        typer.echo(f"{'':8} {numbers.resolution_basis(found, f'{name}, oltp_point_select, {threads} threads')}")
     elif name is not None and worst is not Severity.PROBLEM:
         typer.echo(f"{'':8} The trial was too short here for three usable epochs: nothing can be forecast.")
     elif name is None and not quick:
         typer.echo(f"{'':8} No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
     return ExitCode.NOT_READY if worst is Severity.PROBLEM else ExitCode.DONE
+
+
+def _prove(findings: list[Finding], server: str | None, seed: int, threads: int, output: Format) -> int:
+    """Run the duels whose answers are known and print the table; 1 when an answer is wrong, 3 when they cannot run."""
+    if server is None:
+        raise HostError("doctor: no server is here to try.", hint="Name one: --server mysql:8.0.")
+    proofs: list[Proof] = []
+    possible = all(finding.severity is not Severity.PROBLEM for finding in findings)
+    stop = threading.Event()
+    if possible:
+        typer.echo(f"bakeoff: two to four duels of {server}, each at most {PROOF_S:.0f} s …", err=True)
+        with ending_in_order(stop):
+            proofs = run_duels(server, seed=seed, threads=threads, listener=QuietLive(), stop=stop)
+    if stop.is_set():
+        return ExitCode.INTERRUPTED
+    if output is Format.JSON:
+        document = _as_json(findings, server, None) | {"server": server, "proof": [vars(proof) for proof in proofs]}
+        typer.echo(json.dumps(document, indent=1))
+    elif possible:
+        for line in proof_table(proofs):
+            typer.echo(line)
+    if not possible:
+        return ExitCode.NOT_READY
+    return ExitCode.DONE if all(proof.holds for proof in proofs) else ExitCode.DIFFERENCE
+
+
+def proof_table(proofs: Sequence[Proof]) -> list[str]:
+    """The lines of `expected | found | holds`."""
+    rows = [("expected", "found", "holds")]
+    rows += [(proof.expected, proof.found, "yes" if proof.holds else "NO") for proof in proofs]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    return [f"{expected:{widths[0]}} | {found:{widths[1]}} | {holds}" for expected, found, holds in rows]
 
 
 def _newest_here() -> str | None:

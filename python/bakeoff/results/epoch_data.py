@@ -46,28 +46,6 @@ class Outcome(BaseModel):
     readiness: dict[str, dict[str, JsonValue]] = {}
 
 
-def joined(rounds: Sequence[Outcome]) -> Outcome:
-    """The outcome of an epoch of several rounds: phases are summed; the baseline's readiness is that of its first."""
-    first = rounds[0]
-    phases: dict[str, float] = {}
-    readiness: dict[str, dict[str, JsonValue]] = {}
-    for outcome in rounds:
-        for phase, seconds in outcome.phases_s.items():
-            phases[phase] = phases.get(phase, 0.0) + seconds
-        readiness = outcome.readiness | readiness
-    return first.model_copy(
-        update={
-            "valid": all(outcome.valid for outcome in rounds),
-            "discard_reason": next((outcome.discard_reason for outcome in rounds if outcome.discard_reason), ""),
-            "wall_s": max(outcome.wall_s for outcome in rounds),  # each counts from its own begin to the epoch's end
-            "measured_s": sum(outcome.measured_s for outcome in rounds),
-            "phases_s": phases,
-            "cell_order": tuple(dict.fromkeys(cell for outcome in rounds for cell in outcome.cell_order)),
-            "readiness": readiness,
-        }
-    )
-
-
 @dataclass(frozen=True)
 class EpochData:
     """One finished epoch as the statistics read it.
@@ -78,8 +56,8 @@ class EpochData:
         slices: one row a slice, columns of `bakeoff.results.epoch_data.SLICE_SCHEMA`.
         histograms: the engine's `histogram` messages (docs/engine.md), one a cell, arm and operation.
         variables: for each arm, its server's global variables.
-        server_counts: for each arm and cell, what its server had counted itself before and after (`stats.recount`); empty
-            for workloads whose work the server does not count.
+        server_counts: for each arm and cell, TPC-C transactions by the server's own count before and after
+            (`data-check.json`); empty for other workloads.
     """
 
     epoch: int

@@ -1,6 +1,6 @@
-"""Runs a study: servers up, gates passed, engine driven, host watched, evidence written.
+"""Run one study from start to end: install, load, measure epochs, analyse, resume.
 
-It emits events (`listener`) and prints nothing.
+Events go to a `Listener`; nothing is printed.
 """
 
 from bakeoff.run.listener import Listener

@@ -1,13 +1,15 @@
-"""Questions to every table whose answers must be the same on every arm (docs/method.md, pitfalls 19 and 21).
+"""Check that all arms hold the same rows, and that servers did what the engine counted (docs/method.md).
 
-Texts are compared as utf8mb4, whatever they are stored in. Columns of times and floating-point numbers are left out:
-scripts fill the first with the time of loading, versions print the second differently.
+Rows: questions to every table whose answers must be equal on every arm. Texts are compared as utf8mb4, whatever they
+are stored in. Columns of times and floating-point numbers are left out: scripts fill the first with the time of
+loading, versions print the second differently.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 from bakeoff.errors import TrialInvalid
 from bakeoff.results import RunDirectory
@@ -15,6 +17,7 @@ from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
 from bakeoff.spec import Origin, Study
 from bakeoff.stats.differences import Answer, Answers, RowDifference, row_differences
+from bakeoff.stats.tpcc import ServerCounts
 
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})
@@ -103,23 +106,23 @@ def write_answers(run: RunDirectory, answers: Mapping[str, Answers], name: str) 
 
 
 def judge_rows(study: Study, answers: Mapping[str, Answers], listener: Listener) -> None:
-    """See that all arms hold the same rows; a difference that is not bakeoff's own is told, and flagged in the report.
+    """Check that all arms hold the same rows; a difference that is not bakeoff's own is noted and flagged.
 
     Raises:
-        TrialInvalid: tables that bakeoff's own scripts loaded on its own servers differ: nothing that is measured on
-            them would be a comparison.
+        TrialInvalid: tables that bakeoff's own scripts loaded on its own servers differ, so that measuring them would
+            compare nothing.
     """
     differences = row_differences(study.arms, answers)
     if not differences:
         return
-    text = said(study, differences[0], len(differences))
+    text = _sentence(study, differences[0], len(differences))
     ours = all(arm.server.origin is not Origin.URL for arm in study.arms)
     if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):
         raise TrialInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
     listener.note(text)
 
 
-def said(study: Study, difference: RowDifference, count: int) -> str:
+def _sentence(study: Study, difference: RowDifference, count: int) -> str:
     """A difference in words: table, query, arms by their labels, and how many more there are."""
     labels = {arm.name: arm.label for arm in study.arms}
     groups = " but ".join(
@@ -190,3 +193,30 @@ def _stretches(key: str, low: int | None, high: int | None) -> str:
 def _digest(rows: list[tuple[object, ...]]) -> str:
     text = "\n".join("|".join(str(value) for value in row) for row in rows)
     return f"{len(rows)} rows, {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+class CountsDisagree(Exception):
+    """A server has fewer TPC-C transactions than the engine counted: one of the two counts is wrong."""
+
+
+def read_counts(server: Server, database: str, options: Mapping[str, Any]) -> ServerCounts:
+    """TPC-C transactions as the server itself counts them, at this moment.
+
+    Args:
+        server: under no load.
+        database: where the tables are.
+        options: of the script; they name the tables.
+
+    Raises:
+        ServerError: the server is gone.
+    """
+    sets = int(options.get("tables") or 1)
+    plain = sets == 1 and options.get("table_suffix", "auto") == "auto"
+    districts = ["district"] if plain else [f"district{number}" for number in range(1, sets + 1)]
+    sums = " + ".join(f"(SELECT SUM(d_next_o_id) FROM `{database}`.{table})" for table in districts)
+    status = server.status()
+    return ServerCounts(
+        next_order_ids=int(server.query(f"SELECT {sums}")[0][0]),
+        commits=int(status["Com_commit"]),
+        rollbacks=int(status["Com_rollback"]),
+    )

@@ -1,5 +1,9 @@
-"""What on this machine would spoil a measurement: findings with advice, worst first. Looks for about two seconds."""
+"""What on this machine would spoil a measurement, what it can resolve, and whether a known slowdown is found here.
 
+`examine` looks for about two seconds; `resolve` and `prove` run short duels of one server against itself.
+"""
+
+import math
 import os
 import re
 import shutil
@@ -16,12 +20,14 @@ import psutil
 from bakeoff.engine import engine_path
 from bakeoff.errors import HostError
 from bakeoff.plan import Plan
+from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.run.runner import run_study
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats.estimate import epoch_estimates
+from bakeoff.stats.model import Analysis, Comparison, Word
 from bakeoff.stats.resolution import Resolution, resolution
-from bakeoff.units import format_bytes
+from bakeoff.units import format_bytes, ratio_text
 
 _PROBE_S = 2.0
 _BUSY_SHARE = 0.10  # other programs' CPU: above this, concurrencies below the core count suffer first
@@ -211,45 +217,119 @@ def _read_field(path: str, name: str) -> int:
     return 0
 
 
-# A short trial of two equal servers, for what this machine can resolve (`bakeoff doctor`).
-
 TRIAL_S = 60.0
-"""Wall seconds of the trial, about."""
+"""Wall seconds of the trial that forecasts, about."""
+
+PROOF_S = 120.0
+"""Wall seconds of each duel of a proof, at most."""
+
+PROOF_SLOWDOWN_PERCENT = 5.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One expectation about a duel whose answer is known."""
+
+    expected: str
+    found: str
+    holds: bool
 
 
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
-    """Run two equal servers against each other and forecast; the run is thrown away.
+    """Run two equal servers against each other and forecast what this machine resolves; the run is thrown away.
 
     Args:
         server: as on the command line.
         seed: everything random follows from it.
         threads: connections of each arm.
-        listener: told what happens.
+        listener: receives what happens.
         stop: set it to end in order.
 
     Returns:
-        What is forecast, or None when too few epochs came to an end.
+        The forecast, or None when too few epochs were finished.
 
     Raises:
-        BakeoffError: the server could not be had, or did not run.
+        BakeoffError: the server could not be fetched, or did not run.
     """
-    spec = parse_server(server)
-    study = Study(
-        title=f"what this machine resolves, by {spec}",
-        arms=tuple(Arm(name=name, label=f"{spec} ({name})", server=spec) for name in "AB"),
-        workloads=(Workload(script="oltp_point_select"),),
-        threads=(threads,),
-        tables=1,
-        table_size=10_000,
-        budget_s=TRIAL_S,
-        builds=1,
-        seed=seed,
-    )
+    study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TRIAL_S)
     with tempfile.TemporaryDirectory(prefix="bakeoff-doctor-") as folder:
-        run, _ = run_study(
-            study, Path(folder), listener=listener, stop=stop, passwords={}, command_line=("bakeoff", "doctor")
-        )
+        run, _ = _run(study, folder, listener, stop)
         plan = Plan.model_validate(run.plan())
         valid = [data for data in run.load_epochs() if data.valid]
         pairs = [pair for data in valid for pair in epoch_estimates(data, baseline="A").pairs]
     return resolution(pairs, overhead_s=plan.overhead_s, load_s=plan.load_s)
+
+
+def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> list[Proof]:
+    """Duel two equal servers, then the same with a slowdown injected into one, and judge the answers.
+
+    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once.
+
+    Args:
+        server: as on the command line.
+        seed: everything random follows from it.
+        threads: connections of each arm.
+        listener: receives what happens.
+        stop: set it to end in order; the duels so far are judged.
+
+    Raises:
+        BakeoffError: the server could not be fetched or did not run, or no epoch of a duel could be used.
+    """
+    proofs: list[Proof] = []
+    for percent in (0.0, PROOF_SLOWDOWN_PERCENT):
+        for attempt in range(2):
+            study = _duel_of_one_server(
+                server, seed=seed + attempt, threads=threads, budget_s=PROOF_S, slowdown_percent=percent
+            )
+            with tempfile.TemporaryDirectory(prefix="bakeoff-doctor-") as folder:
+                _, analysis = _run(study, folder, listener, stop)
+            found = judge_duel(analysis.comparisons[0], percent)
+            if stop.is_set() or all(proof.holds for proof in found):
+                break
+        proofs += found
+        if stop.is_set():
+            break
+    return proofs
+
+
+def judge_duel(comparison: Comparison, slowdown_percent: float) -> list[Proof]:
+    """Whether a duel of equal servers has found the slowdown that was injected into the contender, or none."""
+    interval, words = comparison.estimate.interval, comparison.verdict.words
+    truth = -math.log1p(slowdown_percent / 100)
+    ratio = ratio_text(comparison.estimate.mean, interval.low, interval.high)
+    covered = interval.low is not None and interval.high is not None and interval.low <= truth <= interval.high
+    claimed = ", ".join(words)
+    if not slowdown_percent:
+        return [
+            Proof("equal servers: the interval of the ratio holds 1.000", ratio, covered),
+            Proof("equal servers: no difference is claimed", claimed, not {Word.FASTER, Word.SLOWER} & set(words)),
+        ]
+    slower = f"slowdown of {slowdown_percent:g} %"
+    return [
+        Proof(f"{slower}: the interval of the ratio holds {math.exp(truth):.3f}", ratio, covered),
+        Proof(f"{slower}: {Word.SLOWER} is claimed", claimed, Word.SLOWER in words),
+    ]
+
+
+def _duel_of_one_server(
+    server: str, *, seed: int, threads: int, budget_s: float, slowdown_percent: float = 0.0
+) -> Study:
+    spec = parse_server(server)
+    arm = Arm(name="A", label=f"{spec} (A)", server=spec)
+    other = Arm(name="B", label=f"{spec} (B)", server=spec, slowdown_percent=slowdown_percent)
+    return Study(
+        title=f"what this machine resolves, by {spec}",
+        arms=(arm, other),
+        workloads=(Workload(script="oltp_point_select"),),
+        threads=(threads,),
+        tables=1,
+        table_size=10_000,
+        budget_s=budget_s,
+        builds=1,
+        seed=seed,
+    )
+
+
+def _run(study: Study, folder: str, listener: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
+    command = ("bakeoff", "doctor")
+    return run_study(study, Path(folder), listener=listener, stop=stop, passwords={}, command_line=command)

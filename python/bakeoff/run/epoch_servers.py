@@ -1,9 +1,9 @@
-"""The servers of one epoch: restored, started, brought to rest; their logs kept and their processes ended."""
+"""Restore, start, make ready and stop the servers of one epoch, keep their logs, and watch the machine meanwhile."""
 
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from bakeoff.results import EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
 from bakeoff.run.loading import SnapshotKey, database_of
-from bakeoff.servers import Readiness, Instance, Server, ServerPool, Snapshot, readiness
+from bakeoff.servers import Instance, Readiness, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 
 _READINESS_LIMIT_S = 60.0
@@ -25,6 +25,10 @@ _READINESS_LIMIT_S = 60.0
 # by the interleaving.
 _FLUSH_BETWEEN_CELLS_S = 10.0
 _PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
+_SAMPLE_PERIOD_S = 1.0
+_SHARES = ("user", "system", "iowait", "steal", "idle")
+
+Sample = dict[str, Any]
 
 
 @dataclass
@@ -62,7 +66,7 @@ class EpochTools:
 
 
 class EpochServers:
-    """Every arm's server, ours and remote ones.
+    """Every arm's server in one round of an epoch, those of this machine and remote ones.
 
     Args:
         draft: start order, build and padding.
@@ -70,29 +74,29 @@ class EpochServers:
         phases: where the time is noted.
 
     Attributes:
-        all: by arm, from `start` on.
-        readiness: the state of ours before measuring, by arm, from `make_ready` on.
-        unfinished: what work was still pending between writing cells, by arm.
+        setups: the arms of this round.
+        all: servers by arm, from `start` on.
     """
 
     def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
+        self.setups = tools.setups
         self.all: dict[str, Server] = {}
-        self.readiness: dict[str, Readiness] = {}
-        self.unfinished: dict[str, list[str]] = {}
         self._tools = tools
         self._draft = draft
         self._writer = writer
         self._phases = phases
         self._restored: list[Instance] = []
+        self._readiness: dict[str, Readiness] = {}
+        self._unfinished: dict[str, list[str]] = {}
 
     @property
     def ours(self) -> dict[str, Instance]:
-        """Those that this epoch has started, by arm."""
+        """Those that were started here, by arm."""
         return {name: server for name, server in self.all.items() if isinstance(server, Instance)}
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of ours, by arm."""
+        """Process ids of ours, by arm."""
         return {name: server.pid for name, server in self.ours.items()}
 
     def addresses(self, workload: Workload) -> list[ArmAddress]:
@@ -100,7 +104,7 @@ class EpochServers:
         pids = self.pids
         return [
             address_of(setup, self.all[setup.arm.name], database_of(workload), pid=pids.get(setup.arm.name))
-            for setup in self._tools.setups
+            for setup in self.setups
         ]
 
     def start(self) -> None:
@@ -110,7 +114,7 @@ class EpochServers:
             ServerError: one does not start or does not answer.
         """
         tools, draft = self._tools, self._draft
-        by_name = {setup.arm.name: setup for setup in tools.setups if setup.installation}
+        by_name = {setup.arm.name: setup for setup in self.setups if setup.installation}
         starting = [by_name[name] for name in draft.start_order if name in by_name]
         with self._phases.measure("restore"):
             tools.listener.stage(f"epoch {draft.epoch}: restoring the data")
@@ -124,39 +128,53 @@ class EpochServers:
             self._writer.write_server_text(setup.arm.name, "my.cnf", instance.my_cnf)
             for text in instance.ignored_settings():
                 tools.listener.note(f"{setup.arm.label}: {text}")
-        self.all |= {setup.arm.name: setup.remote for setup in tools.setups if setup.remote}
+        self.all |= {setup.arm.name: setup.remote for setup in self.setups if setup.remote}
         for name, server in self.all.items():
             self._writer.write_server_json(name, "variables.json", server.variables())
             self._writer.write_server_json(name, "status-before.json", server.status())
 
     def make_ready(self) -> None:
-        """Buffer pool warm, purge and flushing done, on all arms at once: each would disturb the other's slices."""
+        """Fill the buffer pools, purge and flush, on all arms at once: each would disturb the other's slices."""
         databases = dict.fromkeys(database_of(workload) for workload in self._tools.study.workloads)
 
         def make_one_ready(server: Instance) -> Readiness:
             warmths = [readiness.warm(server, database) for database in databases]
             return readiness.finish_pending_work(
-                server, _READINESS_LIMIT_S, warmths[-1], dirty_limit=readiness.STARTED_DIRTY_LIMIT, stop=self._tools.stop
+                server,
+                _READINESS_LIMIT_S,
+                warmths[-1],
+                dirty_limit=readiness.STARTED_DIRTY_LIMIT,
+                stop=self._tools.stop,
             )
 
         self._tools.listener.stage(f"epoch {self._draft.epoch}: warming buffer pools")
-        ours = self.ours
-        with self._phases.measure("readiness"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
-            self.readiness = dict(zip(ours, pool.map(make_one_ready, ours.values()), strict=True))
+        with self._phases.measure("readiness"):
+            self._readiness = self._on_ours(make_one_ready)
 
     def flush(self) -> None:
-        """Let what a writing cell has left behind be purged and written, as far as that goes in a few seconds."""
-        self._tools.listener.stage(f"epoch {self._draft.epoch}: flushing")
-        ours = self.ours
-        with self._phases.measure("flush"), ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
-            found = pool.map(
-                lambda server: readiness.finish_pending_work(
-                    server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
-                ),
-                ours.values(),
+        """Wait a few seconds for what a writing cell has left to be purged and written."""
+
+        def flush_one(server: Instance) -> Readiness:
+            return readiness.finish_pending_work(
+                server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
             )
-            for name, ready in zip(ours, found, strict=True):
-                self.unfinished.setdefault(name, []).extend(ready.notes)
+
+        self._tools.listener.stage(f"epoch {self._draft.epoch}: flushing")
+        with self._phases.measure("flush"):
+            for name, ready in self._on_ours(flush_one).items():
+                self._unfinished.setdefault(name, []).extend(ready.notes)
+
+    def readiness_records(self) -> dict[str, dict[str, Any]]:
+        """For outcome.json: how ours were before measuring, and what was still pending between writing cells."""
+        return {
+            name: ready.as_record() | {"between_cells": self._unfinished.get(name, [])}
+            for name, ready in self._readiness.items()
+        }
+
+    def _on_ours(self, work: Callable[[Instance], Readiness]) -> dict[str, Readiness]:
+        ours = self.ours
+        with ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
+            return dict(zip(ours, pool.map(work, ours.values()), strict=True))
 
     def keep_status(self) -> None:
         """Keep the counters as they are after measuring.
@@ -168,7 +186,7 @@ class EpochServers:
             self._writer.write_server_json(name, "status-after.json", server.status())
 
     def keep_logs(self) -> None:
-        """Keep the end of each error log, as far as there is one; also of a server that did not start."""
+        """Keep the end of each error log that there is, also of a server that did not start."""
         for server in self._restored:
             log = server.error_log_tail()
             if log:
@@ -176,7 +194,7 @@ class EpochServers:
                     self._writer.write_server_text(server.name, "error.log", log)
 
     def remove(self) -> None:
-        """End ours and delete their files, also when not all of them came to run."""
+        """Stop ours and delete their files, also when not all of them were started."""
         self._tools.pool.remove_all(self._restored)
 
     def _restore(self, setup: ArmSetup) -> Instance:
@@ -194,17 +212,9 @@ class EpochServers:
         return instance
 
 
-# Watches the machine once a second while an epoch runs: the rows of host.parquet (docs/results.md).
-
-_PERIOD_S = 1.0
-_SHARES = ("user", "system", "iowait", "steal", "idle")
-
-Sample = dict[str, Any]
-
-
 @dataclass(frozen=True)
 class _Counters:
-    """Everything that only grows; a sample is the difference of two."""
+    """Counters that only grow; a sample is the difference of two."""
 
     at_ns: int
     cpu_s: tuple[float, ...]
@@ -216,7 +226,7 @@ class _Counters:
 
 
 class HostWatch:
-    """Samples in a thread of its own between `__enter__` and `__exit__`.
+    """Samples the machine once a second in a thread of its own: the rows of host.parquet (docs/results.md).
 
     Args:
         pids: server process of each arm, for its resident memory.
@@ -242,7 +252,7 @@ class HostWatch:
     def _run(self) -> None:
         start_ns = time.monotonic_ns()
         before = _read_counters()
-        while not self._ended.wait(_PERIOD_S):
+        while not self._ended.wait(_SAMPLE_PERIOD_S):
             after = _read_counters()
             self.samples.append(_difference(before, after, start_ns) | self._memory())
             before = after

@@ -166,10 +166,10 @@ class Loader:
         sizes = {name: parse_bytes(str(options[name])) for name in ("tables", "table_size")}
         found = objection(server, database, **sizes, indexed=indexed)
         if found:
-            raise _mistake(
-                setup.arm,
+            raise SpecError(
                 f"{setup.arm.label}: database {database} is not what the study asks for: {found}.",
                 hint=f"Drop database {database} there, to have it loaded, or give its sizes (tables and table_size).",
+                field=("arms", setup.arm.name, "server"),
             )
 
     def _compare_rows(self, setups: Sequence[ArmSetup], build: int) -> None:

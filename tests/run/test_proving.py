@@ -1,0 +1,76 @@
+"""`bakeoff doctor --prove`: duels whose answers are known, judged, and the table of them."""
+
+import json
+import math
+
+import pytest
+
+from bakeoff.cli.doctor import proof_table
+from bakeoff.run.doctor import judge_duel
+from bakeoff.stats.model import Comparison, Estimate, Interval, Verdict, Word
+
+
+def comparison(low, high, *words):
+    return Comparison.model_construct(
+        estimate=Estimate(mean=(low + high) / 2, interval=Interval(low=low, high=high), n=6),
+        verdict=Verdict(words=words, at_least=None, sentence=""),
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word", "held"),
+    [
+        (-0.002, 0.003, Word.EQUIVALENT, [True, True]),
+        (0.001, 0.003, Word.EQUIVALENT, [False, True]),
+        (0.010, 0.030, Word.FASTER, [False, False]),
+        (-0.030, -0.010, Word.SLOWER, [False, False]),
+    ],
+)
+def test_equal_servers_must_be_found_equal(low, high, word, held):
+    assert [proof.holds for proof in judge_duel(comparison(low, high, word), 0.0)] == held
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word", "held"),
+    [
+        (-0.055, -0.045, Word.SLOWER, [True, True]),
+        (-0.110, 0.010, Word.INCONCLUSIVE, [True, False]),
+        (-0.035, -0.025, Word.SLOWER, [False, True]),
+        (0.045, 0.055, Word.FASTER, [False, False]),
+    ],
+)
+def test_a_slowdown_must_be_found_in_its_size(low, high, word, held):
+    assert -0.055 < -math.log1p(0.05) < -0.045
+    assert [proof.holds for proof in judge_duel(comparison(low, high, word), 5.0)] == held
+
+
+def test_a_duel_without_an_interval_proves_nothing():
+    empty = Comparison.model_construct(
+        estimate=Estimate(mean=0.0, interval=Interval(low=None, high=None), n=1),
+        verdict=Verdict(words=(Word.INCONCLUSIVE,), at_least=None, sentence=""),
+    )
+    assert [proof.holds for proof in judge_duel(empty, 5.0)] == [False, False]
+
+
+def test_the_table_has_a_line_for_each_expectation():
+    proofs = [
+        *judge_duel(comparison(-0.002, 0.002, Word.EQUIVALENT), 0.0),
+        *judge_duel(comparison(-0.035, -0.025, Word.SLOWER), 5.0),
+    ]
+    assert proof_table(proofs) == [
+        "expected                                              | found                  | holds",
+        "equal servers: the interval of the ratio holds 1.000  | 1.000 (0.998 to 1.003) | yes",
+        "equal servers: no difference is claimed               | EQUIVALENT             | yes",
+        "slowdown of 5 %: the interval of the ratio holds 0.952 | 0.970 (0.965 to 0.976) | NO",
+        "slowdown of 5 %: SLOWER is claimed                    | SLOWER                 | yes",
+    ]
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_duels_of_this_machine_hold(shell):
+    ran = shell.run("doctor", "--prove", "--server", "mysql:8.0.15", "--seed", "1", "--format", "json", limit_s=800)
+    found = json.loads(ran.out)["proof"]
+    assert [each["holds"] for each in found] == [True] * 4, ran
+    assert ran.code == 0, ran
