@@ -19,7 +19,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.model import Analysis, Stop, Word
-from bakeoff.stats.verdict import percent_text
+from bakeoff.units import percent_text
 from validation.simulation import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
 
 CELL = "oltp_point_select/4"

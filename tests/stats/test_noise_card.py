@@ -43,7 +43,7 @@ def test_components_are_found():
     assert sd_restart == pytest.approx(math.sqrt(2) * 0.01, rel=0.2)
 
 
-def test_components_that_cannot_be_told():
+def test_components_that_are_unknown():
     assert components([0.1], [1e-6]) == (None, 1e-3)
     assert components([0.1, 0.2], [None, None]) == (None, None)
     assert components([0.1, 0.1], [1e-6, 1e-6])[0] == 0.0

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakeoff.stats.model import Estimate, Interval, Stop, Word
-from bakeoff.stats.verdict import Case, at_least_text, decimals_for, may_claim, percent_text, ratio_text, verdict
+from bakeoff.stats.verdict import Case, may_claim, verdict
+from bakeoff.units import at_least_text, decimals_for, percent_text, ratio_text
 
 W = math.log(1.01)
 

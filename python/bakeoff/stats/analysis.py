@@ -9,9 +9,8 @@ from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, two_states
 from bakeoff.stats.differences import differences, settings_flag, undeclared
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
-from bakeoff.stats.resolution import by_comparison
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios
 from bakeoff.stats.verdict import Context, compare

@@ -1,6 +1,6 @@
-"""Free tests on the side: does a slice leak into the next, does the ratio drift, do builds or epochs differ?
+"""Diagnostics that raise flags: carry-over, drift, builds, outliers, two states of a server; and the end of a warm-up.
 
-None of them touches the verdict; each can raise a flag that says what to distrust, and why.
+No verdict depends on them. docs/method.md ("The flags") explains each.
 """
 
 import json
@@ -9,30 +9,40 @@ import re
 import statistics
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from bakeoff.plan import Cell
 from bakeoff.results import EpochData
 from bakeoff.spec import Placement
 from bakeoff.stats.estimate import PairEstimate, with_rates
-from bakeoff.stats.interval import excludes_zero, holm, standard_deviation, t_interval, t_quantile
+from bakeoff.stats.interval import (
+    ALPHA_T,
+    estimate_of,
+    excludes_zero,
+    holm,
+    standard_deviation,
+    t_interval,
+    t_quantile,
+)
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, Frozen
+from bakeoff.units import percent_text
 
-ALPHA = 0.05
-_SAME_LENGTH = 0.7  # of the longest: a slice of the same plan, stretched to fill its measuring
-_LEAK_EPOCHS = 3  # of two, one may lie anywhere
-_CARRY_OVER_MAX = 0.05  # of one arm, whatever the others'
-_STEADY_MOVE, _STEADY_BLOCKS, _STEADY_WINDOWS_S = 0.015, 4, (0.5, 1.0, 2.0)
-_SHAPE_ALPHA = 0.01  # of outlier and bimodality: every comparison is looked at, so 5 % would cry wolf
+_SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured before slices were doubled
+_LEAK_EPOCHS = 3  # two epochs are too few to lengthen slices for
+_CARRY_OVER_MAX = 0.05  # log ratio of one arm's throughput
+_SHAPE_EPOCHS = 6  # fewest epochs for the outlier and bimodality tests
+_SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests, stricter because every comparison is tested
 
-# 99 % quantiles, under normal values, of the largest share of the sum of squares that a split into two groups of at
-# least two explains: `python -m validation.simulation bimodal`.
+# 99 % quantiles, for normal values, of the largest share of the sum of squares that a split into two groups of at
+# least two values explains. From the simulation in validation/simulation.py (`bimodal`).
 _BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
 _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
 
@@ -40,17 +50,19 @@ _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772,
 def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
     """How much faster an arm is right after itself than after another arm.
 
-    What both arms lose alike, such as refilling the processor's caches, cancels in their ratio but for a share of its
-    distance from 1 as small as the loss itself. Half of what they lose differently stays in it, since about half of
-    the slices follow one of another arm.
+    A loss that both arms share, such as refilling the processor's caches, nearly cancels in their ratio. Half of the
+    difference of their losses stays in it, since about half of the slices follow one of another arm.
 
-    t intervals over epochs, of 95 % over both of them and all `comparisons` of the run together. Epochs with shorter
-    slices than others do not count: a run that finds carry-over doubles its slices.
+    Epochs with shorter slices than the others are left out: a run that finds carry-over doubles its slices.
+
+    Args:
+        pairs: one comparison's epochs.
+        comparisons: of the run; the t intervals are of 95 % over both estimates of all of them together.
     """
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
     pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
     both = [tuple(pair.carry_over.values()) for pair in pairs]
-    alpha = ALPHA / (2 * comparisons)
+    alpha = ALPHA_T / (2 * comparisons)
     return CarryOver(
         common=_estimate([(first + second) / 2 for first, second in both], alpha=alpha),
         bias=_estimate([(first - second) / 2 for first, second in both], alpha=alpha),
@@ -60,22 +72,21 @@ def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryO
 def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
     """D of the first half of an epoch minus D of the second; None below two epochs.
 
-    A t interval over epochs, of 95 % over all `comparisons` of the run together.
+    The t interval over epochs is of 95 % over all `comparisons` of the run together.
     """
-    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA / comparisons)
+    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA_T / comparisons)
 
 
 def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
     """A flag when it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
-    for estimate, limit, told in (
+    for estimate, limit, finding in (
         (found.bias, precision / 4, "what a slice leaves to the next moves the ratio by {}"),
         (found.common, _CARRY_OVER_MAX, "a slice is {} different right after one of the same arm"),
     ):
         if estimate is not None and abs(estimate.mean) > limit and excludes_zero(estimate.interval):
-            told = told.format(_percent(estimate.mean))
-            return Flag(
-                kind="CARRY-OVER", text=f"{told}; longer slices are needed, or arms measured one after the other."
-            )
+            text = finding.format(percent_text(estimate.mean))
+            text += "; longer slices are needed, or arms measured one after the other."
+            return Flag(kind="CARRY-OVER", text=text)
     return None
 
 
@@ -89,18 +100,18 @@ def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozen
 
 
 def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
-    """A flag when it is significant and larger than half of the target precision."""
+    """A flag when the trend is significant and larger than half of the target precision."""
     if estimate is None or abs(estimate.mean) <= precision / 2 or not excludes_zero(estimate.interval):
         return None
     return Flag(
         kind="DRIFT",
-        text=f"the ratio changes by {_percent(estimate.mean)} between the halves of an epoch; "
+        text=f"the ratio changes by {percent_text(estimate.mean)} between the halves of an epoch; "
         "it depends on the time since the start, warm up for longer.",
     )
 
 
 def build_effect(points: Sequence[EpochPoint]) -> float | None:
-    """p-value of the one-way F test between builds; None with one build or nothing to compare spreads within."""
+    """p-value of the one-way F test between builds; None with one build or without any spread within builds."""
     groups: dict[int, list[float]] = {}
     for point in points:
         groups.setdefault(point.build, []).append(point.value)
@@ -109,8 +120,8 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
     within = math.fsum((len(group) - 1) * standard_deviation(group) ** 2 for group in groups.values() if len(group) > 1)
     if within == 0:
         return None
-    mean = statistics.fmean(point.value for point in points)
-    between = math.fsum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
+    mean = fmean(point.value for point in points)
+    between = math.fsum(len(group) * (fmean(group) - mean) ** 2 for group in groups.values())
     between_df, within_df = len(groups) - 1, len(points) - len(groups)
     return float(fdtrc(between_df, within_df, (between / between_df) / (within / within_df)))
 
@@ -122,16 +133,16 @@ def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
             kind="BUILD",
             text=f"the ratio differs between loads of the data (F test, p = {adjusted:.2g}): valid for this build only.",
         )
-        if adjusted is not None and adjusted < ALPHA
+        if adjusted is not None and adjusted < ALPHA_T
         else None
         for adjusted in holm(p_values)
     ]
 
 
 def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
-    """A flag for one epoch far from the others (Grubbs' test, 1 %). It is shown and kept."""
+    """A flag for one epoch far from the others, which is kept. Grubbs' test at 1 %, from six epochs on."""
     n = len(points)
-    if n < 6:
+    if n < _SHAPE_EPOCHS:
         return None
     values = np.array([point.value for point in points])
     sd = values.std(ddof=1)
@@ -148,73 +159,78 @@ def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
 def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
     """A flag when two groups of epochs explain nearly all of the spread (1 %): restarts then come in two kinds."""
     n = len(points)
-    if n < 6:
+    if n < _SHAPE_EPOCHS:
         return None
-    values = np.sort([point.value for point in points])
-    centred = values - values.mean()
-    total = float(centred @ centred)
-    if total == 0:
+    low, explained = _best_split(np.sort([point.value for point in points]), fewest=2)
+    if explained <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
         return None
-    left = np.arange(2, n - 1)  # size of the lower group
-    sums = np.cumsum(centred)[left - 1]
-    between = sums**2 / left + sums**2 / (n - left)
-    if between.max() / total <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
-        return None
-    low = int(left[between.argmax()])
     return Flag(
         kind="BIMODAL", text=f"{low} epochs lie together and {n - low} apart from them; the mean stands for neither."
     )
 
 
 def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
-    n = len(values)
-    if n < 2:
-        return None
-    mean = math.fsum(values) / n
-    return Estimate(mean=mean, interval=t_interval(mean, standard_deviation(values), n, alpha=alpha), n=n)
+    return estimate_of(values, partial(t_interval, alpha=alpha)) if len(values) >= 2 else None
 
 
-def _percent(log_ratio: float) -> str:
-    return f"{abs(math.expm1(log_ratio)) * 100:.2g}%"
+def _best_split(values: NDArray[np.float64], *, fewest: int) -> tuple[int, float]:
+    """Split sorted values into two groups that explain most of the sum of squares.
+
+    Returns:
+        Size of the lower group, and the share explained, 0 to 1; 0 when all values are equal.
+    """
+    n = values.size
+    centred = values - values.mean()
+    total = float(centred @ centred)
+    low = np.arange(fewest, n - fewest + 1)
+    sums = np.cumsum(centred)[low - 1]
+    between = sums**2 / low + sums**2 / (n - low)
+    best = int(between.argmax())
+    return int(low[best]), float(between[best]) / total if total > 0 else 0.0
+
+
+_WARM_MOVE = 0.015  # log ratio
+_WARM_BLOCKS = 4  # fewest in a window
+_WARM_WINDOWS_S = (0.5, 1.0, 2.0)
 
 
 def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
-    """Whether a warm-up may end: its time is over, unless the ratios of the arms are seen to move or to have stopped.
+    """Whether a warm-up may end: early when the ratios of the arms have stopped moving, late while they still move.
 
     Throughput itself is never steady on a shared machine, so the arms are compared within blocks. Before `planned_s`
     the last second is compared with the one before: the log ratio of every arm to the first must have moved by less
-    than 1.5 %, two standard errors included. Later the last half second, second and two seconds are compared with as
-    long before them, and it goes on while an arm has moved by more than 1.5 % and two standard errors in one of them:
-    a ratio may rise and fall again, as while one server builds its adaptive hash index, and two halves then agree.
+    than 1.5 %, including two standard errors. Later the last half second, second and two seconds are each compared with
+    as long before, and the warm-up goes on while an arm has moved by more than 1.5 % and two standard errors in one of
+    them. Several lengths, because a ratio may rise and fall again (as while one server builds its adaptive hash index).
 
     Args:
-        slices: the engine's messages so far.
-        planned_s: seconds that a warm-up takes where noise hides both.
+        slices: the engine's `slice` messages so far.
+        planned_s: seconds of a warm-up in which noise hides whether the ratios move.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:
         move = _largest_move(slices, end_s, 1.0, errors=2)
-        return move is not None and move < _STEADY_MOVE
-    moves = [_largest_move(slices, end_s, window_s, errors=-2) for window_s in _STEADY_WINDOWS_S]
-    return all(move is None or move < _STEADY_MOVE for move in moves)
+        return move is not None and move < _WARM_MOVE
+    moves = [_largest_move(slices, end_s, window_s, errors=-2) for window_s in _WARM_WINDOWS_S]
+    return all(move is None or move < _WARM_MOVE for move in moves)
 
 
 def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: float, *, errors: float) -> float | None:
-    """How far the arm that moved most has moved between the last two windows; None where they hold too little."""
+    """How far the arm that moved most has moved between the last two windows; None with too few blocks in them."""
     begin_s, middle_s = end_s - 2 * window_s, end_s - window_s
     if begin_s < 0:
         return None
     before = _contrasts(each for each in slices if begin_s <= each["start_ns"] / 1e9 < middle_s)
     now = _contrasts(each for each in slices if each["start_ns"] / 1e9 >= middle_s)
-    if not now or before.keys() != now.keys() or min(map(len, [*before.values(), *now.values()])) < _STEADY_BLOCKS:
+    if not now or before.keys() != now.keys() or min(map(len, [*before.values(), *now.values()])) < _WARM_BLOCKS:
         return None
     return max(_move(before[arm], now[arm], errors=errors) for arm in now)
 
 
 def _move(before: Sequence[float], now: Sequence[float], *, errors: float) -> float:
-    """How far the means of two samples lie apart, plus so many standard errors."""
+    """Distance of the means of two samples, plus so many standard errors."""
     error = math.sqrt(math.fsum(statistics.variance(values) / len(values) for values in (before, now)))
-    return abs(statistics.fmean(now) - statistics.fmean(before)) + errors * error
+    return abs(fmean(now) - fmean(before)) + errors * error
 
 
 def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -226,34 +242,27 @@ def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
             blocks.setdefault(each["block"], {}).setdefault(each["arm"], []).append(rate)
     arms = sorted({arm for found in blocks.values() for arm in found})
     whole = [found for found in blocks.values() if len(found) == len(arms)]
-    return {
-        arm: [statistics.fmean(found[arm]) - statistics.fmean(found[arms[0]]) for found in whole] for arm in arms[1:]
-    }
+    return {arm: [fmean(found[arm]) - fmean(found[arms[0]]) for found in whole] for arm in arms[1:]}
 
-
-# Does a server run in two states, a fast and a slow one, and which of its threads make the difference?
-#
-# A server whose threads spin above some load, or whose connections lie well at one time and badly at another, stays in
-# one state for seconds. Its mean stands for neither, and an interval over few restarts is wide. Such a cell is
-# recognised by its windows of half a second: two groups of them explain nearly all of the spread. Nothing here enters
-# a verdict.
 
 _WINDOW_S = 0.5
 _WINDOWS_MIN = 16
-# Of the sum of squares: two groups explain 64 % of that of many normal values and 75 % of uniform ones.
-_EXPLAINED = 0.85
+_EXPLAINED = 0.85  # share of the sum of squares; two groups explain 64 % of many normal values, 75 % of uniform ones
 _APART = math.log(1.25)
-_SHARE_MIN = 0.1
-_CPUS_MIN = 0.15  # more in the slow state, for a thread to be named
+_SHARE_MIN = 0.1  # of the windows, in either state
+_CPUS_MIN = 0.15  # a thread that uses so many CPUs more in the slow state is named
 
 
 class TwoStates(Frozen):
-    """One arm in one cell.
+    """One arm that ran in two states in one cell, a fast and a slow one, each for seconds at a time.
+
+    Threads that spin above some load cause this, or connections whose threads the kernel moves. The mean stands for
+    neither state, and an interval over few restarts is wide.
 
     Attributes:
         fast_tps, slow_tps: mean throughput of the two groups of windows, events/s.
-        slow_share: of the windows.
-        threads: of the server, with the CPUs that they used more in the slow state, most first.
+        slow_share: share of windows in the slow state, 0 to 1.
+        threads: names of server threads and the CPUs that they used more in the slow state, most first.
     """
 
     cell: str
@@ -265,7 +274,11 @@ class TwoStates(Frozen):
 
 
 def two_states(epochs: Sequence[EpochData]) -> list[TwoStates]:
-    """The arms that ran in two states, cell by cell; from eight seconds of an arm on."""
+    """Find the arms that ran in two states, cell by cell, from windows of half a second.
+
+    Two groups of windows must explain 85 % of their spread and lie 25 % apart, each with a tenth of the windows. Arms
+    with fewer than 16 windows (eight seconds) are left out.
+    """
     if not epochs:
         return []
     windows = _windows(pl.concat([epoch.slices for epoch in epochs]))
@@ -274,7 +287,7 @@ def two_states(epochs: Sequence[EpochData]) -> list[TwoStates]:
 
 
 def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
-    """The finding in a sentence, with the setting that takes the switch away where one is known."""
+    """The finding, with the setting that prevents the switching where one is known for the version."""
     text = (
         f"arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower in "
         f"{state.slow_share:.0%} of the time"
@@ -293,9 +306,9 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
 
 
 def _windows(slices: pl.DataFrame) -> pl.DataFrame:
-    """Each arm's slices in windows of half a second: mean log rate, CPU seconds of threads as JSON texts."""
+    """Each arm's slices in windows of half a second: log rate, and CPU ns of threads as JSON texts."""
     key = ["epoch", "cell", "arm"]
-    if "threads" not in slices.columns:  # of a simulation
+    if "threads" not in slices.columns:  # simulated slices have none
         slices = slices.with_columns(threads=pl.lit("{}"))
     return (
         with_rates(slices)
@@ -320,14 +333,9 @@ def _split(cell: object, arm: object, windows: pl.DataFrame) -> TwoStates | None
     n = rates.size
     if n < _WINDOWS_MIN:
         return None
-    centred = rates - rates.mean()
-    low = np.arange(1, n)
-    sums = np.cumsum(centred)[:-1]
-    between = sums**2 / low + sums**2 / (n - low)
-    count = int(low[between.argmax()])
+    count, explained = _best_split(rates, fewest=1)
     slow, fast = windows[:count], windows[count:]
     apart = float(rates[count:].mean() - rates[:count].mean())
-    explained = float(between.max()) / max(float(centred @ centred), 1e-300)
     if explained < _EXPLAINED or apart < _APART or not _SHARE_MIN <= count / n <= 1 - _SHARE_MIN:
         return None
     more = {name: cpus - _cpus(fast).get(name, 0.0) for name, cpus in _cpus(slow).items()}
@@ -347,7 +355,7 @@ def _tps(windows: pl.DataFrame) -> float:
 
 
 def _cpus(windows: pl.DataFrame) -> dict[str, float]:
-    """CPUs that each busy thread used, mean over the windows."""
+    """CPUs that each busy thread used on average."""
     spent_ns: dict[str, float] = {}
     for texts in windows["threads"]:
         for text in texts:
@@ -358,7 +366,7 @@ def _cpus(windows: pl.DataFrame) -> dict[str, float]:
 
 
 def _remedy(state: TwoStates, version: str) -> str:
-    """What the data file says of threads of such names in such a version; empty: nothing is known."""
+    """The text of two_states.toml for threads of these names in this version; empty when there is none."""
     family = "mariadb" if "mariadb" in version.lower() else "mysql"
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     number = tuple(map(int, found.groups())) if found else ()

@@ -1,12 +1,14 @@
-"""One epoch's slices reduced to one number a comparison, D_e, and to what explains it.
+"""Reduce one epoch's slices to one log ratio for each comparison, D_e, and to what explains its spread.
 
 D_e = ln(N_B / T_B) - ln(N_A / T_A) with sums over the epoch's counted slices: events N, and time T in seconds, the mean
-over connections of the time they were busy (in an open loop of the whole slice: `results.frames`). Slices are never
-used as n; the D_e of epochs are (docs/method.md).
+over connections of the time they were busy (in an open loop the whole slice: `with_open_loop_time`). The observations
+of a study are the D_e of its epochs, never slices (docs/method.md).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +19,7 @@ from bakeoff.results.epoch_data import EpochData
 
 _TRIM = 0.2  # share of half blocks left out on each side of the secondary estimate
 _EVENTS_FLOOR = 0.5  # events a slice with none is given in the secondary estimate, so that its logarithm exists
-_BATCHES = 8  # blocks are put together to that many batches when neighbours resemble each other
+_BATCHES = 8  # autocorrelated blocks are averaged in that many batches
 _AUTOCORRELATION_MAX = 0.1
 _KEYS = ["cell", "block", "arm"]
 
@@ -28,11 +30,11 @@ class PairEstimate:
 
     Attributes:
         value: D_e. Not finite when an arm completed nothing in the whole epoch.
-        trimmed: 20 % trimmed mean of the half blocks' log ratios, the "interference-free" ratio.
+        trimmed: 20 % trimmed mean of the half blocks' log ratios: the ratio without rare stalls and bursts.
         blocks: whole blocks it rests on; `cut` are left out because a `cancel` or a crash cut them short.
         variance_of_mean: how much of the variance of `value` comes from within the epoch; None below 3 blocks.
         seconds: measured wall seconds of the cell, all arms.
-        slice_s: median length of a slice, its drain included: one that stalls does not change it.
+        slice_s: median length of a slice, its drain included; the median, so that one stalled slice does not change it.
         carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
         trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
         least_per_s: throughput of the slower arm.
@@ -82,6 +84,15 @@ def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
     return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=tuple(pairs))
 
 
+def by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], list[PairEstimate]]:
+    """The history by (cell, contender), each in the order of epochs."""
+    found: dict[tuple[str, str], list[PairEstimate]] = {}
+    for epoch in history:
+        for pair in epoch.pairs:
+            found.setdefault((pair.cell, pair.contender), []).append(pair)
+    return found
+
+
 def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
     """The pairs of arms that ran together."""
     whole, cut = _whole_blocks(epoch.slices)
@@ -121,22 +132,22 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
 def with_rates(slices: pl.DataFrame) -> pl.DataFrame:
     """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with the floor of half an event).
 
-    A slice in which nothing was counted has no window: its time went to an event that had begun in the guard, and such
-    events count in no slice. Charging it would exaggerate differences of events nearly as long as slices, since the
-    slower arm has more such slices. An arm without any window did nothing all the time.
+    A slice in which nothing was counted has no busy time: it was spent on an event that had begun in the guard, and such
+    events count in no slice. Counting that time would exaggerate differences of events nearly as long as slices, since
+    the slower arm has more such slices. An arm without any busy time did nothing: its time is that of all its slices.
     """
-    part = [name for name in ("cell", "arm", "epoch") if name in slices.columns]
+    group = [name for name in ("cell", "arm", "epoch") if name in slices.columns]
     events = pl.col("events").fill_null(0).cast(pl.Float64)
     busy = pl.col("busy_ns").fill_null(0).cast(pl.Float64)
     connections = pl.col("connections").fill_null(1).clip(lower_bound=1).cast(pl.Float64)
-    length = pl.col("length_ns").fill_null(0).cast(pl.Float64)
-    window = busy / connections / 1e9
-    worked = (busy.sum().over(part) if part else busy.sum()) > 0
-    span = pl.when(busy > 0).then(window).otherwise(length / 1e9)  # a rate of its own needs a time above zero
+    length_s = pl.col("length_ns").fill_null(0).cast(pl.Float64) / 1e9
+    busy_s = busy / connections / 1e9
+    worked = (busy.sum().over(group) if group else busy.sum()) > 0
+    above_zero_s = pl.when(busy > 0).then(busy_s).otherwise(length_s)
     return slices.with_columns(
         events=events,
-        seconds=pl.when(worked).then(window).otherwise(length / 1e9),
-        log_rate=(events.clip(lower_bound=_EVENTS_FLOOR) / span).log(),
+        seconds=pl.when(worked).then(busy_s).otherwise(length_s),
+        log_rate=(events.clip(lower_bound=_EVENTS_FLOOR) / above_zero_s).log(),
     )
 
 
@@ -160,7 +171,7 @@ def trimmed_mean(values: NDArray[np.float64]) -> float:
 def variance_of_mean(values: NDArray[np.float64]) -> float | None:
     """Variance of the mean of a series of block contrasts; None below 3.
 
-    Neighbouring blocks that resemble each other (lag-1 autocorrelation above 0.1) are first put together to 8 batches.
+    Autocorrelated blocks (lag 1, above 0.1) are first averaged in 8 batches.
     """
     values = values[np.isfinite(values)]
     if values.size < 3:
@@ -190,7 +201,7 @@ def _whole_blocks(slices: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     return kept, dict(cut.iter_rows())
 
 
-def _rates(slices: pl.DataFrame, keys: list[str]) -> dict[tuple[str, ...], float]:
+def _rates(slices: pl.DataFrame, keys: list[str]) -> dict[tuple[Any, ...], float]:
     sums = slices.group_by(keys).agg(pl.col("events").sum(), pl.col("seconds").sum())
     return {tuple(row[:-2]): row[-2] / row[-1] if row[-1] > 0 else math.nan for row in sums.iter_rows()}
 
@@ -203,11 +214,11 @@ def _with_half(slices: pl.DataFrame) -> pl.DataFrame:
     return slices.with_columns(half=half).filter(pl.col("half").is_not_null() & (count >= 4))
 
 
-def _trend(halves: dict[tuple[str, ...], float], cell: str, arm: str, baseline: str) -> float | None:
+def _trend(halves: dict[tuple[Any, ...], float], cell: str, arm: str, baseline: str) -> float | None:
     keys = [(cell, name, half) for half in (0, 1) for name in (arm, baseline)]
-    if not all(key in halves for key in keys):  # type: ignore[comparison-overlap]
+    if not all(key in halves for key in keys):
         return None
-    first, first_base, second, second_base = (halves[key] for key in keys)  # type: ignore[index]
+    first, first_base, second, second_base = (halves[key] for key in keys)
     trend = log_ratio(first, first_base) - log_ratio(second, second_base)
     return trend if math.isfinite(trend) else None
 
@@ -263,17 +274,14 @@ def _wall_seconds(slices: pl.DataFrame) -> dict[str, float]:
     return dict(ends.iter_rows())
 
 
-# Throughput of every arm in every cell of every epoch: one number each, for what is not a ratio within an epoch.
-
-
 def epoch_rates(slices: pl.LazyFrame | pl.DataFrame) -> pl.DataFrame:
-    """Events per second, sums over sums; arms that completed nothing in an epoch are left out.
+    """Events per second of every arm in every cell and epoch, for what is not a ratio within an epoch.
 
     Args:
-        slices: of the epochs that count, as in `slices.parquet`.
+        slices: of the valid epochs, as in `slices.parquet`.
 
     Returns:
-        Columns cell, arm, epoch, tps; sorted by these.
+        Columns cell, arm, epoch, tps; sorted. Arms that completed nothing in an epoch are left out.
     """
     needed = ["cell", "arm", "epoch", "events", "busy_ns", "connections", "length_ns"]
     rated = with_rates(slices.lazy().select(needed).collect(engine="streaming"))

@@ -1,13 +1,14 @@
 """Intervals and p-values of a mean over epochs, with the constants of docs/method.md.
 
 Everything takes n values (one an epoch), their mean and their standard deviation `sd` (n - 1 in the denominator), in
-natural-log units. The constants were calibrated by simulation (validation.simulation); change one and run it again.
+natural-log units. The constants were calibrated by simulation (validation/simulation.py): run it after changing one.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 
 import numpy as np
 from scipy.special import nctdtrinc, stdtr, stdtrit
@@ -21,23 +22,32 @@ N_MIN_DECISIVE = 5
 """Fewest epochs for a verdict by the anytime-valid interval."""
 
 N_MIN_SIGN_FLIP = 8
-"""Fewest epochs for the sign-flip test: below, its smallest p-value 2/2^n is of no use."""
+"""Fewest epochs for the sign-flip test: with fewer its smallest p-value, 2/2^n, is above 1 %."""
 
 INFLATION = 1.08
-"""Factor on the t interval that pays for stopping when s happens to be small."""
+"""Factor on the t interval: it makes up for stopping when s happens to be small."""
 
 ALPHA_PRECISE = 0.04
-"""Error share of the t interval; with ALPHA_DECISIVE it makes the 5 % of the whole rule."""
+"""Error share of the t interval; together with ALPHA_DECISIVE it is the 5 % of the whole rule."""
 
 ALPHA_DECISIVE = 0.01
 """Error share of stopping on a decisive difference, divided by the size of the family."""
 
 ALPHA_LIVE = 0.05
-"""Of the interval shown while measuring, and told after an abort and by an extended run."""
+"""Error share of the anytime-valid interval: shown while measuring, after an abort and for an extended run."""
+
+ALPHA_T = 0.05
+"""Error share of the t intervals that no verdict rests on: throughput of an arm, flags, runs of different hours."""
+
+EPOCHS_MIN_UNPAIRED = 3
+"""Fewest epochs of either run for Welch's interval."""
 
 _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
 _EXACT_FLIPS_UP_TO = 14  # 2^14 sign vectors; more epochs draw 20,000 of them
 _RANDOM_FLIPS = 20_000
+
+IntervalOf = Callable[[float, float, int], Interval]
+"""(mean, sd, n) -> interval."""
 
 
 @cache
@@ -48,17 +58,16 @@ def t_quantile(probability: float, degrees: int) -> float:
 
 def t_interval(mean: float, sd: float, n: int, *, alpha: float, inflation: float = 1.0) -> Interval:
     """Two-sided t interval of level 1 - alpha; both ends None for n < 2."""
-    if n < 2:
-        return Interval(low=None, high=None)
-    half = inflation * t_quantile(1 - alpha / 2, n - 1) * sd / math.sqrt(n)
-    return Interval(low=mean - half, high=mean + half)
+    return around(mean, _t_half_width(sd, n, alpha=alpha, inflation=inflation))
 
 
 def precision_half_width(sd: float, n: int) -> float:
     """h_n = 1.08 t_{0.98, n-1} s / sqrt(n); infinite for n < 2."""
-    if n < 2:
-        return math.inf
-    return INFLATION * t_quantile(1 - ALPHA_PRECISE / 2, n - 1) * sd / math.sqrt(n)
+    return _t_half_width(sd, n, alpha=ALPHA_PRECISE, inflation=INFLATION)
+
+
+def _t_half_width(sd: float, n: int, *, alpha: float, inflation: float) -> float:
+    return math.inf if n < 2 else inflation * t_quantile(1 - alpha / 2, n - 1) * sd / math.sqrt(n)
 
 
 @cache
@@ -158,10 +167,10 @@ def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool, 
 
     Args:
         sd: of the epochs' values.
-        n: how many.
-        family: M: what it takes is that of the first claim among M.
-        anytime: a claim takes the anytime-valid interval.
-        power: the probability.
+        n: how many epochs.
+        family: M comparisons: the threshold is that of the first claim among them (Holm).
+        anytime: the claim needs the anytime-valid interval.
+        power: the probability of the claim.
     """
     if n < 2:
         return math.inf
@@ -194,26 +203,28 @@ def standard_deviation(values: Sequence[float]) -> float:
     n = len(values)
     if n < 2:
         return 0.0
-    mean = math.fsum(values) / n
+    mean = fmean(values)
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
 
 
-# Two runs of different hours compared: unpaired, so that whatever changed between the hours is in the difference.
-#
-# Each run gives one value an epoch. The difference of their means has Welch's t interval: the runs may scatter
-# differently, and no epoch of one belongs to an epoch of the other.
-#
-# Source: B. L. Welch, The generalization of Student's problem when several different population variances are involved,
-# Biometrika 34 (1947).
+def estimate_of(values: Sequence[float], interval_of: IntervalOf) -> Estimate:
+    """Mean of one value an epoch, with its interval; the mean of nothing is 0."""
+    n, mean = len(values), fmean(values) if values else 0.0
+    return Estimate(mean=mean, interval=interval_of(mean, standard_deviation(values), n), n=n)
 
-ALPHA = 0.05
-EPOCHS_MIN = 3
-"""Fewest epochs of either run for an interval."""
+
+def throughput_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean of the epochs' throughputs with the ends of its 95 % t interval: not below 0, the mean itself for n = 1."""
+    mean = fmean(values)
+    interval = t_interval(mean, standard_deviation(values), len(values), alpha=ALPHA_T)
+    if interval.low is None or interval.high is None:
+        return mean, mean, mean
+    return mean, max(interval.low, 0.0), interval.high
 
 
 @dataclass(frozen=True)
 class Unpaired:
-    """A later run against an earlier one; log ratio.
+    """A later run against an earlier one, epochs unpaired; log ratio.
 
     Attributes:
         estimate: difference of the means with a 95 % interval (ends None below three epochs); n is that of the smaller.
@@ -225,33 +236,31 @@ class Unpaired:
 
 
 def welch(later: Sequence[float], earlier: Sequence[float]) -> Unpaired | None:
-    """Compare the means of two samples of logarithms.
+    """Compare two runs of different hours: the mean of `later` less that of `earlier`; None when one is empty.
 
     Args:
-        later: one value an epoch.
-        earlier: likewise.
-
-    Returns:
-        The mean of `later` less that of `earlier`; None when one of them is empty.
+        later, earlier: one log throughput an epoch. The runs may scatter differently, and no epoch of one belongs to
+            an epoch of the other.
 
     Assumes: epochs of a run independent and roughly normal. The interval covers the scatter of restarts and what moved
-    the machine within each run, not what moved it between them.
+    the machine within each run, not what changed between them: that is part of the difference.
+    Source: B. L. Welch, The generalization of Student's problem when several different population variances are
+    involved, Biometrika 34 (1947).
     """
     n, m = len(later), len(earlier)
     if not n or not m:
         return None
-    mean = math.fsum(later) / n - math.fsum(earlier) / m
-    if min(n, m) < EPOCHS_MIN:
-        return Unpaired(Estimate(mean=mean, interval=Interval(low=None, high=None), n=min(n, m)), None)
+    mean = fmean(later) - fmean(earlier)
     a, b = standard_deviation(later) ** 2 / n, standard_deviation(earlier) ** 2 / m
-    if a + b == 0:
-        return Unpaired(
-            Estimate(mean=mean, interval=Interval(low=mean, high=mean), n=min(n, m)), 1.0 if mean == 0 else 0.0
-        )
-    degrees = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
-    error = math.sqrt(a + b)
-    half = float(stdtrit(degrees, 1 - ALPHA / 2)) * error
-    return Unpaired(
-        Estimate(mean=mean, interval=Interval(low=mean - half, high=mean + half), n=min(n, m)),
-        float(2 * stdtr(degrees, -abs(mean) / error)),
-    )
+    half_width: float
+    p: float | None
+    if min(n, m) < EPOCHS_MIN_UNPAIRED:
+        half_width, p = math.inf, None
+    elif a + b == 0:
+        half_width, p = 0.0, 1.0 if mean == 0 else 0.0
+    else:
+        degrees = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
+        error = math.sqrt(a + b)
+        half_width = float(stdtrit(degrees, 1 - ALPHA_T / 2)) * error
+        p = float(2 * stdtr(degrees, -abs(mean) / error))
+    return Unpaired(Estimate(mean=mean, interval=around(mean, half_width), n=min(n, m)), p)

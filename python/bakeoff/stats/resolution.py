@@ -1,37 +1,39 @@
-"""What a machine can resolve: how long a comparison would take for each half-width, forecast from a short trial.
+"""Forecast how long a comparison takes on this machine: the noise card of a run, and the resolution of a machine.
 
-The trial is a run of two equal servers. Their true log ratio is 0, so every D_e is noise: its mean square is the
-variance between epochs, its share within an epoch is known from the blocks, and both parts together forecast the
-spread at the measuring time that a real run would take. It steers expectations and enters no interval.
+Both split the spread of D_e into what more measuring within an epoch averages out and what only more restarts do. The
+forecasts say how much time a half-width takes; no interval rests on them.
 """
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 import polars as pl
 from scipy.special import chdtri
 
 from bakeoff.plan import EPOCHS_MIN, Plan, best_seconds_per_cell, comfortable_seconds
 from bakeoff.spec import Placement, Study
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.interval import epochs_needed, precision_half_width, standard_deviation
 from bakeoff.stats.model import Frozen
 
-# The noise card: what this machine and these servers will allow, told before the measuring proper begins.
-#
-# From the first two or three epochs: how far ratios move between restarts, how far within a run, and so how wide the
-# interval will be after 5, 10 and 30 minutes. It steers time and never enters an interval.
-
 MINUTES = (5, 10, 30)
-"""Times from the start of the run for which the card forecasts the half-width."""
+"""Minutes from the start of the run for which the noise card forecasts the half-width."""
 
 PILOT_EPOCHS = 3
-"""Epochs after which the card is shown and the measuring seconds may change, once."""
+"""Epochs after which the noise card is shown and the measuring seconds may change, once."""
 
 CHANGE_FACTOR = 2.0
-"""Measuring seconds are changed after the pilot only when the best differ by more than this: the pilot is lost then."""
+"""Least factor by which measuring seconds change after the pilot: its epochs are lost then."""
 
-_GAIN = 0.8  # a spread known from three epochs is rough: a smaller gain may be none
+TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)
+"""Half-widths (log ratio) for which the resolution of a machine is forecast."""
+
+OUT_OF_REACH_S = 3600.0
+"""A half-width that takes longer than this is reported as out of reach."""
+
+_GAIN = 0.8  # three epochs give a rough spread, so that a smaller gain may be none
+_WORST = 0.90  # probability that the true spread is below the one behind `Forecast.at_worst_s`
 
 
 class NoiseLine(Frozen):
@@ -39,10 +41,10 @@ class NoiseLine(Frozen):
 
     Attributes:
         sd_epoch: standard deviation of D_e between the pilot's epochs.
-        sd_within: the part of it that more measuring in an epoch would average out, at the seconds of now.
-        sd_restart: the rest: what only more restarts average out.
+        sd_within: the part of it that more measuring in an epoch would average out, at the present seconds.
+        sd_restart: the rest, which only more restarts average out.
         expected: minutes of the whole run -> expected half-width; None where too few epochs fit.
-        epochs_needed, needed_s: for the target precision, by this spread.
+        epochs_needed, needed_s: for the target precision, if this spread is the true one.
         slice_ns: chosen slice length.
         placement: where the threads of a connection run.
     """
@@ -63,9 +65,10 @@ class NoiseCard(Frozen):
     """All comparisons' noise, and what they have in common.
 
     Attributes:
-        epochs: how many the card rests on; two or three say only the order of magnitude.
+        epochs: how many the card rests on; two or three give only the order of magnitude.
         steal_share: share of all CPU time that the hypervisor took; None when nothing was measured.
-        seconds_per_cell: m, as planned; `best_seconds_per_cell` is m*, None while unknown.
+        seconds_per_cell: m, as planned.
+        best_seconds_per_cell: m*, with the narrowest interval for a given time; None while unknown.
     """
 
     epochs: int
@@ -76,35 +79,42 @@ class NoiseCard(Frozen):
 
 
 def components(values: Sequence[float], within: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Split the spread of D_e: (sd_restart, sd_within); None where it cannot be told.
+    """Split the spread of D_e: (sd_restart, sd_within); None where it is unknown.
 
-    sd_restart^2 = max(0, s^2 - mean of the epochs' own variances). The split steers time only.
+    sd_restart^2 = max(0, s^2 - mean of the epochs' own variances).
+
+    Args:
+        values: D_e.
+        within: of each epoch, the variance of D_e that comes from within it (`PairEstimate.variance_of_mean`).
     """
-    known = [value for value in within if value is not None]
-    sd_within = math.sqrt(math.fsum(known) / len(known)) if known else None
+    known = [variance for variance in within if variance is not None]
+    sd_within = math.sqrt(fmean(known)) if known else None
     if len(values) < 2 or sd_within is None or not all(map(math.isfinite, values)):
         return None, sd_within
     return math.sqrt(max(0.0, standard_deviation(values) ** 2 - sd_within**2)), sd_within
 
 
+def _components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | None]:
+    return components([pair.value for pair in pairs], [pair.variance_of_mean for pair in pairs])
+
+
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: pl.DataFrame) -> NoiseCard:
-    """Make the card from the first valid epochs.
+    """Make the noise card from the first valid epochs.
+
+    The spread is taken to be at least what the noise within an epoch alone makes.
 
     Args:
-        history: two epochs at least, for a spread to exist; of fewer the lines are empty.
+        history: at least two epochs; with fewer there is no spread and the card has no lines.
         study: target precision.
         plan: seconds, overhead, slice lengths.
-        slices: those epochs' slices, for the host's steal.
-
-    Returns:
-        The card. The spread is taken to be at least what the noise within an epoch alone would make.
+        slices: those epochs' slices, for the steal.
     """
     lines = []
     for (cell, contender), pairs in by_comparison(history).items():
         values = [pair.value for pair in pairs]
         if len(values) < 2 or not all(map(math.isfinite, values)):
             continue
-        sd_restart, sd_within = components(values, [pair.variance_of_mean for pair in pairs])
+        sd_restart, sd_within = _components(pairs)
         sd = max(standard_deviation(values), sd_within or 0.0)
         needed = epochs_needed(sd, study.precision)
         lines.append(
@@ -131,15 +141,15 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
 
 
 def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, elapsed_s: float) -> float | None:
-    """Measuring seconds to change to after the pilot epochs, or None to keep them (and the pilot's epochs).
+    """Measuring seconds of a cell to change to after the pilot epochs; None: keep them, and the pilot's epochs.
 
-    Changed only when m* differs by more than a factor of 2, the fewest epochs for a verdict still fit afterwards, and
-    starting anew is expected to reach the target in four fifths of the time that going on would take.
+    They change only when m* differs by more than a factor of 2, the fewest epochs for a verdict still fit into the
+    budget, and starting again is expected to reach the target in four fifths of the time that going on would take.
 
     Args:
-        history: the pilot's epochs, three of them; two or fewer change nothing.
-        study: target precision and budget.
-        plan: what they were measured with.
+        history: the three pilot epochs; with fewer nothing changes.
+        study: target precision.
+        plan: what the epochs were measured with, and the budget.
         elapsed_s: wall seconds used of the budget.
     """
     best = _best_seconds(history, plan) if len(history) >= PILOT_EPOCHS else None
@@ -151,10 +161,10 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
         return None
     going_on, anew = 0.0, 0.0
     for pairs in by_comparison(history).values():
-        sd_restart, sd_within = components([p.value for p in pairs], [p.variance_of_mean for p in pairs])
+        sd_restart, sd_within = _components(pairs)
         if sd_restart is None or sd_within is None:
             return None
-        # What an arm is measured in a round is a fixed part of the cell's seconds, so the ratio of these tells it all.
+        # An arm is measured for a fixed part of the cell's seconds: its variance falls as these grow.
         now = math.hypot(sd_restart, sd_within)
         then = math.sqrt(sd_restart**2 + sd_within**2 * plan.seconds_per_cell / seconds)
         going_on = max(going_on, (epochs_needed(now, study.precision) - len(history)) * plan.epoch_s)
@@ -162,17 +172,8 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
     return seconds if anew < _GAIN * min(going_on, rest_s) else None
 
 
-def by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], list[PairEstimate]]:
-    """The history by (cell, contender), each in the order of epochs."""
-    found: dict[tuple[str, str], list[PairEstimate]] = {}
-    for epoch in history:
-        for pair in epoch.pairs:
-            found.setdefault((pair.cell, pair.contender), []).append(pair)
-    return found
-
-
 def steal_share(slices: pl.DataFrame) -> float | None:
-    """Steal over all CPU time of the host in the slices; None when no time was counted (10 ms ticks, /proc/stat)."""
+    """Steal over all CPU time of the host in the slices (/proc/stat, ticks of 10 ms); None when no time was counted."""
     fields = [f"host_{name}_ns" for name in ("user", "system", "iowait", "steal", "idle")]
     if slices.is_empty() or not set(fields) <= set(slices.columns):
         return None
@@ -187,10 +188,10 @@ def _expected(sd: float, minutes: int, plan: Plan) -> float | None:
 
 
 def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None:
-    """m* over all comparisons: the rate and the restart variance averaged, the overhead shared by the cells."""
+    """m* over all comparisons: their variances averaged, the overhead shared by the cells."""
     rates, restarts = [], []
     for (cell, _), pairs in by_comparison(history).items():
-        sd_restart, sd_within = components([p.value for p in pairs], [p.variance_of_mean for p in pairs])
+        sd_restart, sd_within = _components(pairs)
         if sd_restart is None or sd_within is None:
             continue
         rates.append(sd_within**2 * plan.seconds_of(cell))
@@ -200,22 +201,13 @@ def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None
     return best_seconds_per_cell(
         overhead_s=plan.overhead_s,
         cells=len(plan.cells),
-        variance_rate_s=math.fsum(rates) / len(rates),
-        restart_variance=math.fsum(restarts) / len(restarts),
+        variance_rate_s=fmean(rates),
+        restart_variance=fmean(restarts),
     )
 
 
-TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)
-"""Half-widths (log ratio) that are forecast."""
-
-OUT_OF_REACH_S = 3600.0
-"""A half-width that takes longer is told as out of reach."""
-
-_WORST = 0.90  # the true spread is below the one that `at_worst_s` reckons with, with this probability
-
-
-class Foretold(Frozen):
-    """Time for one half-width (log ratio); seconds of wall time from loading to verdict."""
+class Forecast(Frozen):
+    """Time for one half-width (log ratio): wall seconds from loading to verdict, expected and at worst (90 %)."""
 
     half_width: float
     seconds: float
@@ -223,10 +215,10 @@ class Foretold(Frozen):
 
 
 class Resolution(Frozen):
-    """What two equal servers showed.
+    """How fine a machine can tell servers apart, from a short run of two equal ones.
 
     Attributes:
-        epochs: how many it rests on; few say no more than the order of magnitude.
+        epochs: how many it rests on; few give only the order of magnitude.
         sd_restart: standard deviation of D_e that longer measuring would not remove; log ratio.
         sd_within: the rest of it, at `measured_s` seconds.
         overhead_s: unmeasured seconds of an epoch.
@@ -239,16 +231,14 @@ class Resolution(Frozen):
     sd_within: float
     overhead_s: float
     measured_s: float
-    forecast: tuple[Foretold, ...]
-
-    def half_width_after(self, seconds: float) -> float | None:
-        """The narrowest of `TARGETS` that is expected within so many seconds; None: not even the widest."""
-        reached = [each.half_width for each in self.forecast if each.seconds <= seconds]
-        return min(reached, default=None)
+    forecast: tuple[Forecast, ...]
 
 
 def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: float) -> Resolution | None:
-    """Foretell from the epochs of two equal arms in one cell.
+    """Forecast the time for each of `TARGETS` from the epochs of two equal arms in one cell.
+
+    Their true log ratio is 0, so every D_e is noise: its mean square is the variance between epochs. Its part from
+    within an epoch is scaled to the measuring time that a real run would take.
 
     Args:
         pairs: one an epoch, of the same cell and the same measuring time.
@@ -256,17 +246,17 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
         load_s: seconds before the first epoch.
 
     Returns:
-        None below three usable epochs, or when the noise within an epoch could not be told.
+        None below three usable epochs, or when the noise within an epoch is unknown.
     """
     values = [pair.value for pair in pairs if math.isfinite(pair.value)]
     within = [pair.variance_of_mean for pair in pairs if pair.variance_of_mean is not None]
     if len(values) < 3 or not within:
         return None
     n = len(values)
-    variance = math.fsum(value * value for value in values) / n
-    within_now = math.fsum(within) / len(within)
+    variance = fmean(value * value for value in values)
+    within_now = fmean(within)
     measured_s = comfortable_seconds(overhead_s=overhead_s, cells=1)
-    within_then = within_now * math.fsum(pair.seconds for pair in pairs) / len(pairs) / measured_s
+    within_then = within_now * fmean(pair.seconds for pair in pairs) / measured_s
     sd_restart = math.sqrt(max(0.0, variance - within_now))
     sd = math.hypot(sd_restart, math.sqrt(within_then))
     # n times the mean square of n normal values over their variance is chi-squared with n degrees of freedom.
@@ -282,7 +272,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
         overhead_s=overhead_s,
         measured_s=measured_s,
         forecast=tuple(
-            Foretold(half_width=target, seconds=seconds(sd, target), at_worst_s=seconds(sd_worst, target))
+            Forecast(half_width=target, seconds=seconds(sd, target), at_worst_s=seconds(sd_worst, target))
             for target in TARGETS
         ),
     )

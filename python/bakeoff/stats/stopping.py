@@ -1,19 +1,20 @@
-"""When to stop: the rule of docs/method.md as a pure function of the epochs so far.
+"""The stopping rule of docs/method.md ("When it stops") as a pure function of the epochs so far.
 
 A comparison (one contender in one cell) is PRECISE when its t interval is narrow enough, DECISIVE when the
-anytime-valid interval excludes 'equal'. It is then settled: its contender is not measured in that cell any more. A cell
-is finished when all its comparisons are settled; a control arm is watched and never waited for.
+anytime-valid interval excludes a ratio of 1. It is then settled: its contender is not measured in that cell any more. A
+cell is finished when all its comparisons are settled; the control arm is never waited for.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, Pace
 from bakeoff.spec import Study
-from bakeoff.stats.estimate import EpochEstimates
+from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.interval import (
     ALPHA_DECISIVE,
     ALPHA_LIVE,
@@ -34,9 +35,9 @@ class Progress:
 
     Attributes:
         mean: mean of the epochs' values; None before the first.
-        live: the anytime-valid 95 % interval: the only one to be shown while measuring.
-        half_width: h_n, what PRECISE waits for; infinite below two epochs.
-        stop: PRECISE, DECISIVE or RUNNING, as the epochs so far say.
+        live: the anytime-valid 95 % interval, the only one that may be shown while measuring.
+        half_width: h_n, which PRECISE compares with the target; infinite below two epochs.
+        stop: PRECISE, DECISIVE or RUNNING.
         epochs_left: epochs that the target precision would still take by the spread so far; None below two.
     """
 
@@ -58,12 +59,12 @@ class Decision:
     Attributes:
         stop: RUNNING: measure another epoch; else why measuring has ended.
         finished: cells not to be measured any more.
-        settled: (cell, contender) not to be measured any more, those of finished cells among them.
+        settled: (cell, contender) not to be measured any more, including those of finished cells.
         remaining: the other cells, in plan order.
         progress: every comparison, for the live display.
         epochs_left: epochs that the slowest cell would still take; None while unknown.
-        more_s: wall seconds these would take, or the budget's rest if that is less; None while unknown.
-        share: the part of its planned measuring that the next epoch is given, to keep the budget.
+        more_s: wall seconds these would take, at most the rest of the budget; None while unknown.
+        share: the part of the planned measuring that fits into the budget in the next epoch; 0 to 1.
     """
 
     stop: Stop
@@ -88,16 +89,16 @@ def contenders(study: Study) -> tuple[str, ...]:
 
 
 def family_size(study: Study, cells: int) -> int:
-    """M: how many primary comparisons are corrected for together (cells x contenders, the control left out)."""
+    """M: how many comparisons are corrected for together: cells x contenders, without the control."""
     return max(1, cells * len(contenders(study)))
 
 
 def stop_state(values: Sequence[float], *, precision: float, family: int) -> Stop:
-    """PRECISE, DECISIVE or RUNNING for one comparison's values; values that are not finite mean RUNNING for ever."""
+    """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite."""
     n = len(values)
     if n < N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
-    mean, sd = math.fsum(values) / n, standard_deviation(values)
+    mean, sd = fmean(values), standard_deviation(values)
     if n >= N_MIN and precision_half_width(sd, n) <= precision:
         return Stop.PRECISE
     if abs(mean) > anytime_half_width(sd, n, alpha=ALPHA_DECISIVE / family):
@@ -111,7 +112,7 @@ def progress_of(
     """Where one comparison stands."""
     n = len(values)
     usable = n > 0 and all(map(math.isfinite, values))
-    mean = math.fsum(values) / n if usable else None
+    mean = fmean(values) if usable else None
     sd = standard_deviation(values) if usable else math.nan
     stop = stop_state(values, precision=precision, family=family)
     left = None
@@ -142,42 +143,23 @@ def decide(
     pace: Pace | None = None,
     aborted: bool = False,
 ) -> Decision:
-    """Say what to do next, from the valid epochs so far.
+    """Decide what to do next, from the valid epochs so far.
 
     Args:
-        history: one entry a valid epoch, in order (`epoch_estimates`); leave discarded epochs out.
+        history: one entry a valid epoch, in order (`epoch_estimates`), without the discarded ones.
         study: precision, budget, arms.
         plan: cells and expected seconds.
         elapsed_s: wall seconds used of the budget, loading included.
         epoch_s: expected wall seconds of the next epoch; None: by the pace, for what remains to be measured.
         pace: of the epochs so far; None: as planned.
-        aborted: the user ended it.
+        aborted: the user ended the run.
 
     Returns:
-        The decision. The same history always gives the same one: call it again after `--resume`.
+        The decision; the same history always gives the same one, so that a resumed run can ask again.
     """
-    values = _values_by_comparison(history)
-    family = family_size(study, len(plan.cells))
-    control = control_name(study)
-    progress = []
-    finished = set()
-    for cell in plan.cells:
-        states = [
-            progress_of(
-                values.get((cell.name, arm.name), ()),
-                cell=cell.name,
-                contender=arm.name,
-                is_control=arm.name == control,
-                precision=study.precision,
-                family=family,
-            )
-            for arm in study.arms[1:]
-        ]
-        progress += states
-        asked = [state for state in states if not state.is_control] or states
-        if all(state.stop is not Stop.RUNNING for state in asked):
-            finished.add(cell.name)
-    remaining = tuple(cell.name for cell in plan.cells if cell.name not in finished)
+    progress = _progress(history, study, plan)
+    remaining = tuple(cell.name for cell in plan.cells if not _is_finished(cell.name, progress))
+    finished = frozenset(cell.name for cell in plan.cells) - frozenset(remaining)
     settled = frozenset(
         (state.cell, state.contender)
         for state in progress
@@ -201,14 +183,37 @@ def decide(
     more_s = None if left is None else min(left * next_s, max(study.budget_s - elapsed_s, 0.0))
     return Decision(
         stop=stop,
-        finished=frozenset(finished),
+        finished=finished,
         settled=settled,
         remaining=remaining,
-        progress=tuple(progress),
+        progress=progress,
         epochs_left=left,
         more_s=0.0 if stop is not Stop.RUNNING else more_s,
         share=share,
     )
+
+
+def _progress(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> tuple[Progress, ...]:
+    """Every comparison, cell by cell."""
+    pairs = by_comparison(history)
+    return tuple(
+        progress_of(
+            [pair.value for pair in pairs.get((cell.name, arm.name), ())],
+            cell=cell.name,
+            contender=arm.name,
+            is_control=arm.name == control_name(study),
+            precision=study.precision,
+            family=family_size(study, len(plan.cells)),
+        )
+        for cell in plan.cells
+        for arm in study.arms[1:]
+    )
+
+
+def _is_finished(cell: str, progress: Iterable[Progress]) -> bool:
+    states = [state for state in progress if state.cell == cell]
+    waited_for = [state for state in states if not state.is_control] or states
+    return all(state.stop is not Stop.RUNNING for state in waited_for)
 
 
 def _overall(progress: Iterable[Progress], remaining: Sequence[str], *, aborted: bool) -> Stop:
@@ -221,11 +226,3 @@ def _overall(progress: Iterable[Progress], remaining: Sequence[str], *, aborted:
 def _most(numbers: Sequence[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return max(known) if known and len(known) == len(numbers) else None
-
-
-def _values_by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], list[float]]:
-    values: dict[tuple[str, str], list[float]] = {}
-    for epoch in history:
-        for pair in epoch.pairs:
-            values.setdefault((pair.cell, pair.contender), []).append(pair.value)
-    return values
