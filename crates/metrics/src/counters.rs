@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Error numbers told apart within a slice; a script that survives more kinds than this has other troubles.
+/// Error numbers that are counted one by one within a slice; few scripts survive more kinds.
 const ERROR_SLOTS: usize = 16;
 /// Bits of a slot that hold the count; those above hold the error number plus one (17 bits are needed).
 const COUNT_BITS: u32 = 40;
@@ -12,7 +12,7 @@ const COUNT_BITS: u32 = 40;
 ///
 /// An increment is a relaxed load and a relaxed store, which is a plain increment on every processor: no locked instruction, no
 /// fence. A reader sees each counter whole but not all of one moment; an exact picture needs the writer at rest, with an
-/// acquire-release edge between the two (the slice gate has one). Aligned to 128 bytes because processors fetch cache lines in pairs.
+/// acquire-release edge between the two (the start gate has one). Aligned to 128 bytes because processors fetch cache lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SliceCounters {
@@ -143,40 +143,24 @@ impl SliceCounters {
 
     /// Sets everything back to zero. Only the writer may call it.
     pub fn reset(&self) {
-        let Self {
-            events,
-            reads,
-            writes,
-            other,
-            retries,
-            reconnects,
-            sent_bytes,
-            received_bytes,
-            latency_sum_ns,
-            latency_max_ns,
-            late_starts,
-            window_start_ns,
-            window_end_ns,
-            errors,
-        } = self;
         let plain = [
-            events,
-            reads,
-            writes,
-            other,
-            retries,
-            reconnects,
-            sent_bytes,
-            received_bytes,
-            latency_sum_ns,
-            latency_max_ns,
-            late_starts,
-            window_start_ns,
-            window_end_ns,
+            &self.events,
+            &self.reads,
+            &self.writes,
+            &self.other,
+            &self.retries,
+            &self.reconnects,
+            &self.sent_bytes,
+            &self.received_bytes,
+            &self.latency_sum_ns,
+            &self.latency_max_ns,
+            &self.late_starts,
+            &self.window_start_ns,
+            &self.window_end_ns,
         ];
         plain
             .into_iter()
-            .chain(errors)
+            .chain(&self.errors)
             .for_each(|counter| counter.store(0, Relaxed));
     }
 
@@ -264,7 +248,7 @@ impl SliceTotals {
         self.busy_ns += other.busy_ns;
     }
 
-    /// What came after `earlier`, a picture of the same counters. The maximum is that of the whole: it cannot be taken apart.
+    /// What came after `earlier`, an earlier state of the same counters. The maximum is that of the whole: it cannot be split.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let errors = self.errors.iter().map(|(&code, &count)| {
@@ -379,15 +363,15 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_a_picture_and_the_picture_make_the_whole() {
-        let picture = |scale: u64| SliceTotals {
+    fn a_difference_and_the_earlier_totals_add_up_to_the_later() {
+        let totals = |scale: u64| SliceTotals {
             events: 3 * scale,
             reads: 5 * scale,
             errors: BTreeMap::from([(1213, scale)]),
             busy_ns: 7 * scale,
             ..SliceTotals::default()
         };
-        let (earlier, later) = (picture(2), picture(5));
+        let (earlier, later) = (totals(2), totals(5));
         let mut sum = earlier.clone();
         sum.merge(&later.since(&earlier));
         assert_eq!(sum, later);

@@ -4,9 +4,9 @@ use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-/// Least latency that is told apart; shorter ones are recorded as this, and counted as clipped.
+/// Shortest latency that has a bucket of its own; shorter ones are recorded as this, and counted as clipped.
 pub const LOWEST_NS: u64 = 1;
-/// Greatest latency that is told apart (1 h); longer ones are recorded as this, and counted as clipped.
+/// Longest latency that has a bucket of its own (1 h); longer ones are recorded as this, and counted as clipped.
 pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Relative error of a bucket is at most 10^-3: a quantile is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;

@@ -14,7 +14,7 @@ pub(crate) const NONE: c_int = 0;
 pub(crate) const IGNORABLE: c_int = 1;
 pub(crate) const FATAL: c_int = 2;
 
-/// The one driver.
+/// Lua's `sql_driver`; there is one.
 #[repr(C)]
 pub(crate) struct SqlDriver {
     short_name: *const c_char,
@@ -60,7 +60,7 @@ impl LastError {
     }
 }
 
-/// A connection as Lua and we see it.
+/// A connection: the fields of Lua's `sql_connection`, then ours.
 #[repr(C)]
 pub(crate) struct SqlConnection {
     pub(crate) error: c_int,
@@ -98,11 +98,12 @@ impl SqlConnection {
     }
 }
 
+/// `text` as a C string; a zero byte becomes a blank.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// The one live result of a connection.
+/// Lua's `sql_result`: the one live result of a connection.
 #[repr(C)]
 pub(crate) struct SqlResult {
     pub(crate) counter: c_int,
@@ -126,13 +127,14 @@ impl Default for SqlResult {
     }
 }
 
+/// Lua's `sql_value`; a null pointer is NULL.
 #[repr(C)]
 pub(crate) struct SqlValue {
     pub(crate) length: u32,
     pub(crate) start: *const u8,
 }
 
-/// A row as Lua sees it.
+/// Lua's `sql_row`.
 #[repr(C)]
 pub(crate) struct SqlRow {
     pub(crate) unused: *const c_void,

@@ -18,9 +18,10 @@ impl fmt::Display for Place {
 }
 
 /// A script could not be found, loaded or run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     /// No bundled script and no file of this name.
+    #[error("script {name}: there is no bundled script and no file of this name.{}", did_you_mean(.suggestion, ""))]
     NotFound {
         /// As asked for.
         name: String,
@@ -28,15 +29,17 @@ pub enum ScriptError {
         suggestion: Option<String>,
     },
     /// Its file cannot be read, Lua refused the script, or the script raised an error.
+    #[error("{}{message}", prefix(.place))]
     Lua {
         /// Where, when Lua knows it.
         place: Option<Place>,
-        /// What, without the place.
+        /// The message without the place.
         message: String,
         /// Lua's stack, innermost first; empty for syntax errors.
         traceback: String,
     },
     /// A statement failed with an error that is not ignored; it ended the function that ran it.
+    #[error("{}SQL error, errno = {errno}, state = '{sqlstate}': {message}", prefix(.place))]
     Sql {
         /// The line that ran the statement.
         place: Option<Place>,
@@ -44,7 +47,7 @@ pub enum ScriptError {
         errno: u16,
         /// Five characters.
         sqlstate: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
         /// The statement, shortened to 1,000 bytes; empty for a failed connect.
         query: String,
@@ -52,6 +55,7 @@ pub enum ScriptError {
         fatal: bool,
     },
     /// An option that neither the script nor the engine has.
+    #[error("invalid option: --{name}.{}", did_you_mean(.suggestion, "--"))]
     UnknownOption {
         /// As given, with underscores.
         name: String,
@@ -59,6 +63,7 @@ pub enum ScriptError {
         suggestion: Option<String>,
     },
     /// An option's value is not of its type, or the script's own check refused it.
+    #[error("invalid value for option --{name}: {value:?}. It takes {expected}.")]
     BadOption {
         /// The option.
         name: String,
@@ -68,6 +73,7 @@ pub enum ScriptError {
         expected: String,
     },
     /// The script has no such command.
+    #[error("script {script} has no command {command}. It has: {}.", .known.join(", "))]
     NoCommand {
         /// The script's name.
         script: String,
@@ -77,13 +83,17 @@ pub enum ScriptError {
         known: Vec<String>,
     },
     /// `run` was asked for and the script defines no `event()`.
+    #[error("cannot find the event() function in {script}")]
     NoEvent {
         /// The script's name.
         script: String,
     },
     /// This program does not export its C symbols: it was linked without `-rdynamic`. A bug of its build.
+    #[error(
+        "this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic."
+    )]
     NotExported {
-        /// The dynamic linker's words.
+        /// The dynamic linker's message.
         message: String,
     },
 }
@@ -119,71 +129,13 @@ impl ScriptError {
     }
 }
 
-impl fmt::Display for ScriptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = self.place() {
-            write!(f, "{place}: ")?;
-        }
-        match self {
-            Self::NotFound { name, suggestion } => {
-                write!(
-                    f,
-                    "script {name}: there is no bundled script and no file of this name.{}",
-                    did_you_mean(suggestion, "")
-                )
-            }
-            Self::Lua { message, .. } => f.write_str(message),
-            Self::Sql {
-                errno,
-                sqlstate,
-                message,
-                ..
-            } => {
-                write!(
-                    f,
-                    "SQL error, errno = {errno}, state = '{sqlstate}': {message}"
-                )
-            }
-            Self::UnknownOption { name, suggestion } => {
-                write!(
-                    f,
-                    "invalid option: --{name}.{}",
-                    did_you_mean(suggestion, "--")
-                )
-            }
-            Self::BadOption {
-                name,
-                value,
-                expected,
-            } => {
-                write!(
-                    f,
-                    "invalid value for option --{name}: {value:?}. It takes {expected}."
-                )
-            }
-            Self::NoCommand {
-                script,
-                command,
-                known,
-            } => {
-                write!(
-                    f,
-                    "script {script} has no command {command}. It has: {}.",
-                    known.join(", ")
-                )
-            }
-            Self::NoEvent { script } => write!(f, "cannot find the event() function in {script}"),
-            Self::NotExported { message } => {
-                write!(
-                    f,
-                    "this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic."
-                )
-            }
-        }
-    }
+/// The place and a colon, as Lua puts them in front of a message.
+fn prefix(place: &Option<Place>) -> String {
+    place
+        .as_ref()
+        .map(|place| format!("{place}: "))
+        .unwrap_or_default()
 }
-
-impl std::error::Error for ScriptError {}
 
 fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
     suggestion
@@ -192,7 +144,7 @@ fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The candidate nearest to `name`, if it is near enough to be a slip of the fingers.
+/// The candidate nearest to `name`, if it is close enough to be a typing error.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(2);
@@ -220,19 +172,21 @@ fn edit_distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
-pub(crate) fn lua_error(error: &mlua::Error) -> ScriptError {
-    let text = match error {
-        mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {
-            message.clone()
+impl From<mlua::Error> for ScriptError {
+    /// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
+    fn from(error: mlua::Error) -> Self {
+        let text = match error {
+            mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {
+                message
+            }
+            other => other.to_string(),
+        };
+        let (place, message) = split_place(&text);
+        Self::Lua {
+            place,
+            message,
+            traceback: String::new(),
         }
-        other => other.to_string(),
-    };
-    let (place, message) = split_place(&text);
-    ScriptError::Lua {
-        place,
-        message,
-        traceback: String::new(),
     }
 }
 
@@ -265,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_a_stranger_is_not() {
+    fn a_typing_error_is_recognised_and_another_name_is_not() {
         let known = ["table_size", "tables", "range_size"];
         assert_eq!(nearest("table_sizes", known), Some("table_size".to_owned()));
         assert_eq!(nearest("tabels", known), Some("tables".to_owned()));
@@ -292,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_split_off() {
+    fn file_and_line_are_split_off() {
         assert_eq!(
             split_place("./dir:1/a.lua:12: no: 3: such"),
             (

@@ -1,4 +1,4 @@
-//! What a script may ask of the world: the boundary between Lua and the engine.
+//! The interface between scripts and the engine: traits for connections, events, counters and messages.
 //!
 //! The engine implements these traits over real sockets, the tests over memory. All methods are called from the worker's own
 //! thread; none needs to be `Send`. Buffers belong to the connection and live until its next command, so that the hot path
@@ -79,13 +79,13 @@ pub struct SqlError {
     pub code: u16,
     /// Five characters, `HY000` where the server gave none.
     pub sqlstate: String,
-    /// The server's words; never holds a password.
+    /// The server's message; never holds a password.
     pub message: String,
     /// The connection cannot be used any more.
     pub fatal: bool,
 }
 
-/// One connection to a server. Dropping it says goodbye (COM_QUIT) and closes it.
+/// One connection to a server. Dropping it sends COM_QUIT and closes it.
 pub trait Connection {
     /// Sends one text statement and receives its whole reply.
     ///
@@ -187,9 +187,10 @@ pub enum LogLevel {
     Debug = 5,
 }
 
-/// The world of one worker thread.
+/// What surrounds one worker thread: its server, its events and its counters.
 ///
-/// Interior mutability is the implementer's: `Lua` callbacks are re-entrant, so every method takes `&self`.
+/// Interior mutability is the implementer's: `Lua` callbacks are re-entrant, so every method takes `&self`. All methods but
+/// [`Host::connect`] have a default that does nothing, for a script that runs no events.
 pub trait Host {
     /// Opens a connection to the worker's server, or to the one the script names.
     ///
@@ -197,45 +198,49 @@ pub trait Host {
     /// A fatal [`SqlError`]: 2002/2003 unreachable, 1045 refused, 2026 TLS, 1049 unknown database.
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
-    /// May the worker start another event? Blocks while its arm rests and, in an open loop, until the next intended start.
-    fn more_events(&self) -> bool;
+    /// May the worker start another event? Blocks while its arm is paused and, in an open loop, until the next intended start.
+    fn more_events(&self) -> bool {
+        false
+    }
 
     /// An event starts now (closed loop) or started at its intended time (open loop).
-    fn event_start(&self);
+    fn event_start(&self) {}
 
     /// The event ended; its time since [`Host::event_start`] is its latency.
-    fn event_stop(&self, end: EventEnd);
+    fn event_stop(&self, _end: EventEnd) {}
 
-    /// The event failed with an ignored error, which has just been counted, and would run again within the same latency.
-    /// False: it is to be given up ([`EventEnd::Stop`] follows) and the thread to end, because the run is over.
+    /// The event failed with an ignored error, which has just been counted. True: it runs again, within the same latency.
+    /// False: the run is over; the event is given up ([`EventEnd::Stop`] follows) and the thread ends.
     fn event_restart(&self) -> bool {
         true
     }
 
     /// The reply of every statement that a script runs is reported here, once.
-    fn count_reply(&self, reply: &Reply);
+    fn count_reply(&self, _reply: &Reply) {}
 
     /// An error that the script survived (retried or ignored), by server error number.
-    fn count_error(&self, code: u16);
+    fn count_error(&self, _code: u16) {}
 
     /// Adds to a counter on the script's behalf (`ffi.C.sb_counter_inc` and friends).
-    fn count(&self, counter: Counter, amount: u64);
+    fn count(&self, _counter: Counter, _amount: u64) {}
 
     /// A counter's present value for this worker.
-    fn counter(&self, counter: Counter) -> u64;
+    fn counter(&self, _counter: Counter) -> u64 {
+        0
+    }
 
     /// Names an operation that the current event turned out to be ("new_order"); its latency is also recorded under that name.
     ///
     /// An event may have several names ("new_order" and "new_order.rollback"): it is recorded under each.
-    fn operation(&self, name: &str);
+    fn operation(&self, _name: &str) {}
 
-    /// Keying and thinking: waits this long between two events. Belongs to no event's latency; ends early with the slice.
+    /// Keying and thinking time: waits between two events. Part of no event's latency; ends early with the slice.
     fn think(&self, duration_ns: u64) {
         std::thread::sleep(std::time::Duration::from_nanos(duration_ns));
     }
 
     /// Waits until every thread of the running command is here. Returns at once when there is one thread.
-    fn barrier(&self);
+    fn barrier(&self) {}
 
     /// Has another thread of the running command failed? Then [`Host::barrier`] returns at once and the script gives up.
     fn aborted(&self) -> bool {
@@ -243,21 +248,21 @@ pub trait Host {
     }
 
     /// `done` of `total` units of `label` (rows, indexes) have been finished by this thread since its last call.
-    fn progress(&self, label: &str, done: u64, total: u64);
+    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
 
-    /// One line for the person: `print` of a script goes to standard output by way of the engine, never around it.
-    fn log(&self, level: LogLevel, message: &str);
+    /// One line for the user: `print` of a script reaches standard output through the engine.
+    fn log(&self, _level: LogLevel, _message: &str) {}
 }
 
 /// Shared by the Lua state and the C symbols.
 pub type HostRef = Rc<dyn Host>;
 
-/// The host of a script that is only looked at: no server, no events.
+/// The host of a script that is only described: no server, no events.
 pub(crate) struct NullHost;
 
 impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        let message = "the script is only looked at: there is no server".to_owned();
+        let message = "the script is only described: there is no server to connect to".to_owned();
         Err(SqlError {
             code: 2002,
             sqlstate: "HY000".to_owned(),
@@ -265,30 +270,4 @@ impl Host for NullHost {
             fatal: true,
         })
     }
-
-    fn more_events(&self) -> bool {
-        false
-    }
-
-    fn event_start(&self) {}
-
-    fn event_stop(&self, _end: EventEnd) {}
-
-    fn count_reply(&self, _reply: &Reply) {}
-
-    fn count_error(&self, _code: u16) {}
-
-    fn count(&self, _counter: Counter, _amount: u64) {}
-
-    fn counter(&self, _counter: Counter) -> u64 {
-        0
-    }
-
-    fn operation(&self, _name: &str) {}
-
-    fn barrier(&self) {}
-
-    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
-
-    fn log(&self, _level: LogLevel, _message: &str) {}
 }

@@ -1,8 +1,8 @@
 //! Runs sysbench-style Lua scripts in LuaJIT.
 //!
 //! Owns: one Lua state a worker, sysbench's life cycle and API, random distributions, the C symbols that scripts reach through
-//! `ffi.C`. Knows nothing of sockets, MySQL packets, histograms or arms: everything a script wants from the world goes through
-//! [`host::Host`] and [`host::Connection`], which the engine implements. Each state lives on one thread and is never shared.
+//! `ffi.C`. Knows nothing of sockets, MySQL packets, histograms or arms: the engine implements [`host::Host`] and
+//! [`host::Connection`]. Each state lives on one thread and is never shared.
 //!
 //! ```text
 //! script.lua ──► lua/*.lua (API, ours)  ──ffi.C──►  symbols/  ──►  session  ──►  host::Host, host::Connection
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The program that links this crate must be linked with `-rdynamic` (a line in its `build.rs`): `ffi.C` finds only what an
-//! executable exports. [`Script::load`] says so plainly when it was not.
+//! executable exports. [`Script::load`] fails with a message when it was not.
 
 mod c_types;
 pub mod error;

@@ -1,4 +1,4 @@
-//! Options of scripts: their declarations, and values made to fit them.
+//! Options that scripts declare: types, defaults, and parsing of given values.
 
 use crate::error::ScriptError;
 
@@ -41,7 +41,7 @@ impl OptionType {
     }
 }
 
-/// An option's value, as a caller gives it (any form) or as it is after [`OptionDecl::fit`] (the form of its type).
+/// An option's value: as given (any form), or after [`OptionDecl::fit`] (the form of its type).
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum OptionValue {

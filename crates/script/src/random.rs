@@ -93,7 +93,7 @@ pub(super) fn mix(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How far a run has come in the numbers of a seed: one that goes on from there draws none of them again.
+/// How many numbers of a seed have been drawn: a run that continues from here draws none of them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UniquePlace {
     seed: u64,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_on_draws_nothing_again() {
+    fn a_run_that_continues_draws_nothing_again() {
         let mut seen = HashSet::new();
         let mut place = UniquePlace::first(42);
         for threads in [3, 1, 8] {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
 
-use crate::error::{ScriptError, lua_error};
+use crate::error::ScriptError;
 use crate::options::{OptionDecl, OptionType, OptionValue};
 use crate::settings::Settings;
 use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
@@ -43,15 +43,12 @@ pub(crate) fn new_state(
     // With `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
     let lua =
         unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
-    fill(&lua, source, settings, thread).map_err(|error| lua_error(&error))?;
-    let runtime: Table = lua
-        .named_registry_value(REGISTRY_NAME)
-        .map_err(|error| lua_error(&error))?;
+    fill(&lua, source, settings, thread)?;
+    let runtime: Table = lua.named_registry_value(REGISTRY_NAME)?;
     check_exports(&runtime)?;
     for (chunk_name, text) in &FILES[1..] {
         load_chunk(&lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)
-            .and_then(|file| file.call::<()>(runtime.clone()))
-            .map_err(|error| lua_error(&error))?;
+            .and_then(|file| file.call::<()>(runtime.clone()))?;
     }
     Ok(lua)
 }
@@ -96,26 +93,19 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
 fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
     let missing: Option<String> = runtime
         .get::<Function>("missing_symbol")
-        .and_then(|check| check.call(()))
-        .map_err(|e| lua_error(&e))?;
+        .and_then(|check| check.call(()))?;
     missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
 }
 
 /// A yes-or-no function of our Lua files.
 pub(crate) fn ask(runtime: &Table, question: &str) -> Result<bool, ScriptError> {
-    runtime
-        .get::<Function>(question)
-        .and_then(|ask| ask.call(()))
-        .map_err(|error| lua_error(&error))
+    Ok(runtime.get::<Function>(question)?.call(())?)
 }
 
 /// The options that the script's body has declared.
-pub(crate) fn declared_options(runtime: Table) -> Result<Vec<OptionDecl>, ScriptError> {
-    let read = || -> mlua::Result<Vec<OptionDecl>> {
-        let list: Vec<Table> = runtime.get::<Function>("declared_options")?.call(())?;
-        list.iter().map(option_decl).collect()
-    };
-    read().map_err(|error| lua_error(&error))
+pub(crate) fn declared_options(runtime: &Table) -> Result<Vec<OptionDecl>, ScriptError> {
+    let list: Vec<Table> = runtime.get::<Function>("declared_options")?.call(())?;
+    Ok(list.iter().map(option_decl).collect::<mlua::Result<_>>()?)
 }
 
 fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
@@ -164,18 +154,15 @@ pub struct CommandDecl {
 }
 
 /// The script's commands: declared ones, then functions with a built-in command's name.
-pub(crate) fn commands(runtime: Table) -> Result<Vec<CommandDecl>, ScriptError> {
-    let read = || -> mlua::Result<Vec<CommandDecl>> {
-        let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
-        let decl = |table: &Table| {
-            Ok(CommandDecl {
-                name: text(table, "name")?.unwrap_or_default(),
-                parallel: table.get("parallel")?,
-            })
-        };
-        list.iter().map(decl).collect()
+pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError> {
+    let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
+    let decl = |table: &Table| {
+        Ok(CommandDecl {
+            name: text(table, "name")?.unwrap_or_default(),
+            parallel: table.get("parallel")?,
+        })
     };
-    read().map_err(|error| lua_error(&error))
+    list.iter().map(decl).collect()
 }
 
 /// Asks the script's own check of an option, if it has one.
@@ -186,11 +173,8 @@ pub(crate) fn validate(
     given: &OptionValue,
     value: &OptionValue,
 ) -> Result<(), ScriptError> {
-    let ask = || -> mlua::Result<bool> {
-        let check: Function = runtime.get("validate")?;
-        check.call((decl.name.as_str(), given.to_text(), lua_value(lua, value)?))
-    };
-    if ask().map_err(|error| lua_error(&error))? {
+    let check: Function = runtime.get("validate")?;
+    if check.call((decl.name.as_str(), given.to_text(), lua_value(lua, value)?))? {
         Ok(())
     } else {
         Err(decl.bad(given, "a value that the script's own check accepts"))
@@ -203,15 +187,12 @@ pub(crate) fn set_options(
     lua: &Lua,
     values: &BTreeMap<String, OptionValue>,
 ) -> Result<(), ScriptError> {
-    let fill = || -> mlua::Result<()> {
-        let table = lua.create_table()?;
-        for (name, value) in values {
-            table.raw_set(name.as_str(), lua_value(lua, value)?)?;
-        }
-        runtime.set("option_values", table)?;
-        runtime.get::<Function>("set_options")?.call(())
-    };
-    fill().map_err(|error| lua_error(&error))
+    let table = lua.create_table()?;
+    for (name, value) in values {
+        table.raw_set(name.as_str(), lua_value(lua, value)?)?;
+    }
+    runtime.set("option_values", table)?;
+    Ok(runtime.get::<Function>("set_options")?.call(())?)
 }
 
 fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
@@ -226,7 +207,7 @@ fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
     })
 }
 
-/// What a report hook is told; times in seconds, latencies in seconds. Fields that are `None` are absent from the table.
+/// The numbers that a report hook gets; times and latencies in seconds. Fields that are `None` are absent from the table.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[allow(missing_docs, reason = "the names are sysbench's")]
 pub struct Statistics {
@@ -286,12 +267,12 @@ impl Statistics {
     }
 }
 
-/// What becomes of line numbers and names.
+/// Does bytecode keep line numbers and names?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum DebugInfo {
-    /// For a person's script: its errors name their lines.
+    /// For users' scripts: their errors name lines.
     Kept,
-    /// For our own files, which nobody debugs by a script's traceback: a third smaller.
+    /// For our own files: a third smaller.
     Stripped,
 }
 
@@ -304,7 +285,10 @@ struct Key {
 /// Bytecode of every file that this process has loaded.
 static COMPILED: OnceLock<Mutex<HashMap<Key, Arc<[u8]>>>> = OnceLock::new();
 
-/// The file's body as a function. A first line that starts with `#` is for the shell; `text` may be bytecode.
+/// The file's body as a function; compiled once in a process, loaded from bytecode by every later state.
+///
+/// Thousands of workers load the same few files. Parsing was a quarter of the time of a load, and what it left behind a third of the
+/// memory. A first line that starts with `#` is for the shell; `text` may be bytecode.
 ///
 /// # Errors
 /// Of syntax; bytecode of another version.

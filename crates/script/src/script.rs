@@ -2,7 +2,7 @@
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
-use crate::error::{ScriptError, lua_error, nearest, split_place};
+use crate::error::{ScriptError, nearest, split_place};
 use crate::host::{HostRef, NullHost};
 use crate::options::{OptionDecl, OptionValue};
 use crate::random::UniquePlace;
@@ -87,7 +87,7 @@ pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
 }
 
 impl Script {
-    /// Executes the script's file in a new state and settles its options.
+    /// Executes the script's file in a new state and resolves its options.
     ///
     /// # Errors
     /// [`ScriptError::Lua`] and [`ScriptError::Sql`] from the file's body, [`ScriptError::UnknownOption`],
@@ -117,18 +117,14 @@ impl Script {
             &source.chunk_name,
             &source.text,
             DebugInfo::Kept,
-        )
-        .map_err(|error| lua_error(&error))?;
+        )?;
         script.call::<()>(&body, ())?;
-        script.options = runtime::declared_options(script.runtime()?)?;
-        script.commands = runtime::commands(script.runtime()?)?;
+        script.options = runtime::declared_options(&script.runtime()?)?;
+        script.commands = runtime::commands(&script.runtime()?)?;
         *script.session.declared.borrow_mut() = script.options.clone();
-        script.settle_options(settings, &legacy)?;
+        script.resolve_options(settings, &legacy)?;
         // A third of the state is what loading left behind; with thousands of idle workers that is worth the pause.
-        script
-            .lua()
-            .gc_collect()
-            .map_err(|error| lua_error(&error))?;
+        script.lua().gc_collect()?;
         Ok(script)
     }
 
@@ -214,8 +210,7 @@ impl Script {
         let run: Option<Function> = self
             .runtime()?
             .get::<Function>("command")
-            .and_then(|find| find.call(name))
-            .map_err(|e| lua_error(&e))?;
+            .and_then(|find| find.call(name))?;
         match run {
             Some(run) => self.call(&run, ()),
             None => Err(ScriptError::NoCommand {
@@ -276,7 +271,7 @@ impl Script {
     pub fn collect_garbage(&self) -> Result<(), ScriptError> {
         let _entered = self.session.enter();
         // Twice: the first round only finds what has finalisers.
-        (0..2).try_for_each(|_| self.lua().gc_collect().map_err(|error| lua_error(&error)))
+        (0..2).try_for_each(|_| Ok(self.lua().gc_collect()?))
     }
 
     fn lua(&self) -> &Lua {
@@ -287,9 +282,7 @@ impl Script {
     }
 
     fn runtime(&self) -> Result<Table, ScriptError> {
-        self.lua()
-            .named_registry_value(runtime::REGISTRY_NAME)
-            .map_err(|error| lua_error(&error))
+        Ok(self.lua().named_registry_value(runtime::REGISTRY_NAME)?)
     }
 
     fn hook(&self, name: &str) -> Option<Function> {
@@ -306,9 +299,7 @@ impl Script {
         let _entered = self.session.enter();
         match self.hook(hook) {
             Some(hook) => {
-                let table = statistics
-                    .to_table(self.lua())
-                    .map_err(|error| lua_error(&error))?;
+                let table = statistics.to_table(self.lua())?;
                 self.call(&hook, table)
             }
             None => Ok(()),
@@ -330,22 +321,20 @@ impl Script {
         args: impl IntoLuaMulti,
     ) -> Result<R, ScriptError> {
         let _entered = self.session.enter();
-        let convert = |error: mlua::Error| lua_error(&error);
-        let call: Function = self.runtime()?.get("call").map_err(convert)?;
-        let mut all = args.into_lua_multi(self.lua()).map_err(convert)?;
+        let call: Function = self.runtime()?.get("call")?;
+        let mut all = args.into_lua_multi(self.lua())?;
         all.push_front(Value::Function(function.clone()));
         let out: Result<MultiValue, mlua::Error> = call.call(all);
         if let Some(panic) = self.session.take_panic() {
             // The host panicked under Lua, which cannot be unwound; Lua has returned now.
             std::panic::resume_unwind(panic);
         }
-        let mut out = out.map_err(convert)?;
+        let mut out = out?;
         if matches!(out.pop_front(), Some(Value::Boolean(true))) {
             self.session.survived();
-            return R::from_lua_multi(out, self.lua()).map_err(convert);
+            return Ok(R::from_lua_multi(out, self.lua())?);
         }
-        let (message, traceback) =
-            <(LuaString, LuaString)>::from_lua_multi(out, self.lua()).map_err(convert)?;
+        let (message, traceback) = <(LuaString, LuaString)>::from_lua_multi(out, self.lua())?;
         Err(self.raised(&message.to_string_lossy(), traceback.to_string_lossy()))
     }
 
@@ -384,16 +373,14 @@ impl Script {
             let name = name.replace('-', "_");
             let free = matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil));
             if free || OPTIONS.contains(&name.as_str()) {
-                globals
-                    .raw_set(name.as_str(), value.to_text())
-                    .map_err(|error| lua_error(&error))?;
+                globals.raw_set(name.as_str(), value.to_text())?;
                 offered.push(name);
             }
         }
         Ok(offered)
     }
 
-    fn settle_options(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
+    fn resolve_options(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
         let runtime = self.runtime()?;
         let declares: bool = runtime::ask(&runtime, "declares_options")?;
         if declares {
@@ -432,9 +419,7 @@ impl Script {
                 .raw_get::<Option<String>>(name.as_str())
                 .is_ok_and(|now| now == Some(value.to_text()));
             if legacy.contains(&name) && untouched {
-                globals
-                    .raw_set(name.as_str(), Value::Nil)
-                    .map_err(|error| lua_error(&error))?;
+                globals.raw_set(name.as_str(), Value::Nil)?;
             }
         }
         Ok(())

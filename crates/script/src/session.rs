@@ -1,6 +1,6 @@
-//! One Lua state's side of the C symbols: its host, random stream, driver and the fate of its last error.
+//! What the C symbols of one Lua state work on: its host, random streams, connections, and the last error.
 //!
-//! `ffi.C` functions get no pointer to their state, so the state that is running is the thread's current session.
+//! `ffi.C` functions get no pointer to their state, so each thread keeps the session whose Lua state is running.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -24,7 +24,7 @@ pub(crate) struct Random {
     pub(crate) unique: Unique,
 }
 
-/// A statement's error with the statement, until it is known whether the script survives it.
+/// A failed statement with its error, until it is known whether the script survives it.
 pub(crate) struct Failure {
     pub(crate) error: SqlError,
     pub(crate) query: Vec<u8>,
@@ -86,7 +86,7 @@ impl Session {
             Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
     }
 
-    /// The host panicked under Lua; the panic goes on when Lua has returned. The first one is kept.
+    /// The host panicked under Lua; the panic is resumed when Lua has returned. The first one is kept.
     pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
         self.panic.borrow_mut().get_or_insert(panic);
     }

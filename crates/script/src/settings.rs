@@ -136,14 +136,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn values(settings: &Settings) -> BTreeMap<String, OptionValue> {
     let mut values = BTreeMap::new();
     for (name, kind, default) in GENERAL {
-        let default = Some(OptionValue::Text((*default).to_owned()));
-        let decl = OptionDecl {
-            name: (*name).to_owned(),
-            description: String::new(),
-            default,
-            kind: *kind,
-        };
-        values.insert(decl.name.clone(), decl.default_value());
+        let default = OptionValue::Text((*default).to_owned());
+        values.insert(
+            (*name).to_owned(),
+            decl(name, *kind, Some(default)).default_value(),
+        );
     }
     let threads = OptionValue::Int(i64::from(settings.threads));
     values.insert("threads".to_owned(), threads.clone());
@@ -161,18 +158,19 @@ pub(crate) fn values(settings: &Settings) -> BTreeMap<String, OptionValue> {
         let fitted = GENERAL
             .iter()
             .find(|(known, ..)| *known == name)
-            .and_then(|(_, kind, _)| {
-                let decl = OptionDecl {
-                    name: name.clone(),
-                    description: String::new(),
-                    default: None,
-                    kind: *kind,
-                };
-                decl.fit(given).ok()
-            });
+            .and_then(|(_, kind, _)| decl(&name, *kind, None).fit(given).ok());
         values.insert(name, fitted.unwrap_or_else(|| given.clone()));
     }
     values
+}
+
+fn decl(name: &str, kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
+    OptionDecl {
+        name: name.to_owned(),
+        description: String::new(),
+        default,
+        kind,
+    }
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl ScriptSource {
 /// A bundled workload by its name, or a file by its path; `-` is standard input.
 ///
 /// A bundled name wins over a file of that name: what a study calls `oltp_read_only` never depends on the working
-/// directory. A pipe is no such file: whoever asks by this name asks again.
+/// directory. A pipe is not accepted here: a script is read again by its name.
 ///
 /// # Errors
 /// [`ScriptError::NotFound`] with the nearest bundled name; [`ScriptError::Lua`] for a file that cannot be read.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_gets_a_suggestion() {
+    fn a_typing_error_gets_a_suggestion() {
         let error = find("oltp_readonly").expect_err("no such script");
         assert_eq!(
             error.to_string(),

@@ -52,7 +52,7 @@ pub enum AuthError {
         "the server asks for the password in clear text, and the connection has no TLS: refused; set tls mode to required"
     )]
     ClearTextRefused,
-    /// The exchange went off its rails.
+    /// The server broke the protocol of the exchange.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
@@ -233,7 +233,7 @@ fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malfo
     ))
 }
 
-/// What mysql_common's plugins want to know; ed25519 asks for the password only.
+/// What mysql_common's plugins ask for; ed25519 needs the password only.
 struct Password<'a>(&'a [u8]);
 
 impl Context for Password<'_> {

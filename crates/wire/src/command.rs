@@ -43,7 +43,7 @@ pub struct BoundTypes {
 }
 
 impl BoundTypes {
-    /// The server may not hold what it was told (its answer was an error): sends the types with the next execution.
+    /// The server may not hold the types that were sent (its answer was an error): sends them again with the next execution.
     pub fn forget(&mut self) {
         self.known_to_server = false;
     }
@@ -129,7 +129,7 @@ pub fn execute<'a>(
         types.expect(values.len());
         for (index, value) in values.enumerate() {
             match value {
-                // Told by its bit alone: the type stays as it was.
+                // NULL is only a bit: the type stays as it was.
                 Parameter::Null => out[nulls_at + index / 8] |= 1 << (index % 8),
                 Parameter::Int(integer) => {
                     types.bind(index, TYPE_LONGLONG);
@@ -146,7 +146,7 @@ pub fn execute<'a>(
                 }
             }
         }
-        // Seldom: so they are put in afterwards, in front of the values.
+        // Rare, so the types are inserted afterwards, in front of the values.
         if !std::mem::replace(&mut types.known_to_server, true) {
             out[types_at] = 1;
             // The second byte would mark an unsigned integer.

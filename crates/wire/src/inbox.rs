@@ -29,7 +29,7 @@ impl Inbox {
         &self.data[self.start..self.end]
     }
 
-    /// Room to receive into, at least one byte; tell [`Inbox::received`] how much of it was used.
+    /// Room to receive into, at least one byte; call [`Inbox::received`] with how much of it was used.
     #[inline]
     pub fn spare(&mut self) -> &mut [u8] {
         if self.end == self.data.len() {

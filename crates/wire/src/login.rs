@@ -16,7 +16,7 @@ pub struct Greeting {
     pub server_version: String,
     /// The connection's number, as SHOW PROCESSLIST has it.
     pub connection_id: u32,
-    /// Random bytes to mix into the password, 20 of them but for strange servers; without the terminating NUL.
+    /// Random bytes to mix into the password, usually 20 of them; without the terminating NUL.
     pub scramble: Vec<u8>,
     /// Flags of [`capability`].
     pub capabilities: u32,
@@ -203,7 +203,7 @@ impl From<GreetingError> for LoginError {
 
 /// The longest packet of a login that is believed; real ones have some hundred bytes.
 const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
-/// More packets than any login needs: a server that goes on asking is not waited for.
+/// More packets than any login needs: a server that sends more is refused.
 const MAX_LOGIN_PACKETS: u8 = 16;
 
 /// The login's state. Feed it with [`Login::receive`].
@@ -287,7 +287,7 @@ impl Login {
     /// TLS is up: puts the login itself into `out`, to be sent through it.
     ///
     /// # Errors
-    /// The login cannot be told (see [`Login::receive`]), or this is not the time for TLS.
+    /// The login cannot be written (see [`Login::receive`]), or this is not the time for TLS.
     pub fn tls_started(&mut self, out: &mut Vec<u8>) -> Result<(), LoginError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Tls(greeting) => {
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_connections_is_told_without_a_greeting() {
+    fn too_many_connections_is_reported_without_a_greeting() {
         match Greeting::parse(b"\xff\x10\x04Too many connections") {
             Err(GreetingError::Refused(error)) => assert_eq!(
                 (error.code, &*error.message),
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn mariadb_tells_its_true_version() {
+    fn mariadb_has_its_true_version() {
         let mut parsed = Greeting::parse(&greeting(21, b"89abcdefghij\0", b"x\0")).unwrap();
         parsed.server_version = "5.5.5-10.11.19-MariaDB".into();
         assert_eq!(parsed.version(), "10.11.19-MariaDB");

@@ -104,16 +104,7 @@ impl ReplyScanner {
             return Ok(None);
         }
         loop {
-            if !self.continued {
-                if self.phase == Phase::Columns {
-                    let passed = self.pass_by(bytes, self.definitions_left.into());
-                    self.definitions_left -= passed as u32;
-                    self.defined();
-                }
-                if self.phase == Phase::Rows {
-                    self.result.rows += self.pass_by(bytes, u64::MAX);
-                }
-            }
+            self.skip_ordinary(bytes);
             let Some(packet) = bytes.get(self.at..) else {
                 return Ok(None);
             };
@@ -128,30 +119,15 @@ impl ReplyScanner {
                 continue;
             }
             match self.phase {
-                Phase::Rows => {
-                    let Some(&kind) = packet.get(HEADER_BYTES) else {
-                        return if header.payload_bytes == 0 {
-                            Err(malformed("a row is empty"))
-                        } else {
-                            Ok(None)
-                        };
-                    };
-                    let ends = match kind {
-                        0xff => true,
-                        // A row may begin with 0xfe too, when its first value has 16 MiB or more.
-                        0xfe if self.deprecate_eof => header.payload_bytes < MAX_PAYLOAD_BYTES,
-                        0xfe => header.payload_bytes < 9,
-                        _ => false,
-                    };
-                    if !ends {
-                        if header.payload_bytes == 0 {
-                            return Err(malformed("a row is empty"));
-                        }
+                Phase::Rows => match self.ends_rows(header, packet)? {
+                    None => return Ok(None),
+                    Some(true) => {}
+                    Some(false) => {
                         self.step(header);
                         self.result.rows += 1;
                         continue;
                     }
-                }
+                },
                 Phase::Columns | Phase::PreparedDefinitions => {
                     // The last definition may be the end of the reply: it must have come whole.
                     if packet.len() < HEADER_BYTES + header.payload_bytes {
@@ -176,20 +152,51 @@ impl ReplyScanner {
             self.step(header);
             match self.read(payload) {
                 Ok(None) => {}
-                // Handed on as it is, which spares a copy.
+                // Returned as it is, which saves a copy.
                 outcome_or_error => return outcome_or_error,
             }
         }
     }
 
-    /// Passes by rows or definitions that are nothing out of the ordinary, `limit` at most, and returns how many: the hot loop of a
-    /// large result. It stops at the first packet that is not surely such a one, which is then looked at in full.
+    /// Skips the ordinary packets that come next: rows, or definitions of a result's columns.
     #[inline]
-    fn pass_by(&mut self, bytes: &[u8], limit: u64) -> u64 {
+    fn skip_ordinary(&mut self, bytes: &[u8]) {
+        if self.continued {
+            return;
+        }
+        if self.phase == Phase::Columns {
+            let skipped = self.skip_at_most(bytes, self.definitions_left.into());
+            self.definitions_left -= skipped as u32;
+            self.defined();
+        }
+        if self.phase == Phase::Rows {
+            self.result.rows += self.skip_at_most(bytes, u64::MAX);
+        }
+    }
+
+    /// Does the packet in the place of a row end the rows? `None`: its first byte has not been received.
+    #[inline]
+    fn ends_rows(&self, header: Header, packet: &[u8]) -> Result<Option<bool>, Malformed> {
+        if header.payload_bytes == 0 {
+            return Err(malformed("a row is empty"));
+        }
+        Ok(packet.get(HEADER_BYTES).map(|kind| match kind {
+            0xff => true,
+            // A row may begin with 0xfe too, when its first value has 16 MiB or more.
+            0xfe if self.deprecate_eof => header.payload_bytes < MAX_PAYLOAD_BYTES,
+            0xfe => header.payload_bytes < 9,
+            _ => false,
+        }))
+    }
+
+    /// Skips ordinary rows or definitions, `limit` at most, and returns how many: the hot loop of a large result.
+    /// It stops at the first packet that may be something else; the caller examines that one in full.
+    #[inline]
+    fn skip_at_most(&mut self, bytes: &[u8], limit: u64) -> u64 {
         let mut at = self.at;
         let mut sequence = u32::from(self.sequence) << 24;
-        let mut passed = 0;
-        while passed < limit
+        let mut skipped = 0;
+        while skipped < limit
             && let Some(&[a, b, c, d, kind]) = bytes.get(at..).and_then(<[u8]>::first_chunk)
         {
             // One comparison for the sequence number and for both ends of the length: a wrong number leaves high bits behind.
@@ -199,11 +206,11 @@ impl ReplyScanner {
             }
             at += HEADER_BYTES + payload_bytes as usize;
             sequence = sequence.wrapping_add(1 << 24);
-            passed += 1;
+            skipped += 1;
         }
         self.at = at;
         self.sequence = (sequence >> 24) as u8;
-        passed
+        skipped
     }
 
     /// Drops the rows received so far, to keep a huge result out of memory. Returns what to take out of the buffer: offset and
@@ -341,7 +348,7 @@ impl ReplyScanner {
         self.phase = Phase::Columns;
     }
 
-    /// A definition was passed by.
+    /// A definition was skipped.
     #[inline]
     fn defined(&mut self) -> Option<Outcome> {
         if self.definitions_left > 0 {
@@ -358,7 +365,7 @@ impl ReplyScanner {
 
     /// All definitions of parameters, or of columns, of a prepared statement have gone by.
     fn definitions_over(&mut self) -> Option<Outcome> {
-        // `result.columns` serves as the mark that the columns' turn has come.
+        // `result.columns` is set once the definitions of parameters are over.
         if self.result.columns == 0 && self.prepared.columns > 0 {
             self.result.columns = self.prepared.columns.into();
             self.definitions_left = self.result.columns;

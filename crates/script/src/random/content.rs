@@ -1,7 +1,7 @@
-//! Texts of a kind: letters of a script, words, identifiers, with as many repeated characters as are asked for.
+//! Random texts of a given content (letters of a language, words, identifiers) and compressibility.
 //!
-//! A text follows from a random stream, its content and its length in characters. How it is encoded comes last and draws nothing, so
-//! servers whose tables have different character sets are given the same rows.
+//! A text depends on a random stream, its content and its length in characters. Encoding draws no random numbers, so servers whose tables
+//! have different character sets get the same rows.
 
 use super::{Generator, StreamKind};
 
@@ -178,7 +178,7 @@ impl Texts {
     /// this share of ASCII text; other contents get as many repeated characters. `Content::Digits` with it becomes ASCII.
     ///
     /// # Errors
-    /// The encoding does not hold the content, or the share is none; in words.
+    /// A message: the encoding does not hold the content, or the share is not within 0 to 1.
     pub fn new(
         content: Content,
         compressibility: Option<f64>,
@@ -222,9 +222,9 @@ impl Texts {
         Glyphs::new(drawn, encoding)
     }
 
-    /// Room that is enough for a text of so many characters, in bytes.
+    /// Most bytes that a text of so many characters can have.
     #[must_use]
-    pub fn room(characters: usize) -> usize {
+    pub fn max_bytes(characters: usize) -> usize {
         characters * 4
     }
 
@@ -362,7 +362,7 @@ const WORDS: &[&str] = &[
     "make", "world", "still", "own", "see", "men", "work", "long", "get", "here", "between",
     "both", "life", "being", "under", "never", "day", "same", "another", "know", "while", "last",
     "might", "us", "great", "old", "year", "off", "come", "since", "against", "go", "came",
-    "right", "used", "take", "three", "himself", "few", "pool", "use", "during", "without",
+    "right", "used", "take", "three", "himself", "few", "group", "use", "during", "without",
     "again", "place", "around", "however", "home", "small", "found", "thought", "went", "say",
     "part", "once", "general", "high", "upon", "school", "every", "number", "always", "system",
     "order", "water", "public", "night", "country", "point", "question", "business", "customer",
@@ -388,7 +388,7 @@ mod tests {
     fn drawn(texts: &Texts, number: u64, characters: usize) -> String {
         let mut out = Vec::new();
         texts.draw(&mut Texts::stream_of(number), characters, &mut out);
-        assert!(out.len() <= Texts::room(characters));
+        assert!(out.len() <= Texts::max_bytes(characters));
         String::from_utf8(out).expect("UTF-8")
     }
 

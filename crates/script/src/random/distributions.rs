@@ -15,29 +15,25 @@ pub enum RandKind {
 }
 
 impl RandKind {
+    const NAMES: [(&'static str, Self); 5] = [
+        ("uniform", Self::Uniform),
+        ("gaussian", Self::Gaussian),
+        ("special", Self::Special),
+        ("pareto", Self::Pareto),
+        ("zipfian", Self::Zipfian),
+    ];
+
     /// By its name in `--rand-type`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "uniform" => Self::Uniform,
-            "gaussian" => Self::Gaussian,
-            "special" => Self::Special,
-            "pareto" => Self::Pareto,
-            "zipfian" => Self::Zipfian,
-            _ => return None,
-        })
+        let named = Self::NAMES.iter().find(|(known, _)| *known == name);
+        named.map(|(_, kind)| *kind)
     }
 
     /// Its name in `--rand-type`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Gaussian => "gaussian",
-            Self::Special => "special",
-            Self::Pareto => "pareto",
-            Self::Zipfian => "zipfian",
-        }
+        Self::NAMES[self as usize].0
     }
 }
 

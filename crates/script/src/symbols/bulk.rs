@@ -1,4 +1,4 @@
-//! Multi-row INSERTs: a buffer per connection that is sent when it is full.
+//! `db_bulk_insert_…`: multi-row INSERTs, in a buffer per connection that is sent when it is full.
 
 use std::ffi::{c_char, c_int};
 
@@ -40,7 +40,7 @@ impl Bulk {
         self.texts
             .as_ref()
             .map_or(SbtestRow::MAX_TUPLE_BYTES, |(_, [c, pad])| {
-                SbtestRow::MAX_TUPLE_BYTES + Texts::room(c + pad)
+                SbtestRow::MAX_TUPLE_BYTES + Texts::max_bytes(c + pad)
             })
     }
 

@@ -1,7 +1,7 @@
-//! Drivers and connections.
+//! `db_create`, `db_connection_…`: the driver and connections.
 //!
-//! Lua holds `sql_connection *`; the fields that scripts read come first, the rest is ours. A connection's memory stays valid until
-//! its session ends (freed ones are used again), so a stale pointer in a script meets a closed connection, never freed memory.
+//! A connection's memory stays valid until its session ends (freed ones are used again): a stale pointer in a script finds a closed
+//! connection, never freed memory.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -32,7 +32,7 @@ int db_connection_reconnect(sql_connection *con);
 void db_connection_free(sql_connection *con);
 ";
 
-/// How long a lost connection is sought again when its error is ignored.
+/// How long a lost connection is retried when its error is ignored.
 const RECONNECT_FOR: Duration = Duration::from_secs(10);
 
 impl SqlConnection {
@@ -44,7 +44,7 @@ impl SqlConnection {
     ) -> Option<Reply> {
         let link = self.link.as_deref_mut();
         let mut reply = None;
-        // What crosses the shield is small on purpose: a whole reply or error would be copied several times on its way out.
+        // `shielded` returns little on purpose: a whole reply or error would be copied several times.
         let outcome = shielded(Err(None), |session| {
             session.survived();
             reply = match link {
@@ -72,7 +72,7 @@ impl SqlConnection {
         }
     }
 
-    /// Receives results that the script left lying, so that the next command finds the line free.
+    /// Receives results that the script has not fetched, so that the next command can be sent.
     #[inline]
     pub(super) fn drain(&mut self) {
         while self.more_results {
@@ -93,7 +93,7 @@ impl SqlConnection {
         self.error = if usable { IGNORABLE } else { FATAL };
     }
 
-    /// Tries for a while; true when the connection is there again.
+    /// Tries for [`RECONNECT_FOR`]; true when the connection is open again.
     fn reconnect_patiently(&mut self, session: &Session) -> bool {
         let until = Instant::now() + RECONNECT_FOR;
         let mut pause = Duration::from_millis(10);
@@ -120,7 +120,7 @@ impl SqlConnection {
     }
 }
 
-/// Calls a connection or the host: a panic of theirs ends the script as an error would, and goes on afterwards.
+/// Calls a connection or the host: a panic of theirs ends the script as an error would, and is resumed afterwards.
 #[inline]
 pub(super) fn guarded<T>(
     call: impl FnOnce(&Session) -> Result<T, SqlError>,
@@ -128,7 +128,7 @@ pub(super) fn guarded<T>(
     shielded(None, |session| Some(call(session))).unwrap_or_else(|| Err(internal_error()))
 }
 
-/// What a script sees of a panic, which goes on when Lua has returned.
+/// What a script sees of a panic, which is resumed when Lua has returned.
 fn internal_error() -> SqlError {
     client_error(2000, "internal error")
 }

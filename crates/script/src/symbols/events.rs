@@ -34,17 +34,19 @@ void sb_histogram_print(sb_histogram_t *h);
 ";
 
 fn counter(kind: c_int) -> Option<Counter> {
-    Some(match kind {
-        0 => Counter::Other,
-        1 => Counter::Read,
-        2 => Counter::Write,
-        3 => Counter::Transactions,
-        4 => Counter::Error,
-        5 => Counter::Reconnect,
-        6 => Counter::BytesRead,
-        7 => Counter::BytesWritten,
-        _ => return None,
-    })
+    use Counter::{BytesRead, BytesWritten, Error, Other, Read, Reconnect, Transactions, Write};
+    [
+        Other,
+        Read,
+        Write,
+        Transactions,
+        Error,
+        Reconnect,
+        BytesRead,
+        BytesWritten,
+    ]
+    .into_iter()
+    .find(|counter| *counter as c_int == kind)
 }
 
 /// This worker's counter. The thread number is ignored: a worker sees its own counters only.
@@ -144,7 +146,7 @@ pub(super) unsafe extern "C" fn bakeoff_progress(label: *const c_char, done: f64
     });
 }
 
-/// One line for the person.
+/// One line for the user.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_log(level: c_int, message: *const c_char, length: usize) {
     let level = match level {

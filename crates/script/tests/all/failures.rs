@@ -1,4 +1,4 @@
-//! Errors: run again, counted, told with file and line.
+//! Errors: retried, counted, reported with file and line.
 
 use std::cell::RefCell;
 use std::rc::Rc;

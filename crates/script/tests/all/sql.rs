@@ -285,7 +285,7 @@ fn a_state_closes_what_its_script_left_open() {
 }
 
 #[test]
-fn misuse_is_told_at_the_scripts_own_line() {
+fn misuse_is_reported_at_the_scripts_own_line() {
     for (body, message) in [
         (
             "con:prepare('SELECT ?'):bind_create(99)",

@@ -99,8 +99,8 @@ fn columns_have_the_type_length_and_character_set_that_is_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_is_told_before_anything_is_sent() {
-    for (options, told) in [
+fn impossible_options_are_refused_before_anything_is_sent() {
+    for (options, words) in [
         ([("content", "japanes")], "Did you mean japanese?"),
         (
             [("text_length", "121")],
@@ -123,7 +123,7 @@ fn what_cannot_be_is_told_before_anything_is_sent() {
             &world,
         );
         let error = script.command("prepare").expect_err("refused").to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(words), "{error}");
         assert!(
             !world
                 .take_statements()

@@ -219,7 +219,7 @@ fn waiting_lies_between_the_events() {
 }
 
 #[test]
-fn bad_options_are_told_in_one_line() {
+fn bad_options_are_reported_in_one_line() {
     for (name, value, words) in [
         (
             "trx_level",

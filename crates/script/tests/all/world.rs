@@ -25,7 +25,7 @@ pub enum Answer {
     Changes(u64),
 }
 
-/// Told the number of events left.
+/// Is given the number of events left.
 pub type OnMoreEvents = Box<dyn Fn(u64)>;
 
 /// What the connections of a world share.
