@@ -1,33 +1,41 @@
-"""Epochs on real servers in which one question is measured in several ways, for tests and measurements of the method.
+"""Measures epochs on real servers in which one question is asked in several ways, and compares the ways.
 
-As a run's epoch: servers started afresh on restored data, gates passed, warmed, measured, stopped. What differs is
-that slice length, freezing, connections and CPUs are the experiment's, and that every way has its own name.
+As in a run's epoch, servers are started anew on restored data, made ready, warmed, measured and stopped. Here the
+experiment chooses slice length, freezing, connections and CPUs, and every way has its own name.
 """
 
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
+
+import polars as pl
 
 from bakeoff.engine import Engine, Message
 from bakeoff.errors import ServerError
 from bakeoff.plan.model import seed_for, shuffled
+from bakeoff.plan.sizes import database_of
 from bakeoff.plan.timing import guard_ns
 from bakeoff.report.live import QuietLive
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import EpochData, slices_frame
 from bakeoff.run.arms import ArmSetup, address_of, prepare_arms, share_memory
-from bakeoff.run.loading import Loader, database_of, script_options
+from bakeoff.run.loading import Loader, script_options
 from bakeoff.servers import Instance, ServerPool, readiness
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+from bakeoff.stats.estimate import PairEstimate, epoch_estimates, with_rates
+from bakeoff.stats.interval import INFLATION, standard_deviation, t_interval
+from bakeoff.stats.model import Estimate
+from validation.check import TOO_BUSY, Finding
 
-_SETTLE_LIMIT_S = 30.0
+_READINESS_LIMIT_S = 30.0
 _PATIENCE_S = 10.0
 _WARM_SLICE_NS = 50_000_000
 Cpus = frozenset[int] | None
@@ -41,7 +49,7 @@ class Way:
         name: the name of its cell.
         guard_ns: None: as plans have it.
         arms: those measured, by name; empty: all. One alone is measured in slices of itself.
-        seconds: wall seconds, at least one block.
+        seconds: wall seconds, at least one block; `blocks` instead of them, when given.
         placement: `paired` or `free`: where the threads of a connection run.
     """
 
@@ -55,6 +63,7 @@ class Way:
     settle_ns: int = 0
     guard_ns: int | None = None
     arms: tuple[str, ...] = ()
+    blocks: int | None = None
 
 
 def question(
@@ -66,7 +75,7 @@ def question(
     table_size: int = 20_000,
     seed: int = 1,
 ) -> Study:
-    """Arms A, B … of these servers (of one server twice when it is alone), the last of them slowed by shadow events."""
+    """Arms A, B … of these servers (of one server twice when it is alone), the last of them slowed."""
     texts = (server, *(others or (server,)))
     arms = tuple(
         Arm(
@@ -79,7 +88,7 @@ def question(
         for index, text in enumerate(texts)
     )
     return Study(
-        title="gauntlet",
+        title="validation",
         arms=arms,
         workloads=tuple(Workload(script=script) for script in workloads),
         threads=(threads,),
@@ -96,23 +105,24 @@ class RealBench:
     Args:
         study: its arms, workloads and tables; one build is loaded.
         folder: where the record of the load is kept.
-        tell: a line of progress.
+        report: prints a line of progress.
 
     Raises:
         BakeoffError: a server cannot be fetched, started or loaded.
     """
 
-    def __init__(self, study: Study, folder: Path, *, tell: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, study: Study, folder: Path, *, report: Callable[[str], None] = lambda text: None) -> None:
         self._study = study
-        self._tell = tell
+        self._report = report
         self._stack = ExitStack()
         self._epochs = 0
+        self._kept: dict[str, Instance] = {}
         try:
             memory = share_memory(study).memory
             self._setups = prepare_arms(study, memory, passwords={}, on_progress=lambda *_: None)
             self._pool = self._stack.enter_context(ServerPool(work_root()))
             run = RunDirectory.create(folder, study)
-            tell("loading")
+            report("loading")
             with Engine() as engine:
                 self._snapshots = Loader(study, self._pool, run, QuietLive(), engine).load_all(self._setups)
         except BaseException:
@@ -124,6 +134,12 @@ class RealBench:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def keep(self, arm: str) -> None:
+        """Start the server of an arm once, for all epochs to come."""
+        setups = [setup for setup in self._setups if setup.arm.name == arm]
+        self._kept |= self._started(setups, 0, None, self._stack)
+        self._make_ready(self._kept[arm])
 
     def epoch(
         self,
@@ -151,12 +167,14 @@ class RealBench:
             BakeoffError: a server or the engine fails.
         """
         number, self._epochs = self._epochs, self._epochs + 1
-        self._tell(f"epoch {number + 1}")
+        self._report(f"epoch {number + 1}")
         setups = [setup for setup in self._setups if not arms or setup.arm.name in arms]
         with ExitStack() as stack:
-            servers = self._started(setups, number, server_cpus, stack)
-            with ThreadPoolExecutor(max_workers=len(servers)) as pool:
-                list(pool.map(self._settle, servers.values()))
+            started = [setup for setup in setups if setup.arm.name not in self._kept]
+            fresh = self._started(started, number, server_cpus, stack)
+            with ThreadPoolExecutor(max_workers=len(fresh)) as pool:
+                list(pool.map(self._make_ready, fresh.values()))
+            servers = self._kept | fresh
             engine = stack.enter_context(Engine(stop=threading.Event(), cpus=client_cpus))
             seed = seed_for(self._study.seed, "way", number)
             for workload in sorted({way.workload for way in ways}):
@@ -194,7 +212,7 @@ class RealBench:
                 except ServerError as error:
                     if not patience:
                         raise
-                    self._tell(str(error))
+                    self._report(str(error))
                 else:
                     stack.push(attempt.pop_all())
                     return servers
@@ -215,9 +233,9 @@ class RealBench:
         stack.callback(instance.remove)
         return instance
 
-    def _settle(self, server: Instance) -> None:
+    def _make_ready(self, server: Instance) -> None:
         for database in dict.fromkeys(database_of(workload) for workload in self._study.workloads):
-            readiness.settle(server, _SETTLE_LIMIT_S, readiness.warm(server, database))
+            readiness.finish_pending_work(server, _READINESS_LIMIT_S, readiness.warm(server, database))
 
     def _measure(
         self, engine: Engine, setups: Sequence[ArmSetup], servers: dict[str, Instance], way: Way, seed: int
@@ -235,8 +253,8 @@ class RealBench:
                 "options": script_options(self._study, workload, self._study.baseline.data),
                 "threads": way.threads,
                 "arms": [setup.arm.name for setup in chosen],
-                "seconds": way.seconds,
-                "blocks": None,
+                "seconds": None if way.blocks else way.seconds,
+                "blocks": way.blocks,
                 "slice_ns": way.slice_ns,
                 "guard_ns": guard_ns(way.slice_ns) if way.guard_ns is None else way.guard_ns,
                 "order_seed": seed_for(seed, "order"),
@@ -253,3 +271,67 @@ class RealBench:
 def usable_cpus() -> tuple[int, ...]:
     """Numbers of the CPUs that we may use."""
     return tuple(sorted(os.sched_getaffinity(0)))
+
+
+# Estimates of ways, as log ratios.
+
+_ALPHA = 0.05
+
+
+def by_way(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, list[PairEstimate]]:
+    """Pairs of all epochs by the way they were measured."""
+    found: dict[str, list[PairEstimate]] = {}
+    for epoch in epochs:
+        for pair in epoch_estimates(epoch, baseline=baseline).pairs:
+            found.setdefault(pair.cell, []).append(pair)
+    return found
+
+
+def of_way(epoch: EpochData, name: str) -> EpochData:
+    """What an epoch measured in one of its ways."""
+    return replace(epoch, slices=epoch.slices.filter(pl.col("cell") == name))
+
+
+def rate(epoch: EpochData) -> float:
+    """Events per second of an epoch's slices, whatever they are of."""
+    slices = with_rates(epoch.slices)
+    return float(slices["events"].sum()) / float(slices["seconds"].sum())
+
+
+def mean_of(values: Sequence[float], *, looks: int = 1) -> Estimate:
+    """Mean and interval of 95 % over epochs and over `looks` such estimates together, as wide as a run reports them."""
+    n, mean = len(values), math.fsum(values) / len(values)
+    interval = t_interval(mean, standard_deviation(values), n, alpha=_ALPHA / looks, inflation=INFLATION)
+    return Estimate(mean=mean, interval=interval, n=n)
+
+
+def agrees(one: Estimate, other: Estimate) -> bool:
+    """Whether two independent estimates differ by no more than their intervals together allow."""
+    widths = [estimate.interval.half_width or math.inf for estimate in (one, other)]
+    return abs(one.mean - other.mean) <= math.hypot(*widths)
+
+
+def shown(estimate: Estimate) -> str:
+    """A log ratio in percent with its half-width."""
+    return f"{math.expm1(estimate.mean):+.2%} ± {estimate.interval.half_width or math.inf:.2%}"
+
+
+def at_every_length(estimates: Mapping[str, Estimate], truth: float) -> Finding:
+    """G13: every slice length shows the true log ratio, attenuated by at most 5 % of it or within its interval."""
+    half_widths = {name: each.interval.half_width or math.inf for name, each in estimates.items()}
+    # The intervals of 95 % are looked at together: half a width more makes one of three miss once in a hundred.
+    limits = {name: max(1.5 * half, 0.05 * abs(truth)) for name, half in half_widths.items()}
+    apart = [name for name, each in estimates.items() if abs(each.mean - truth) > limits[name]]
+    too_noisy = not apart and max(half_widths.values()) > abs(truth)
+    return Finding(
+        found=f"injected {math.expm1(truth):+.2%}: "
+        + ", ".join(f"{shown(each)} at {name}" for name, each in estimates.items())
+        + (TOO_BUSY if too_noisy else ""),
+        passed=None if too_noisy else not apart,
+        figures={"truth": truth} | {name: figures_of(each) for name, each in estimates.items()},
+    )
+
+
+def figures_of(estimate: Estimate) -> dict[str, object]:
+    """For a finding."""
+    return {"mean": estimate.mean, "half_width": estimate.interval.half_width, "n": estimate.n}

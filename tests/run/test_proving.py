@@ -58,11 +58,11 @@ def test_the_table_has_a_line_for_each_expectation():
         *judge_duel(comparison(-0.035, -0.025, Word.SLOWER), 5.0),
     ]
     assert proof_table(proofs) == [
-        "expected                                              | found                  | holds",
-        "equal servers: the interval of the ratio holds 1.000  | 1.000 (0.998 to 1.003) | yes",
-        "equal servers: no difference is claimed               | EQUIVALENT             | yes",
+        "expected                                               | found                  | holds",
+        "equal servers: the interval of the ratio holds 1.000   | 1.000 (0.998 to 1.003) | yes",
+        "equal servers: no difference is claimed                | EQUIVALENT             | yes",
         "slowdown of 5 %: the interval of the ratio holds 0.952 | 0.970 (0.965 to 0.976) | NO",
-        "slowdown of 5 %: SLOWER is claimed                    | SLOWER                 | yes",
+        "slowdown of 5 %: SLOWER is claimed                     | SLOWER                 | yes",
     ]
 
 

@@ -1,16 +1,29 @@
-"""What will be measured, in which order, for how long: the values written to `plan.json`.
+"""The plan of a study (`plan.json`): cells, epochs and rounds, their random orders and seeds.
 
 Nothing here is measured; all follows from the study, its seed and the expected seconds of loading and restarting.
+
+Every random choice of a run follows from one number. The scheme (version 1): a choice has a path, such as
+`("start", 3, "A")`. Its number is the first 53 bits of SHA-256 of the text `bakeoff/1/SEED/start/3/A`; 53 bits are
+exact in every JSON reader. A random order sorts items by their numbers. So a choice depends on the study's seed and on
+its own path alone: adding a cell or an epoch changes no other choice, and any language can recompute it.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import PurePath
 
 from pydantic import BaseModel, ConfigDict
 
 from bakeoff.spec import Placement, Workload
+
+ROUND_BLOCKS = 1_000_000
+"""Blocks of round r are numbered from r times this, so that the rounds of an epoch can be told apart."""
+
+# Bundled scripts whose run only reads. Every other script may write: one that bakeoff does not know is treated as the
+# dangerous kind.
+READ_ONLY = frozenset({"oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges"})
 
 
 class Frozen(BaseModel):
@@ -20,7 +33,7 @@ class Frozen(BaseModel):
 
 
 class SliceLength(Frozen):
-    """How long one arm is loaded before the other has its turn.
+    """How long one arm is loaded before the next has its turn.
 
     Attributes:
         slice_ns: counted part of a slice.
@@ -114,13 +127,13 @@ class Plan(Frozen):
         builds: loads of the data that the epochs take in turn.
         seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch, mean over cells.
         turns: how many arms share these seconds: all, and the baseline once more for each round after the first.
-        overhead_s: wall seconds of an epoch in which nothing is measured (restore, start, gates, warm-up, stop).
+        overhead_s: wall seconds of an epoch in which nothing is measured (restore, start, readiness, warm-up, stop).
         load_s: wall seconds before the first epoch.
         epochs_min: fewest epochs that give a verdict.
         epochs_expected: how many fit into the budget.
         fits: at least `epochs_min` of them do.
         budget_needed_s: smallest budget in which `epochs_min` epochs of this plan fit.
-        unpaired: why the connections run free although pairing was wanted; empty: they do not.
+        unpaired: why the connections run free although pairing was wanted; empty when they do not.
         epochs: the first drafts, as declared before measuring; later ones follow by the same rule.
     """
 
@@ -175,24 +188,17 @@ class Plan(Frozen):
         raise KeyError(name)
 
     def all_free(self, reason: str) -> "Plan":
-        """The same plan with all connections where the kernel puts them, because they cannot be paired."""
+        """This plan with all connections where the kernel puts them, because they cannot be paired."""
         cells = tuple(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
         return self.model_copy(update={"cells": cells, "unpaired": reason})
 
     def with_slices(self, chosen: dict[str, SliceLength]) -> "Plan":
-        """The same plan with slice lengths as the pilot chose them, by cell name."""
+        """This plan with slice lengths by cell name; other cells keep theirs."""
         cells = tuple(
             cell.model_copy(update={"slices": chosen[cell.name]}) if cell.name in chosen else cell
             for cell in self.cells
         )
         return self.model_copy(update={"cells": cells})
-
-
-# What bakeoff knows about a workload before it runs: its name, and whether it changes data.
-
-# Bundled scripts whose run only reads (facts/sysbench.md, 1(c)). Everything else may write: a script that bakeoff
-# has not read is treated as the dangerous kind.
-READ_ONLY = frozenset({"oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges"})
 
 
 def writes(script: str) -> bool:
@@ -211,14 +217,6 @@ def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-# Every random choice of a run, from one number.
-#
-# The scheme (version 1): a choice has a path, such as `("start", 3, "A")`. Its number is the first 53 bits of
-# SHA-256 of the text `bakeoff/1/SEED/start/3/A`; 53 bits are exact in every JSON reader. A random order sorts items by
-# their numbers. So a choice depends on the study's seed and on its own path alone: adding a cell or an epoch changes no
-# other choice, and any language can recompute it.
-
-
 def seed_for(seed: int, *path: int | str) -> int:
     """The number of one choice, uniform in [0, 2**53)."""
     text = "/".join(["bakeoff", "1", str(seed), *map(str, path)])
@@ -230,17 +228,11 @@ def shuffled(items: Iterable[str], seed: int, *path: int | str) -> tuple[str, ..
     return tuple(sorted(items, key=lambda item: (seed_for(seed, *path, item), item)))
 
 
-# An epoch whose servers do not all fit into memory: several rounds, each with the baseline (method 2.1).
-
-ROUND_BLOCKS = 1_000_000
-"""Blocks of round r are numbered from r times this, so that one epoch's slices tell their rounds apart."""
-
-
 def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tuple[tuple[str, ...], ...]:
-    """Which arms run together in each round of an epoch.
+    """Which arms run together in each round of an epoch, when the servers do not all fit into memory.
 
-    Every contender is in one round, with the baseline; who is together with whom is drawn anew for every epoch.
-    Rounds are of the same size, or of two sizes that differ by one.
+    Every contender is in one round, with the baseline; the groups are drawn anew for every epoch. Rounds are of the
+    same size, or of two sizes that differ by one.
 
     Args:
         arms: the baseline first.
@@ -253,13 +245,8 @@ def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tup
     contenders = shuffled(arms[1:], seed, "rounds", epoch)
     count = -(-len(contenders) // (at_once - 1))
     least, more = divmod(len(contenders), count)
-    made = []
-    start = 0
-    for index in range(count):
-        end = start + least + (1 if index < more else 0)
-        made.append((arms[0], *contenders[start:end]))
-        start = end
-    return tuple(made)
+    ends = [(index + 1) * least + min(index + 1, more) for index in range(count)]
+    return tuple((arms[0], *contenders[start:end]) for start, end in pairwise([0, *ends]))
 
 
 def turns(arms: int, *, at_once: int) -> int:

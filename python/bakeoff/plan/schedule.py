@@ -1,4 +1,4 @@
-"""From a study to a plan, and from a plan to the drafts of its epochs. Pure: no clock, no file, no random state."""
+"""Turn a study into a plan, and a plan into the drafts of its epochs. Pure: no clock, no file, no random state."""
 
 from collections.abc import Collection, Mapping
 
@@ -18,7 +18,7 @@ from bakeoff.plan.model import (
 )
 from bakeoff.spec import Origin, Placement, Study, Workload
 
-_NEVER = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
+_NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
 _PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
 
@@ -37,17 +37,17 @@ def plan_study(
     """Turn a study into cells, orders and seconds.
 
     Args:
-        study: the question; its budget and seed count here.
+        study: the question, its budget and seed.
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
         load_s: expected wall seconds before the first epoch.
         seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
-        turns: arms that take turns in a cell, the baseline counted once a round (`rounds.turns`); None: every arm.
+        turns: arms that take turns in a cell, the baseline counted once a round (`model.turns`); None: every arm.
         builds: loads of the data there are; None: the study's.
         needed_s: measuring seconds that the slowest cell needs by its pilot (`timing.needed_seconds`).
         precise_s: mean over cells of those that the pilots' noise asks for (`timing.precise_seconds`); None: not known.
 
     Returns:
-        A plan; it may not fit the budget (`fits`), which is for the caller to tell.
+        A plan; it may not fit the budget (`fits`), which is for the caller to report.
 
     Raises:
         SpecError: negative times.
@@ -109,7 +109,7 @@ def epoch_draft(
         study: its seed.
         epoch: number from 0.
         finished: cells no longer measured; leaving them out changes no other choice.
-        settled: (cell, arm) that are no longer measured in a cell that goes on; likewise.
+        settled: (cell, arm) no longer measured, likewise.
     """
     seed = study.seed
     pair, second = divmod(epoch, 2)
@@ -141,16 +141,15 @@ def epoch_draft(
 
 
 def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
-    """The same plan with its measuring seconds shared among the cells by their noise (`timing.shared_seconds`).
+    """This plan with its measuring seconds shared among the cells by their noise (`timing.shared_seconds`).
 
     Slices that no longer leave enough blocks are cut to those that do.
     """
     seconds = timing.shared_seconds(plan.seconds_per_cell, noise, turns=plan.turns)
     cells = []
     for cell in plan.cells:
-        own = seconds.get(cell.name, plan.seconds_per_cell)
-        cell = cell.model_copy(update={"seconds": own})
-        _, longest_ns = _bounds(cell, seconds=own, arms=plan.turns)
+        cell = cell.model_copy(update={"seconds": seconds.get(cell.name, plan.seconds_per_cell)})
+        _, longest_ns = slice_bounds(plan, cell)
         if cell.slices.slice_ns > longest_ns:
             cut = SliceLength(slice_ns=longest_ns, guard_ns=timing.guard_ns(longest_ns))
             cell = cell.model_copy(update={"slices": cut})
@@ -159,7 +158,7 @@ def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
 
 
 def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
-    """The same plan with the slices of these cells doubled, as far as enough blocks fit into a measuring."""
+    """This plan with the slices of these cells doubled, as far as enough blocks fit into a measuring."""
     longer = {}
     for name in cells:
         cell = plan.cell(name)
@@ -203,7 +202,7 @@ def _placement(study: Study, workload: Workload, threads: int) -> Placement:
     Finding the server's thread of a connection takes longer than connecting.
     """
     given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
-    reconnects = any(name == "reconnect" and str(value).lower() not in _NEVER for name, value in given)
+    reconnects = any(name == "reconnect" and str(value).lower() not in _NO_RECONNECT for name, value in given)
     return Placement.FREE if reconnects or threads > _PAIRED_MAX else Placement.PAIRED
 
 
@@ -213,10 +212,7 @@ def _writes(workload: Workload) -> bool:
 
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
     """Shortest and longest slice (ns) that the pilot may choose for a cell."""
-    return _bounds(cell, seconds=plan.seconds_of(cell.name), arms=plan.turns)
-
-
-def _bounds(cell: Cell, *, seconds: float, arms: int) -> tuple[int, int]:
+    seconds = plan.seconds_per_cell if cell.seconds is None else cell.seconds
     return timing.slice_bounds(
-        writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, arms=arms
+        writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, arms=plan.turns
     )

@@ -1,4 +1,4 @@
-"""How much data a study's workloads load, before anything is loaded: for memory, disk and the buffer pool."""
+"""Estimate the bytes and rows that a study's workloads load: for memory, disk and the buffer pool."""
 
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -15,7 +15,6 @@ _BYTES_PER_CHARACTER = {"latin": 1.5, "cyrillic": 2, "japanese": 3, "chinese": 3
 
 _BYTES_PER_WAREHOUSE = 110 * 2**20
 """Of TPC-C with all indexes in InnoDB (docs/tpcc.md)."""
-
 
 _ROW_BYTES_OF_STUDIES = {"ucs2_vs_utf8": 5_600, "index_charset": 260}
 """Of the scripts that ship with studies: all tables of the script, in utf8 (measured)."""
@@ -51,8 +50,9 @@ def data_bytes(study: Study, data: Data) -> int:
     """Bytes that one load of an arm with this data is expected to take, all workloads together."""
     sizes: dict[str, int] = {}
     for workload in study.workloads:
-        family = _family(workload)
-        sizes[family] = max(sizes.get(family, 0), workload_bytes(workload.script, options_of(study, workload, data)))
+        database = database_of(workload)
+        loaded = workload_bytes(workload.script, options_of(study, workload, data))
+        sizes[database] = max(sizes.get(database, 0), loaded)
     return sum(sizes.values())
 
 
@@ -71,9 +71,12 @@ def options_of(study: Study, workload: Workload, data: Data) -> dict[str, Option
     return ({} if is_tpcc(workload.script) else options) | dict(workload.options) | dict(data.options)
 
 
-def _family(workload: Workload) -> str:
+def database_of(workload: Workload) -> str:
+    """`sbtest` for sysbench's scripts that use the same tables, else a database of the script's own."""
     stem = _stem(workload.script)
-    return "sbtest" if stem.startswith(("oltp_", "select_random_")) else stem
+    if stem.startswith(("oltp_", "select_random_")):
+        return "sbtest"
+    return "sbtest_" + "".join(c if c.isalnum() else "_" for c in stem)
 
 
 def _stem(script: str) -> str:

@@ -1,4 +1,4 @@
-"""How long: slices and guards before the pilot, measuring seconds a cell and epoch from the budget (docs/method.md)."""
+"""How long to measure: slices and guards, seconds of a cell in an epoch, and what keeps the budget (docs/method.md)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from bakeoff.plan.model import SliceLength
 
 EPOCHS_MIN = 6
-"""Fewest epochs for a verdict at the target precision (method 2.5)."""
+"""Fewest epochs for a verdict at the target precision."""
 
 SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
-"""Measuring seconds a cell and epoch: below 2 s a write cell has no whole block, above 120 s restarts are missing."""
+"""Measuring seconds of a cell in an epoch: below 2 s a write cell has no whole block, above 120 s epochs are few."""
 
 # Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
 _TURN_MIN_S = 4 * 0.055
@@ -18,8 +18,8 @@ _TURN_MIN_S = 4 * 0.055
 LONG_S = 20.0
 """As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
 
-# Below it a read's measuring tells too little of its start. Longer ones tell hardly more: what differs is the starts
-# (docs/decisions/how-long-an-epoch.md).
+# Of an arm that reads, in an epoch: a shorter measuring leaves much noise within the epoch, a longer one gains little,
+# because starts differ more (docs/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
 # From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
 _EPOCHS_AIM = 8
@@ -55,7 +55,7 @@ def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int = 2) -> flo
 
 
 def precise_seconds(*, variance_rate_s: float, precision: float) -> float:
-    """Measuring seconds of a cell with which the fewest epochs reach the target, if restarts differ little.
+    """Measuring seconds of a cell with which the fewest epochs reach the target precision, if restarts differ little.
 
     Args:
         variance_rate_s: variance of the log ratio x seconds within an epoch, from the pilot.
@@ -67,12 +67,11 @@ def precise_seconds(*, variance_rate_s: float, precision: float) -> float:
 def comfortable_seconds(
     *, overhead_s: float, cells: int, turns: int = 2, needed_s: float = 0.0, precise_s: float | None = None
 ) -> float:
-    """Measuring seconds a cell and epoch, where all cells only read and the budget does not matter.
+    """Measuring seconds of a cell in an epoch, where all cells only read and the budget does not matter.
 
-    As long as the noise needs. Where it is not known all cells together take as long as everything else in the epoch:
-    the variance of an estimate for a given time is
-    (sigma_I^2 + v/m)(o + C m) (method 2.6); at C m = o it is at most twice the least that any m gives, whatever the
-    restart variance sigma_I^2 and the rate v within an epoch are.
+    As long as the noise needs. Where it is not known, all cells together take as long as everything else in the epoch:
+    the variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m); at C m = o it is at most twice the least
+    that any m gives, whatever the restart variance sigma_I^2 and the rate v within an epoch are.
 
     Args:
         overhead_s: o, unmeasured seconds an epoch, shared by the cells.
@@ -91,11 +90,11 @@ def comfortable_seconds(
 def seconds_per_cell(
     *, budget_s: float, load_s: float, overhead_s: float, cells: int, comfortable_s: float, turns: int = 2
 ) -> float:
-    """Measuring seconds a cell and epoch before anything is known about the noise.
+    """Measuring seconds of a cell in an epoch before anything is known about the noise.
 
     As long as is comfortable while 8 epochs fit; shorter when they do not; when that leaves less than 5 s, 6 epochs
-    must do. Never below the least (`seconds_min`), even if then the budget does not hold 6 epochs. What a
-    whole number of epochs leaves of the budget is shared out among them, so that the last one ends with it.
+    must do. Never below `seconds_min`, even if the budget then does not hold 6 epochs. What a whole number of epochs
+    leaves of the budget is shared out among them, so that the last one ends with it.
     """
     rest_s, least = budget_s - load_s, seconds_min(turns)
 
@@ -164,18 +163,18 @@ def best_seconds_per_cell(*, overhead_s: float, cells: int, variance_rate_s: flo
 
 
 def whole_blocks(slices: SliceLength, *, seconds: float, arms: int) -> tuple[SliceLength, int | None]:
-    """Slices stretched so that whole blocks fill a measuring, and how many blocks these are.
+    """Lengthen slices so that whole blocks fill a measuring; returns them and the number of blocks.
 
-    Blocks of long slices fill it badly otherwise: three of 8 s in 17 s of plan take 24. None blocks: there are so many
-    that it does not matter, and the slices stay as they are.
+    Blocks of long slices fill it badly otherwise: three of 8 s take 24 s where 17 s are planned. The number is None,
+    and the slices stay as they are, when there are so many blocks that it does not matter.
     """
     turns = 2 * arms
     blocks = int(seconds * 1e9 / (turns * (slices.slice_ns + slices.guard_ns)) + 1e-6)
     if blocks >= _BLOCKS_MANY:
         return slices, None
     blocks = max(blocks, 1)
-    stretched = int(seconds * 1e9 / (turns * blocks)) - slices.guard_ns
-    return SliceLength(slice_ns=max(stretched, slices.slice_ns), guard_ns=slices.guard_ns), blocks
+    longer_ns = int(seconds * 1e9 / (turns * blocks)) - slices.guard_ns
+    return SliceLength(slice_ns=max(longer_ns, slices.slice_ns), guard_ns=slices.guard_ns), blocks
 
 
 def guard_ns(slice_ns: int) -> int:
@@ -197,9 +196,9 @@ def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
 
 
 def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, arms: int) -> tuple[int, int]:
-    """Shortest and longest slice that a cell may have, whatever its pilot says.
+    """Shortest and longest slice (ns) that a cell may have, whatever its pilot says.
 
-    Writes take 2 s at least, so that each server pays for its own flushing; 1 s where the resting server is stopped and
+    Writes take 2 s at least, so that each server flushes in its own slices; 1 s where the resting server is stopped and
     cannot flush in the other's slices (shorter ones change how often it flushes). Open loop takes 1 s, for its tail.
     All of them may be so long that a measuring holds two blocks; reads keep four.
 
@@ -225,8 +224,6 @@ def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: floa
     return SliceLength(slice_ns=length, guard_ns=guard_ns(length))
 
 
-# What the next epoch will take, from what the last ones took, and how far it must be shortened to keep the budget.
-
 GRACE = 1.05
 """Share of the budget that may be used to complete the fewest epochs a verdict needs."""
 
@@ -236,7 +233,7 @@ _SHARE_MIN = 0.4  # of the planned measuring: below it an epoch says too little 
 
 @dataclass(frozen=True)
 class EpochCost:
-    """What one epoch took, wall seconds.
+    """Wall seconds that one epoch took.
 
     Attributes:
         overhead_s: everything but measuring and the pilot.

@@ -15,12 +15,13 @@ from bakeoff.engine import Engine, Measurement, Message, declares
 from bakeoff.errors import EngineError, ServerError, TrialInvalid
 from bakeoff.plan import Cell, EpochDraft, SliceLength, guard_ns, whole_blocks
 from bakeoff.plan.model import ROUND_BLOCKS
+from bakeoff.plan.sizes import database_of
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.data_check import CountsDisagree, ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
-from bakeoff.run.loading import check_data, database_of, families, script_options
+from bakeoff.run.loading import check_data, families, script_options
 from bakeoff.spec import Workload
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.tpcc import ServerCounts, compare_counts

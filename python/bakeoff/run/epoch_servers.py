@@ -13,10 +13,11 @@ import psutil
 
 from bakeoff.engine import ArmAddress
 from bakeoff.plan import EpochDraft
+from bakeoff.plan.sizes import database_of
 from bakeoff.results import EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
-from bakeoff.run.loading import SnapshotKey, database_of
+from bakeoff.run.loading import SnapshotKey
 from bakeoff.servers import Instance, Readiness, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 

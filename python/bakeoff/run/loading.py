@@ -1,4 +1,4 @@
-"""Loads the data of every build, once for all arms that share it, and keeps each as a snapshot."""
+"""Load the data of every build, once for all arms that share it, and keep each load as a snapshot."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from bakeoff.engine import Engine, declares
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
 from bakeoff.plan.model import seed_for
 from bakeoff.plan.sizes import data_bytes as expected_bytes
-from bakeoff.plan.sizes import row_count
+from bakeoff.plan.sizes import database_of, row_count
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
@@ -26,55 +26,18 @@ from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.stats.differences import Answer
 from bakeoff.units import parse_bytes
 
-# Whether the tables that a running server holds are those that a study asks for; they are never changed.
-
-
-def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
-    """Why sysbench's tables there cannot be used; None: they can.
-
-    Args:
-        server: that holds them.
-        database: where they are.
-        tables: `sbtest1` to `sbtestN` are asked for; more are no matter.
-        table_size: the last id of each: scripts draw ids up to it.
-        indexed: each has its secondary index, which a load builds last.
-
-    Raises:
-        ServerError: the server does not tell.
-    """
-    there = _names(server, "table_name", "tables", database)
-    indexes = _names(server, "index_name", "statistics", database)
-    for number in range(1, tables + 1):
-        table = f"sbtest{number}"
-        if table not in there:
-            return f"{table} is not there"
-        ((last,),) = server.query(f"SELECT MAX(id) FROM `{database}`.{table}")
-        if last != table_size:
-            return f"{table} is empty" if last is None else f"ids of {table} end at {last}, not at {table_size}"
-        if indexed and f"k_{number}" not in indexes:
-            return f"{table} has no index k_{number}, which a load builds last"
-    return None
-
-
-def _names(server: Server, column: str, view: str, database: str) -> set[str]:
-    sql = f"SELECT DISTINCT {column} FROM information_schema.{view} WHERE table_schema = %s"
-    return {str(name) for (name,) in server.query(sql, (database,))}
-
-
-# The tables of these scripts are the same, so they are loaded once (facts on sysbench's bundled scripts).
-_SBTEST, _SBTEST_PREFIXES = "sbtest", ("oltp_", "select_random_")
 _READINESS_LIMIT_S = 120.0
 _LOADER_THREADS_MAX = 8
 # One build of every setup together: so little that no load is the longest part of a run.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
-# What a server says of a character set or a collation that it does not know, or not together.
+# Error numbers of a character set or a collation that a server does not know, or not together.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
 # Fields of `Data` that decide how texts are stored, the innermost first.
 _TEXT_FIELDS = (
     "column_collation", "column_charset", "table_collation", "table_charset", "collation", "charset"
 )  # fmt: skip
 _OTHER_TEXT = "Name a character set and a collation that this server has."
-# What it says of a full disk: the table, the disk; other statements give the system's own number of it.
+# Error numbers of a full disk: the table, the disk; other messages hold the system's own number (ENOSPC).
 _FULL = frozenset({1021, 1114})
 _NO_SPACE = re.compile(r"\b(?:error|errcode|errno):? 28\b", re.IGNORECASE)
 
@@ -83,11 +46,12 @@ SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
 
 @dataclass(frozen=True)
 class Loader:
-    """What loads go through; one for a run.
+    """Loads the data of a run.
 
     Attributes:
+        stop: once it is set, the present load is given up: the engine ends a cancelled load as if it were complete.
         engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
-        stop: once it is set, what is being loaded is given up: the engine ends a cancelled load as if it were whole.
+        answers: of the tables of each load, to compare the arms.
     """
 
     study: Study
@@ -100,11 +64,11 @@ class Loader:
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
-        """The builds of every distinct setup, as snapshots of stopped servers; of every setup as many.
+        """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
 
         The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
-        another build tells how much the data decides, but six epochs of one build tell more than none of two. Small
-        builds are all loaded, two at a time.
+        another build shows how much the data decides, but six epochs of one build are worth more than none of two.
+        Small builds are all loaded, two at a time.
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
@@ -141,10 +105,10 @@ class Loader:
 
         Args:
             setup: of the server.
-            measured: this run has epochs of it, so that what its own workloads have written is no objection.
+            measured: this run has epochs of it, so rows that its own workloads have written are no objection.
 
         Raises:
-            SpecError: tables are there, and not those that the study asks for.
+            SpecError: its tables are not those that the study asks for.
             ServerError, EngineError: it refuses, or a load failed.
             KeyboardInterrupt: the stop flag was set.
         """
@@ -157,9 +121,9 @@ class Loader:
                 self._check_tables(setup, setup.remote, database, workload)
 
     def _check_tables(self, setup: ArmSetup, server: Server, database: str, workload: Workload) -> None:
-        """See that sysbench's tables are the study's; what other scripts make is not known here."""
+        """Check that sysbench's tables are the study's; the tables of other scripts are not known here."""
         options = script_options(self.study, workload, setup.arm.data)
-        if database != _SBTEST or "table_size" not in options:
+        if database != "sbtest" or "table_size" not in options:
             return
         indexed = "create_secondary" not in options and declares(workload.script, "options", "create_secondary")
         # As the engine reads them: 10K is 10 × 1024.
@@ -173,7 +137,7 @@ class Loader:
             )
 
     def _compare_rows(self, setups: Sequence[ArmSetup], build: int) -> None:
-        """Write what every arm answered, and see that all hold the same rows.
+        """Write the answers of every arm, and check that all hold the same rows.
 
         Raises:
             TrialInvalid: they do not, although a script of bakeoff's own loaded them.
@@ -283,14 +247,6 @@ def families(workloads: Iterable[Workload]) -> list[tuple[str, Workload]]:
     return list(found.items())
 
 
-def database_of(workload: Workload) -> str:
-    """`sbtest` for the scripts that share its tables, else a database of the script's own."""
-    stem = workload.script.rsplit("/", 1)[-1].removesuffix(".lua")
-    if stem.startswith(_SBTEST_PREFIXES):
-        return _SBTEST
-    return "sbtest_" + "".join(c if c.isalnum() else "_" for c in stem)
-
-
 def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
     """Options of the script: the study's tables and sizes, what the workload says, then what the arm's data says."""
     options: dict[str, Any] = {}
@@ -313,8 +269,8 @@ def _create_database(server: Server, database: str, arm: Arm) -> None:
             cursor.execute(sql)
     except pymysql.MySQLError as problem:
         number, words = problem.args[0], problem.args[-1]
-        told = f"{arm.label}: {sql} failed: {words}."
-        raise (_mistake(arm, told, hint=_OTHER_TEXT) if number in _NO_SUCH_TEXT else ServerError(told)) from None
+        message = f"{arm.label}: {sql} failed: {words}."
+        raise (_mistake(arm, message, hint=_OTHER_TEXT) if number in _NO_SUCH_TEXT else ServerError(message)) from None
     finally:
         connection.close()
 
@@ -325,7 +281,7 @@ def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
 
 
 def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
-    """Why a load has failed: the study asks too much of the disk or of the server, or else as the engine says."""
+    """The error of a failed load: the disk is full, the server lacks a collation, or else what the engine says."""
     if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
@@ -338,7 +294,7 @@ def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
 
 
 def _parts(server: Server, database: str) -> tuple[int, int]:
-    """Bytes of the rows (with the primary key, in InnoDB) and of the secondary indexes, as the server reckons them."""
+    """Bytes of the rows (with the primary key, in InnoDB) and of the secondary indexes, by the server's estimate."""
     sql = (
         "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) "
         "FROM information_schema.tables WHERE table_schema = %s"
@@ -348,5 +304,36 @@ def _parts(server: Server, database: str) -> tuple[int, int]:
 
 
 def _has_tables(server: Server, database: str) -> bool:
-    sql = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
-    return int(server.query(sql, (database,))[0][0]) > 0
+    return bool(_names(server, "table_name", "tables", database))
+
+
+def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
+    """Why sysbench's tables on a running server are not those that a study asks for; None: they are.
+
+    Args:
+        server: that holds them.
+        database: where they are.
+        tables: `sbtest1` to `sbtestN` are asked for; further tables do not matter.
+        table_size: the last id of each: scripts draw ids up to it.
+        indexed: each must have its secondary index, which a load builds last.
+
+    Raises:
+        ServerError: the server does not answer.
+    """
+    there = _names(server, "table_name", "tables", database)
+    indexes = _names(server, "index_name", "statistics", database)
+    for number in range(1, tables + 1):
+        table = f"sbtest{number}"
+        if table not in there:
+            return f"{table} is not there"
+        ((last,),) = server.query(f"SELECT MAX(id) FROM `{database}`.{table}")
+        if last != table_size:
+            return f"{table} is empty" if last is None else f"ids of {table} end at {last}, not at {table_size}"
+        if indexed and f"k_{number}" not in indexes:
+            return f"{table} has no index k_{number}, which a load builds last"
+    return None
+
+
+def _names(server: Server, column: str, view: str, database: str) -> set[str]:
+    sql = f"SELECT DISTINCT {column} FROM information_schema.{view} WHERE table_schema = %s"
+    return {str(name) for (name,) in server.query(sql, (database,))}

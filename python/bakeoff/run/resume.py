@@ -1,7 +1,11 @@
-"""Going on with a run that was killed: what is finished counts as it is, and nothing of it is measured again.
+"""Resume a run that was killed: finished epochs count as they are and are not measured again.
 
 The data is loaded anew from the same seeds, because snapshots end with the process that made them; that time is not
 taken from the budget a second time. The plan, its slice lengths and the memory of the servers stay as they were.
+
+A run is extended when its end is no longer the one fixed beforehand: it went on after its answer was reported, or its
+budget was changed. When it ends was then chosen with results in sight. That is kept in the run directory, because a
+later resume must know it too.
 """
 
 from collections.abc import Iterable
@@ -18,7 +22,7 @@ from bakeoff.spec import Study
 from bakeoff.stats.model import Stop
 from bakeoff.units import format_duration
 
-_MEMORY_FILE = "memory.json"
+_MEMORY_FILE, _EXTENDED_FILE = "memory.json", "extended.json"
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Before:
 
 
 def read_before(run: RunDirectory) -> Before:
-    """What a run holds, for going on with it."""
+    """Read what a run holds already."""
     plan = run.plan()
     loading_s = sum(float(build.get("seconds", 0.0)) for build in run.builds().values())
     return Before(
@@ -48,12 +52,12 @@ def read_before(run: RunDirectory) -> Before:
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
-    """The run's study, with more (or less) of a budget, and with the builds that it has come to be planned with.
+    """The run's study, with another budget if one is given, and with the builds of its plan.
 
     Args:
-        run: what is gone on with.
+        run: to be resumed.
         budget_s: None: as before.
-        asked: the study of a file named beside the run; None: the run's own will do.
+        asked: the study of a file that was named too; it must be the run's own.
 
     Raises:
         SpecError: the file asks something else than the run did.
@@ -99,10 +103,10 @@ def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
     """
     for data in before.history[:1]:
         for setup in setups:
-            told = data.variables.get(setup.arm.name, {}).get("version")
-            if setup.installation and told and not _same_version(told, setup.installation.version_text):
+            measured = data.variables.get(setup.arm.name, {}).get("version")
+            if setup.installation and measured and not _same_version(measured, setup.installation.version_text):
                 raise ResultsError(
-                    f"arm {setup.arm.name} was measured as version {told}, and {setup.arm.server} is "
+                    f"arm {setup.arm.name} was measured as version {measured}, and {setup.arm.server} is "
                     f"{setup.installation.version_text} now.",
                     hint="Begin a new run.",
                 )
@@ -135,42 +139,34 @@ def kept_memory(run: RunDirectory) -> MemoryShare | None:
     )
 
 
-def _same_version(told: str, binary: str) -> bool:
+def _same_version(measured: str, binary: str) -> bool:
     """`8.0.15-log` and `8.0.15` are one version: the server appends how it runs."""
-    return told.startswith(binary.split("-")[0]) or binary.startswith(told.split("-")[0])
-
-
-# A run whose end is no longer the one fixed beforehand: when it ends was chosen with its results in sight.
-#
-# That is so when it went on after its answer had been told, and when its budget was changed. It is kept in the run
-# directory, because a later resume must know it too.
-
-_FILE = "extended.json"
+    return measured.startswith(binary.split("-")[0]) or binary.startswith(measured.split("-")[0])
 
 
 def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
-    """Write down why the run's end is not the one fixed beforehand; nothing of a run of which it still is.
+    """Write down why a run is extended; nothing when its end is still the one fixed beforehand.
 
-    Call it before a further epoch is measured, while the answer that was told last is still in the directory.
+    Call it before a further epoch is measured, while the last analysis is still in the directory.
 
     Args:
-        run: what is begun or gone on with.
+        run: begun or resumed.
         study: its study, with the budget of this time.
-        goes_on: further epochs will be measured. What a budget has ended stays as it was told without them.
+        goes_on: further epochs will be measured. Without them a run that its budget ended stays as it was.
     """
-    begun_s, told = run.study().budget_s, run.analysis()
-    if told is not None:
-        if not goes_on and told["stopped"] == Stop.BUDGET:
+    begun_s, analysis = run.study().budget_s, run.analysis()
+    if analysis is not None:
+        if not goes_on and analysis["stopped"] == Stop.BUDGET:
             return
-        because = f"it had ended ({told['stopped']}) and its answer was told"
+        because = f"it had ended ({analysis['stopped']}) and its answer was reported"
     elif study.budget_s != begun_s:
         because = f"its budget was changed from {format_duration(begun_s)} to {format_duration(study.budget_s)}"
     else:
         return
-    run.write_json(_FILE, {"because": because})
+    run.write_json(_EXTENDED_FILE, {"because": because})
 
 
 def ended_as(stop: Stop, run: RunDirectory) -> Stop:
     """How measuring ended, for the choice of the interval: BUDGET of an extended run is EXTENDED."""
-    extended = run.read_json(_FILE) is not None
+    extended = run.read_json(_EXTENDED_FILE) is not None
     return Stop.EXTENDED if stop is Stop.BUDGET and extended else stop
