@@ -1,31 +1,337 @@
-"""From an interval to words. The words are few, and 'no significant difference' is not among them."""
+"""From the epochs of each comparison to its verdict: interval, words, sentence and flags (docs/method.md)."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
 from bakeoff.spec import Origin, Study
 from bakeoff.stats import diagnostics
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
-from bakeoff.stats.interval import ALPHA_PRECISE, N_MIN, N_MIN_DECISIVE
 from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Flag, Interval, Stop, Verdict, Word
 from bakeoff.stats.resolution import components
 from bakeoff.stats.stopping import stop_state
 from bakeoff.units import at_least_text, format_duration, format_rate, percent_text, ratio_text
 
+CHECK_FACTOR = 3.0
+"""Ratio of the t and sign-flip p-values above which the flag CHECK is raised."""
+
+SHORTFALL = 0.1
+"""In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
+
+
 @dataclass(frozen=True)
-class Case:
-    """All that a verdict needs; log ratios.
+class Context:
+    """What all comparisons of a run share.
 
     Attributes:
-        contender, baseline: as a reader calls them.
-        claim: the interval excludes 'equal' also after correction over the family (`may_claim`).
+        family: M, the number of primary comparisons.
+        control: name of the control arm.
+        ended: how measuring ended.
+        epoch_s: expected wall seconds of another epoch.
+    """
+
+    study: Study
+    family: int
+    control: str | None
+    ended: Stop
+    epoch_s: float
+
+    def interval(self, mean: float, sd: float, n: int, stop: Stop) -> Interval:
+        """The interval that may be shown for a way of stopping."""
+        if stop is Stop.DECISIVE:
+            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
+        if stop.anytime_only or n < iv.N_MIN:
+            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE))
+        return iv.around(mean, iv.precision_half_width(sd, n))
+
+    def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
+        """The interval for what has no stopping rule of its own: latency quantiles, the mean over cells."""
+        return self.interval(mean, sd, n, self.ended if self.ended.anytime_only else Stop.BUDGET)
+
+    def label(self, arm: str) -> str:
+        """An arm's name as readers know it."""
+        return next((each.label for each in self.study.arms if each.name == arm), arm)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """One comparison.
+
+    Attributes:
+        pairs: the epochs with a finite ratio.
+        nothing_done: why an epoch has none, or empty.
+        restarted: both servers were started anew for every epoch; False for a server that was running already.
+    """
+
+    cell: Cell
+    contender: str
+    is_control: bool
+    pairs: tuple[PairEstimate, ...]
+    nothing_done: str
+    restarted: bool
+    stop: Stop
+
+    @property
+    def values(self) -> list[float]:
+        return [pair.value for pair in self.pairs]
+
+    @property
+    def n(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values) if self.pairs else 0.0
+
+    @property
+    def sd(self) -> float:
+        return iv.standard_deviation(self.values)
+
+    @property
+    def points(self) -> tuple[EpochPoint, ...]:
+        return tuple(EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value) for pair in self.pairs)
+
+
+def compare(
+    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context
+) -> tuple[Comparison, ...]:
+    """Judge all comparisons that have at least one epoch, in the order of the plan's cells and the study's arms.
+
+    Args:
+        pairs: by (cell, contender), in the order of epochs.
+        plan: its cells.
+        context: what the comparisons share.
+    """
+    samples = [
+        _sample(cell, arm.name, found, context)
+        for cell in plan.cells
+        for arm in context.study.arms[1:]
+        if (found := pairs.get((cell.name, arm.name)))
+    ]
+    p_values = [_p_value(sample) for sample in samples]
+    adjusted = _adjusted(samples, p_values, context.family)
+    builds = [diagnostics.build_effect(sample.points) for sample in samples]
+    build_flags = diagnostics.build_flags(builds)
+    comparisons = []
+    for sample, p, q, build, flag in zip(samples, p_values, adjusted, builds, build_flags, strict=True):
+        comparison = _comparison(sample, context, p_value=p, p_adjusted=q, build_effect=build)
+        flags = _flags(comparison, sample, context, build_flag=flag)
+        comparisons.append(comparison.model_copy(update={"flags": flags}))
+    return tuple(comparisons)
+
+
+def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: Context) -> _Sample:
+    study = context.study
+    stop = stop_state([pair.value for pair in found], precision=study.precision, family=context.family)
+    if stop is Stop.RUNNING:
+        stop = context.ended if context.ended.anytime_only else Stop.BUDGET
+    servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
+    return _Sample(
+        cell=cell,
+        contender=contender,
+        is_control=contender == context.control,
+        pairs=tuple(pair for pair in found if math.isfinite(pair.value)),
+        nothing_done=_nothing_done(found, contender, context),
+        restarted=all(server.origin is not Origin.URL for server in servers),
+        stop=stop,
+    )
+
+
+def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Context) -> str:
+    dead = [pair for pair in pairs if not math.isfinite(pair.value)]
+    if not dead:
+        return ""
+    idle = {math.inf: context.study.baseline.name, -math.inf: contender}.get(dead[0].value)
+    who = "an arm" if idle is None else context.label(idle)
+    where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
+    return f"{who} completed nothing in {where}, so there is no ratio."
+
+
+def _p_value(sample: _Sample) -> float | None:
+    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done:
+        return None
+    return iv.p_value(sample.mean, sample.sd, sample.n)
+
+
+def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
+    """Holm over the declared family; the control is outside it and keeps its own p.
+
+    A DECISIVE comparison has passed a test of its own at 1 % / M: it counts as rejected for the others (p = 0) and gets
+    its Bonferroni value.
+    """
+    primary = [i for i, sample in enumerate(samples) if not sample.is_control]
+    ranked: list[float | None] = [0.0 if samples[i].stop is Stop.DECISIVE else p_values[i] for i in primary]
+    ranked += [None] * (family - len(ranked))
+    adjusted = list(p_values)
+    for i, q in zip(primary, iv.holm(ranked), strict=False):
+        p = p_values[i]
+        adjusted[i] = q if samples[i].stop is not Stop.DECISIVE else None if p is None else min(1.0, family * p)
+    return adjusted
+
+
+def _comparison(
+    sample: _Sample,
+    context: Context,
+    *,
+    p_value: float | None,
+    p_adjusted: float | None,
+    build_effect: float | None,
+) -> Comparison:
+    """Everything but the flags."""
+    study, stop = context.study, sample.stop
+    n, mean, sd = sample.n, sample.mean, sample.sd
+
+    def interval_of(mean: float, sd: float, n: int) -> Interval:
+        return context.interval(mean, sd, n, stop)
+
+    trimmed = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
+    p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
+    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
+    case = _case(sample, context, p_adjusted)
+    return Comparison(
+        cell=sample.cell.name,
+        workload=sample.cell.workload,
+        threads=sample.cell.threads,
+        baseline=study.baseline.name,
+        contender=sample.contender,
+        is_control=sample.is_control,
+        points=sample.points,
+        estimate=case.estimate,
+        live=iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE)),
+        stop=stop,
+        verdict=verdict(case),
+        trimmed=iv.estimate_of(trimmed, interval_of),
+        disagree=disagree(sample.values, trimmed),
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        p_signflip=p_signflip,
+        check=p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n),
+        sd_restart=sd_restart,
+        sd_within=sd_within,
+        carry_over=diagnostics.carry_over(sample.pairs, comparisons=context.family),
+        trend=diagnostics.trend(sample.pairs, comparisons=context.family),
+        build_effect=build_effect,
+        flags=(),
+        more_epochs=case.more_epochs,
+        more_s=case.more_s,
+    )
+
+
+def _case(sample: _Sample, context: Context, p_adjusted: float | None) -> "Case":
+    study, stop = context.study, sample.stop
+    n, mean, sd = sample.n, sample.mean, sample.sd
+    anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
+    claim = may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
+    more_epochs = _more_epochs(sample, study.precision)
+    rate_per_s = study.workloads[sample.cell.workload_index].rate_per_s
+    return Case(
+        contender=context.label(sample.contender),
+        baseline=context.label(study.baseline.name),
+        estimate=Estimate(mean=mean, interval=context.interval(mean, sd, n, stop), n=n),
+        stop=stop,
+        claim=claim and sample.restarted and not sample.nothing_done,
+        precision=study.precision,
+        equivalence=study.equivalence,
+        detectable=iv.minimal_detectable_effect(sd, n, family=context.family, anytime=stop.anytime_only),
+        more_epochs=more_epochs,
+        more_s=None if more_epochs is None else more_epochs * context.epoch_s,
+        nothing_done=sample.nothing_done,
+        restarted=sample.restarted,
+        is_control=sample.is_control,
+        rate_per_s=rate_per_s,
+        kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
+    )
+
+
+def _more_epochs(sample: _Sample, precision: float) -> int | None:
+    if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
+        return 0
+    if sample.n < 2 or sample.nothing_done:
+        return None
+    return max(iv.epochs_needed(sample.sd, precision) - sample.n, 0)
+
+
+def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
+    """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
+
+    A slice ends with its last event, so that the drain makes even an arm that keeps up look slower. By Little's law its
+    response time, and hence the drain, is at most threads over rate.
+    """
+    drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
+    least_per_s = (1 - SHORTFALL) * rate_per_s / drained
+    return not pairs or fmean(pair.least_per_s for pair in pairs) >= least_per_s
+
+
+def disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
+    """Whether either t interval excludes the other's mean; False below five epochs."""
+    n = len(values)
+    if n < iv.N_MIN_DECISIVE or len(trimmed) < n:
+        return False
+    gap = abs(math.fsum(values) - math.fsum(trimmed)) / n
+    return any(gap > iv.precision_half_width(iv.standard_deviation(each), n) for each in (values, trimmed))
+
+
+def _check(p_t: float, p_signflip: float, n: int) -> bool:
+    """Whether the p-values are more than a factor of 3 apart; p_t counts as at least the smallest of the other test."""
+    p_t = max(p_t, iv.smallest_sign_flip_p(n))
+    return max(p_t, p_signflip) > CHECK_FACTOR * min(p_t, p_signflip)
+
+
+def _flags(comparison: Comparison, sample: _Sample, context: Context, *, build_flag: Flag | None) -> tuple[Flag, ...]:
+    found: list[Flag | None] = []
+    if sample.nothing_done:
+        found.append(Flag(kind="NOTHING DONE", text=sample.nothing_done))
+    if not sample.restarted:
+        text = "a server that runs already was measured as it is; there is no verdict."
+        found.append(Flag(kind="NO RESTARTS", text=text))
+    if comparison.disagree:
+        with_them, without = math.exp(sample.mean), math.exp(comparison.trimmed.mean)
+        text = f"stalls or bursts differ between arms (ratio {with_them:.4f} with them, {without:.4f} without)."
+        found.append(Flag(kind="DISAGREE", text=text))
+    if _only_family_forbids(comparison, sample):
+        text = "the interval alone excludes 1; corrected for the number of comparisons it does not."
+        found.append(Flag(kind="FAMILY", text=text))
+    if comparison.check:
+        p_t = iv.p_value(sample.mean, sample.sd, sample.n)
+        text = f"the sign-flip test says p = {comparison.p_signflip:.2g}, the t test p = {p_t:.2g}."
+        found.append(Flag(kind="CHECK", text=text))
+    found += [
+        diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
+        diagnostics.trend_flag(comparison.trend, context.study.precision),
+        diagnostics.outlier_flag(sample.points),
+        diagnostics.bimodal_flag(sample.points),
+        build_flag,
+    ]
+    if cut := sum(pair.cut for pair in sample.pairs):
+        blocks = "block was" if cut == 1 else "blocks were"
+        found.append(Flag(kind="CUT", text=f"{cut} incomplete {blocks} left out."))
+    return tuple(flag for flag in found if flag is not None)
+
+
+def _only_family_forbids(comparison: Comparison, sample: _Sample) -> bool:
+    """Whether the interval alone would allow a claim, and the correction over the family forbids it."""
+    if sample.is_control or sample.nothing_done or not sample.restarted or sample.n < iv.N_MIN:
+        return False
+    said = comparison.verdict
+    return (
+        Word.RATE_FIXED not in said.words and said.at_least is None and iv.excludes_zero(comparison.estimate.interval)
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the words of a verdict follow from; log ratios.
+
+    Attributes:
+        contender, baseline: their labels.
+        claim: the interval excludes 0 also after correction over the family (`may_claim`).
         detectable: minimal detectable effect; infinite when unknown or when no claim was possible yet.
-        nothing_done: why no ratio exists at all (an arm completed nothing), or empty.
-        restarted: both servers were started anew for every epoch; without that the luck of one start is not averaged
-            out, and there is no verdict.
+        nothing_done: why there is no ratio (an arm completed nothing), or empty.
+        restarted: both servers were started anew for every epoch; otherwise the luck of one start is not averaged out,
+            and there is no verdict.
         rate_per_s: of an open loop; None: a closed one.
         kept_up: in an open loop, neither arm fell short of the rate.
     """
@@ -48,27 +354,27 @@ class Case:
 
 
 def enough(n: int, stop: Stop) -> bool:
-    """Whether n epochs may carry a verdict at all."""
-    return n >= (N_MIN_DECISIVE if stop is Stop.DECISIVE else N_MIN)
+    """Whether n epochs suffice for a verdict."""
+    return n >= (iv.N_MIN_DECISIVE if stop is Stop.DECISIVE else iv.N_MIN)
 
 
 def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bool) -> bool:
     """Whether a difference may be claimed.
 
-    PRECISE and BUDGET claim by Holm's p-value at 4 %; DECISIVE by its own interval, corrected already; what may
-    tell only the anytime-valid interval (`Stop.anytime_only`) by that at 5 % over the family (`anytime_claim`).
+    PRECISE and BUDGET claim by Holm's p-value at 4 %; DECISIVE by its own interval, which is corrected already; where
+    only the anytime-valid interval may be shown (`Stop.anytime_only`), by that at 5 % over the family (`anytime_claim`).
     """
     if not enough(n, stop):
         return False
     if stop is Stop.DECISIVE:
         return True
     if stop in (Stop.PRECISE, Stop.BUDGET):
-        return p_adjusted is not None and p_adjusted <= ALPHA_PRECISE
+        return p_adjusted is not None and p_adjusted <= iv.ALPHA_PRECISE
     return anytime_claim
 
 
 def verdict(case: Case) -> Verdict:
-    """The words, the least size of a claim, and the sentence."""
+    """Choose the words, the least size of a claim, and the sentence."""
     words, at_least = _words(case)
     return Verdict(words=words, at_least=at_least, sentence=_sentence(case, words, at_least))
 
@@ -106,8 +412,8 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     if Word.RATE_FIXED in words:
         assert case.rate_per_s is not None
         return (
-            f"The rate is fixed at {format_rate(case.rate_per_s)}/s, so throughput does not tell {case.contender} from "
-            f"{case.baseline}; compare response times."
+            f"The rate is fixed at {format_rate(case.rate_per_s)}/s, so throughput does not distinguish {case.contender} "
+            f"from {case.baseline}; compare response times."
         )
     margin = f"±{percent_text(case.equivalence)}"
     if at_least is not None:
@@ -124,7 +430,7 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     if case.nothing_done:
         return f"Inconclusive: {case.nothing_done}"
     if not enough(case.estimate.n, case.stop) or interval.low is None:
-        return f"Inconclusive: {counted}; a verdict takes at least {N_MIN}.{_more(case)}"
+        return f"Inconclusive: {counted}; a verdict takes at least {iv.N_MIN}.{_more(case)}"
     return f"Inconclusive: {counted}.{_missing(case, interval)}{_more(case)}"
 
 
@@ -158,330 +464,3 @@ def _short_of_target(case: Case) -> str:
     if case.stop not in (Stop.BUDGET, Stop.EXTENDED) or half is None or half <= case.precision:
         return ""
     return f" The budget ended at ±{percent_text(half)}, short of the target ±{percent_text(case.precision)}."
-
-
-# One contender in one cell: which interval may be told, what it says, and what to distrust about it.
-
-CHECK_FACTOR = 3.0
-"""t and sign-flip p-values that differ by more than this raise CHECK."""
-
-SHORTFALL = 0.1
-"""In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
-
-_NO_RESTARTS = Flag(kind="NO RESTARTS", text="a server that runs already was measured as it is; there is no verdict.")
-_FAMILY = Flag(
-    kind="FAMILY", text="the interval alone excludes 1; corrected for the number of comparisons it does not."
-)
-
-
-@dataclass(frozen=True)
-class Context:
-    """What all comparisons of a run share.
-
-    Attributes:
-        family: M, the number of primary comparisons.
-        control: name of the control arm.
-        ended: how measuring ended.
-        epoch_s: wall seconds of another epoch.
-    """
-
-    study: Study
-    family: int
-    control: str | None
-    ended: Stop
-    epoch_s: float
-
-    def interval(self, mean: float, sd: float, n: int, stop: Stop) -> Interval:
-        """The interval that belongs to a way of stopping."""
-        live = iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE))
-        if stop is Stop.DECISIVE:
-            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
-        if stop.anytime_only or n < iv.N_MIN:
-            return live
-        return iv.around(mean, iv.precision_half_width(sd, n))
-
-    def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
-        """The interval for what has no stopping rule of its own: quantiles, the mean over cells."""
-        return self.interval(mean, sd, n, self.ended if self.ended.anytime_only else Stop.BUDGET)
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """The epochs of one comparison."""
-
-    cell: Cell
-    contender: str
-    is_control: bool
-    points: tuple[EpochPoint, ...]
-    pairs: tuple[PairEstimate, ...]
-    nothing_done: str
-    stop: Stop
-
-    @property
-    def values(self) -> list[float]:
-        return [point.value for point in self.points]
-
-    @property
-    def n(self) -> int:
-        return len(self.points)
-
-    @property
-    def mean(self) -> float:
-        return math.fsum(self.values) / self.n if self.n else 0.0
-
-    @property
-    def sd(self) -> float:
-        return iv.standard_deviation(self.values)
-
-
-def compare(
-    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context
-) -> tuple[Comparison, ...]:
-    """All comparisons that have at least one epoch, in the order of the plan's cells and the study's arms."""
-    samples = _samples(pairs, plan, context)
-    p_values = [_p_value(sample) for sample in samples]
-    adjusted = _adjusted(samples, p_values, context.family)
-    builds = [diagnostics.build_effect(sample.points) for sample in samples]
-    build_flags = diagnostics.build_flags(builds)
-    return tuple(
-        _comparison(sample, context, p_value=p, p_adjusted=q, build_effect=build, build_flag=flag)
-        for sample, p, q, build, flag in zip(samples, p_values, adjusted, builds, build_flags, strict=True)
-    )
-
-
-def _samples(pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context) -> list[_Sample]:
-    samples = []
-    for cell in plan.cells:
-        arms = [arm.name for arm in context.study.arms[1:] if pairs.get((cell.name, arm.name))]
-        states = {
-            arm: stop_state(
-                [pair.value for pair in pairs[cell.name, arm]],
-                precision=context.study.precision,
-                family=context.family,
-            )
-            for arm in arms
-        }
-        for arm in arms:
-            found = pairs[cell.name, arm]
-            samples.append(
-                _Sample(
-                    cell=cell,
-                    contender=arm,
-                    is_control=arm == context.control,
-                    points=tuple(
-                        EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value)
-                        for pair in found
-                        if math.isfinite(pair.value)
-                    ),
-                    pairs=tuple(pair for pair in found if math.isfinite(pair.value)),
-                    nothing_done=_nothing_done(found, arm, context),
-                    stop=_final(states[arm], context=context),
-                )
-            )
-    return samples
-
-
-def _final(state: Stop, *, context: Context) -> Stop:
-    """What the rule has settled keeps its result when the user ends the run later; the rest is then cut short."""
-    if state is not Stop.RUNNING:
-        return state
-    return context.ended if context.ended.anytime_only else Stop.BUDGET
-
-
-def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Context) -> str:
-    dead = [pair for pair in pairs if not math.isfinite(pair.value)]
-    if not dead:
-        return ""
-    first = dead[0].value
-    who = {math.inf: _label(context, context.study.baseline.name), -math.inf: _label(context, contender)}.get(first)
-    where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
-    return f"{who or 'an arm'} completed nothing in {where}, so no ratio can be told."
-
-
-def _p_value(sample: _Sample) -> float | None:
-    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done:
-        return None
-    return iv.p_value(sample.mean, sample.sd, sample.n)
-
-
-def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
-    """Holm over the declared family; the control is outside it and keeps its own p.
-
-    A DECISIVE comparison was claimed from its own 1 %, so it counts as rejected for the others (its p as 0) and shows
-    its Bonferroni value.
-    """
-    primary = [i for i, sample in enumerate(samples) if not sample.is_control]
-    ranked: list[float | None] = [0.0 if samples[i].stop is Stop.DECISIVE else p_values[i] for i in primary]
-    ranked += [None] * (family - len(ranked))
-    adjusted = list(p_values)
-    for i, q in zip(primary, iv.holm(ranked), strict=False):
-        p = p_values[i]
-        adjusted[i] = q if samples[i].stop is not Stop.DECISIVE else None if p is None else min(1.0, family * p)
-    return adjusted
-
-
-def _comparison(
-    sample: _Sample,
-    context: Context,
-    *,
-    p_value: float | None,
-    p_adjusted: float | None,
-    build_effect: float | None,
-    build_flag: Flag | None,
-) -> Comparison:
-    study = context.study
-    n, mean, sd, stop = sample.n, sample.mean, sample.sd, sample.stop
-    estimate = Estimate(mean=mean, interval=context.interval(mean, sd, n, stop), n=n)
-    trimmed_values = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
-    trimmed = _trimmed(trimmed_values, context, stop)
-    apart = disagree(sample.values, trimmed_values)
-    p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
-    check = p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n)
-    restarted = _restarted(study, sample.contender)
-    more = _more_epochs(sample, context)
-    more_s = None if more is None else more * context.epoch_s
-    anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
-    claim = (
-        restarted
-        and not sample.nothing_done
-        and may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
-    )
-    rate_per_s = study.workloads[sample.cell.workload_index].rate_per_s
-    said = verdict(
-        Case(
-            contender=_label(context, sample.contender),
-            baseline=_label(context, study.baseline.name),
-            estimate=estimate,
-            stop=stop,
-            claim=claim,
-            precision=study.precision,
-            equivalence=study.equivalence,
-            detectable=iv.minimal_detectable_effect(sd, n, family=context.family, anytime=stop.anytime_only),
-            more_epochs=more,
-            more_s=more_s,
-            nothing_done=sample.nothing_done,
-            restarted=restarted,
-            is_control=sample.is_control,
-            rate_per_s=rate_per_s,
-            kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
-        )
-    )
-    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
-    carried = diagnostics.carry_over(sample.pairs, comparisons=context.family)
-    drift = diagnostics.trend(sample.pairs, comparisons=context.family)
-    flags = (
-        Flag(kind="NOTHING DONE", text=sample.nothing_done) if sample.nothing_done else None,
-        None if restarted else _NO_RESTARTS,
-        _disagree_flag(mean, trimmed) if apart else None,
-        _FAMILY if _only_family_forbids(sample, estimate, said, restarted=restarted) else None,
-        Flag(
-            kind="CHECK",
-            text=f"the sign-flip test says p = {p_signflip:.2g}, the t test p = {iv.p_value(mean, sd, n):.2g}.",
-        )
-        if check
-        else None,
-        diagnostics.carry_over_flag(carried, study.precision),
-        diagnostics.trend_flag(drift, study.precision),
-        diagnostics.outlier_flag(sample.points),
-        diagnostics.bimodal_flag(sample.points),
-        build_flag,
-        _cut_flag(sample.pairs),
-    )
-    return Comparison(
-        cell=sample.cell.name,
-        workload=sample.cell.workload,
-        threads=sample.cell.threads,
-        baseline=study.baseline.name,
-        contender=sample.contender,
-        is_control=sample.is_control,
-        points=sample.points,
-        estimate=estimate,
-        live=iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE)),
-        stop=stop,
-        verdict=said,
-        trimmed=trimmed,
-        disagree=apart,
-        p_value=p_value,
-        p_adjusted=p_adjusted,
-        p_signflip=p_signflip,
-        check=check,
-        sd_restart=sd_restart,
-        sd_within=sd_within,
-        carry_over=carried,
-        trend=drift,
-        build_effect=build_effect,
-        flags=tuple(flag for flag in flags if flag is not None),
-        more_epochs=more,
-        more_s=more_s,
-    )
-
-
-def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
-    """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
-
-    A slice ends with its last event, so that even an arm that keeps up is told slower by its drain: by Little's law
-    its response time, and hence the drain, is threads over rate at most.
-    """
-    drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
-    least_per_s = (1 - SHORTFALL) * rate_per_s / drained
-    return not pairs or math.fsum(pair.least_per_s for pair in pairs) / len(pairs) >= least_per_s
-
-
-def _only_family_forbids(sample: _Sample, estimate: Estimate, said: Verdict, *, restarted: bool) -> bool:
-    """Whether the correction alone stands between the interval and a claim."""
-    if sample.is_control or sample.nothing_done or not restarted or Word.RATE_FIXED in said.words:
-        return False
-    return sample.n >= iv.N_MIN and said.at_least is None and iv.excludes_zero(estimate.interval)
-
-
-def _restarted(study: Study, contender: str) -> bool:
-    """Whether both servers are bakeoff's own, started anew for every epoch."""
-    servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
-    return all(server.origin is not Origin.URL for server in servers)
-
-
-def _trimmed(values: Sequence[float], context: Context, stop: Stop) -> Estimate:
-    n = len(values)
-    mean = math.fsum(values) / n if n else 0.0
-    return Estimate(mean=mean, interval=context.interval(mean, iv.standard_deviation(values), n, stop), n=n)
-
-
-def disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
-    """Either t interval excludes the other's point; told from five epochs on."""
-    n = len(values)
-    if n < iv.N_MIN_DECISIVE or len(trimmed) < n:
-        return False
-    gap = abs(math.fsum(values) - math.fsum(trimmed)) / n
-    return any(gap > iv.precision_half_width(iv.standard_deviation(each), n) for each in (values, trimmed))
-
-
-def _disagree_flag(mean: float, trimmed: Estimate) -> Flag:
-    return Flag(
-        kind="DISAGREE",
-        text=f"stalls or bursts differ between arms (ratio {math.exp(mean):.4f} with them, "
-        f"{math.exp(trimmed.mean):.4f} without).",
-    )
-
-
-def _check(p_t: float, p_signflip: float, n: int) -> bool:
-    """p-values more than a factor of 3 apart, below the sign-flip test's own floor counted as the floor."""
-    p_t = max(p_t, iv.smallest_sign_flip_p(n))
-    return max(p_t, p_signflip) > CHECK_FACTOR * min(p_t, p_signflip)
-
-
-def _cut_flag(pairs: Sequence[PairEstimate]) -> Flag | None:
-    cut = sum(pair.cut for pair in pairs)
-    blocks = "block was" if cut == 1 else "blocks were"
-    return Flag(kind="CUT", text=f"{cut} incomplete {blocks} left out.") if cut else None
-
-
-def _more_epochs(sample: _Sample, context: Context) -> int | None:
-    if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
-        return 0
-    if sample.n < 2 or sample.nothing_done:
-        return None
-    return max(iv.epochs_needed(sample.sd, context.study.precision) - sample.n, 0)
-
-
-def _label(context: Context, arm: str) -> str:
-    return next((each.label for each in context.study.arms if each.name == arm), arm)
