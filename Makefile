@@ -3,7 +3,7 @@ BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-studies test-servers gauntlet check fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
+.PHONY: help setup demo test test-unit test-studies test-servers gauntlet check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ check: setup ## formatting, lints, types, room boundaries
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
 	.venv/bin/mypy && .venv/bin/lint-imports
+
+docs: setup ## write the tables of docs/servers.md and docs/study.schema.json anew
+	.venv/bin/python tools/docs_tables.py
 
 fmt: ## format everything
 	cargo fmt --all

@@ -41,7 +41,7 @@ from bakeoff.servers.paths import make_open_folder, work_root
 from bakeoff.servers.process import server_identity
 
 REFERENCES = ("sysbench", "server")
-_SETTLE_LIMIT_S = 60.0
+_READINESS_LIMIT_S = 60.0
 _BYTES_PER_ROW = 500  # of the tables and their indexes, and of the files for LOAD DATA
 Rounds = list[dict[str, Loaded]]
 
@@ -135,7 +135,7 @@ def measure(
 def load_once(server: Server, shape: Shape, way: Way, charset: str) -> Loaded:
     """One load into an empty database, from a server at rest."""
     empty(server, charset)
-    readiness.settle(server.instance, _SETTLE_LIMIT_S)
+    readiness.finish_pending_work(server.instance, _READINESS_LIMIT_S)
     process = psutil.Process(server.instance.pid)
     cpu, begun = process.cpu_times(), time.monotonic()
     way.load(server, shape)

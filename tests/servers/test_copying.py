@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bakeoff.errors import HostError
-from bakeoff.servers import unpack
-from bakeoff.servers.unpack import bytes_on_disk, copy_tree, require_space
+from bakeoff.servers import datadir
+from bakeoff.servers.datadir import copy_tree, require_space
+from bakeoff.servers.paths import bytes_on_disk
 
 
 @pytest.fixture
@@ -61,8 +62,8 @@ def test_reflinks_are_used_where_the_file_system_has_them(original, tmp_path, mo
         cloned.append(writer)
         os.sendfile(writer, reader, 0, os.fstat(reader).st_size)
 
-    monkeypatch.setattr(unpack.fcntl, "ioctl", clone)
-    monkeypatch.setattr(unpack, "_copy_data", None)
+    monkeypatch.setattr(datadir.fcntl, "ioctl", clone)
+    monkeypatch.setattr(datadir, "_copy_data", None)
     assert copy_tree(original, tmp_path / "copy", "a test")
     assert (tmp_path / "copy/db/t.ibd").read_bytes() == (original / "db/t.ibd").read_bytes()
     assert len(cloned) == 5  # a probe and four files
@@ -79,7 +80,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(original, tmp_path, monkeypa
     def no_room(*_arguments, **_more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(unpack, "_copy_data", no_room)
+    monkeypatch.setattr(datadir, "_copy_data", no_room)
     with pytest.raises(HostError, match=r"disk of .* is full"):
         copy_tree(original, tmp_path / "copy", "a test")
     assert not (tmp_path / "copy").exists()
@@ -94,14 +95,14 @@ def test_an_interrupt_leaves_nothing(original, tmp_path, monkeypatch):
     def interrupted(*_arguments, **_more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(unpack, "_sync_folder", interrupted)
+    monkeypatch.setattr(datadir, "_sync_folder", interrupted)
     with pytest.raises(KeyboardInterrupt):
         copy_tree(original, tmp_path / "copy", "a test")
     assert not (tmp_path / "copy").exists()
 
 
 def test_a_file_that_vanishes_meanwhile_counts_nothing(original, monkeypatch):
-    monkeypatch.setattr(unpack.os, "walk", lambda folder: [(str(folder), [], ["reserved", "just gone"])])
+    monkeypatch.setattr(os, "walk", lambda folder: [(str(folder), [], ["reserved", "just gone"])])
     assert bytes_on_disk(original) == 4 << 20
 
 

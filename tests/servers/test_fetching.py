@@ -13,8 +13,7 @@ import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import Entry, Source
-from bakeoff.servers.fetch import _names_and_versions, fetch, file_name, sha256_of
-from bakeoff.servers.unpack import is_needed, unpack
+from bakeoff.servers.fetch import _names_and_versions, fetch, file_name, is_needed, sha256_of, unpack
 
 
 def entry(source, sha256=None):

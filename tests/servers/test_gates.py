@@ -36,14 +36,14 @@ def seconds(monkeypatch):
 
 
 def test_a_debt_that_no_longer_falls_is_not_waited_for(seconds):
-    stuck = readiness.settle(Indebted(itertools.repeat(1500)), 60.0, patience_s=2.5)
+    stuck = readiness.finish_pending_work(Indebted(itertools.repeat(1500)), 60.0, patience_s=2.5)
     assert stuck.history_list_length == 1500
     assert seconds[0] == pytest.approx(2.6, abs=0.2)
     assert "history list length 1500" in stuck.notes[0]
 
 
 def test_a_debt_that_falls_is_waited_for_until_it_is_paid(seconds):
-    paid = readiness.settle(Indebted(range(5000, 0, -20)), 60.0, patience_s=2.5)
+    paid = readiness.finish_pending_work(Indebted(range(5000, 0, -20)), 60.0, patience_s=2.5)
     assert paid.history_list_length < readiness.HISTORY_LIMIT
     assert paid.notes == ()
     assert seconds[0] > 10
@@ -57,11 +57,11 @@ def test_a_debt_is_not_waited_for_once_a_stop_is_asked_for(seconds):
         stop.set()
         yield from itertools.repeat(1500)
 
-    left = readiness.settle(Indebted(lengths()), 60.0, stop=stop)
+    left = readiness.finish_pending_work(Indebted(lengths()), 60.0, stop=stop)
     assert seconds[0] == pytest.approx(0.5, abs=0.2)
     assert "history list length 1500" in left.notes[0]
 
 
 def test_without_patience_the_deadline_decides(seconds):
-    readiness.settle(Indebted(itertools.repeat(1500)), 20.0)
+    readiness.finish_pending_work(Indebted(itertools.repeat(1500)), 20.0)
     assert seconds[0] == pytest.approx(20, abs=0.3)

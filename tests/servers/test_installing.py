@@ -70,7 +70,7 @@ def tar(root, file):
 def test_a_tarball_is_unpacked_once_and_keyed_by_its_content(cache, work):
     file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
     first = install(parse_server(f"tarball:{file}"))
-    assert (first.name, first.flavour, first.init) == ("mysql-5.7.99", "mysql", "initialize")
+    assert (first.name, first.flavour, first.initialises) == ("mysql-5.7.99", "mysql", True)
     record = json.loads((first.basedir / RECORD).read_text())
     assert record["files"].keys() == {"m.tar.gz"}
     assert install(parse_server(f"tarball:{file}")).basedir == first.basedir

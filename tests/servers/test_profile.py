@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bakeoff.errors import SpecError
+from bakeoff.servers import Installation, ServerMemory
 from bakeoff.servers import profile as profile_module
-from bakeoff.servers.model import Installation, ServerMemory
 from bakeoff.servers.options import read_cnf
 from bakeoff.servers.profile import memory_bytes, settings_for, table_engine
 from bakeoff.spec import Data, Profile, parse_server
@@ -15,23 +15,17 @@ MEMORY = ServerMemory(buffer_pool_bytes=512 << 20, redo_bytes=256 << 20)
 
 
 def installation(flavour, version, *, engines=("innodb", "myisam"), known=frozenset()):
-    numbers = tuple(int(part) for part in version.split("."))
     here = Path("/nowhere")
     return Installation(
-        f"{flavour}-{version}",
-        flavour,
-        numbers,
-        version,
-        here,
-        ("/nowhere/mysqld",),
-        (),
-        here,
-        None,
-        "initialize",
-        {},
-        "0" * 64,
-        known,
-        frozenset(engines),
+        flavour=flavour,
+        version_text=version,
+        basedir=here,
+        argv=("/nowhere/mysqld",),
+        share=here,
+        environment={},
+        sha256="0" * 64,
+        known_options=known,
+        engines=frozenset(engines),
     )
 
 

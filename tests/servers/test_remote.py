@@ -73,7 +73,7 @@ def test_a_running_server_is_read_and_left_as_it_is(make):
     ours.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
     before = remote.variables()
     assert readiness.warm(remote, "d").warm
-    readiness.settle(remote, 0.5)
+    readiness.finish_pending_work(remote, 0.5)
     after = remote.variables()
     assert {name for name in before if before[name] != after[name] and name.startswith("innodb")} == set()
     assert remote.data_bytes("d") > 0

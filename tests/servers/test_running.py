@@ -51,7 +51,7 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     assert server_identity().uid != 0
     load(server)
     readiness.analyze(server, "sbtest")
-    settled = readiness.settle(server, deadline_s=30)
+    settled = readiness.finish_pending_work(server, deadline_s=30)
     assert settled.dirty_pages <= readiness.DIRTY_LIMIT
     server.stop(slow=True)
     kept = pool.snapshot(server, "build-0")
@@ -64,9 +64,9 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     assert again.start() < 30
     assert rows(again) == (ROWS, 97)
     warmth = readiness.warm(again, "sbtest")
-    at_once = readiness.settle(again, 0, warmth, dirty_limit=readiness.STARTED_DIRTY_LIMIT)
+    at_once = readiness.finish_pending_work(again, 0, warmth, dirty_limit=readiness.STARTED_DIRTY_LIMIT)
     assert at_once.notes == ()
-    record = readiness.settle(again, 30, warmth).as_record()
+    record = readiness.finish_pending_work(again, 30, warmth).as_record()
     assert record["buffer_pool_warm"] is True
     assert record["history_list_length"] < readiness.HISTORY_LIMIT
     assert again.data_bytes("sbtest") > ROWS * 100
@@ -226,7 +226,7 @@ def test_rocksdb(make):
     load(server, "RocksDB")
     assert server.ignored_settings() == []
     assert readiness.warm(server, "sbtest").warm is None
-    assert readiness.settle(server, 20).notes == ()
+    assert readiness.finish_pending_work(server, 20).notes == ()
     assert rows(server) == (ROWS, 97)
     assert server.data_bytes("sbtest") > 0
 

@@ -14,7 +14,15 @@ from bakeoff.servers import process
 from bakeoff.servers import process as identity_module
 from bakeoff.servers.catalog import flavour_and_version, options_in_help
 from bakeoff.servers.datadir import prune
-from bakeoff.servers.paths import OWNER_FILE, Owner, cache_root, locked, require_reachable, sweep, sweep_unfinished
+from bakeoff.servers.paths import (
+    OWNER_FILE,
+    Owner,
+    cache_root,
+    locked,
+    remove_stale,
+    remove_unfinished,
+    require_reachable,
+)
 from bakeoff.servers.process import ProcessId, run, server_identity, spawn, tail
 
 
@@ -134,7 +142,7 @@ def test_only_folders_of_dead_owners_are_swept(tmp_path):
     target.mkdir()
     (target / OWNER_FILE).write_text((gone / OWNER_FILE).read_text())
     (tmp_path / "pool-00000007").symlink_to(target)
-    assert set(sweep(tmp_path)) == {gone, before_boot, old}
+    assert set(remove_stale(tmp_path)) == {gone, before_boot, old}
     assert mine.exists()
     assert other_name.exists()
     assert just_made.exists()
@@ -147,7 +155,7 @@ def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pa
     children = [subprocess.Popen(["/bin/sleep", "60"]) for _ in range(2)]
     left, reused = (ProcessId.of(child.pid) for child in children)
     abandoned(tmp_path, "pool-00000001", dead, [left, ProcessId(reused.pid, reused.start_ticks + 5)])
-    sweep(tmp_path)
+    remove_stale(tmp_path)
     assert children[0].wait(5) == -9
     assert children[1].poll() is None
     children[1].kill()
@@ -157,15 +165,15 @@ def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pa
 def test_a_folder_whose_owner_just_leaves_it_is_no_trouble(tmp_path, monkeypatch):
     (tmp_path / "pool-00000001").mkdir()
     monkeypatch.setattr(Owner, "read", lambda folder: folder.rmdir())
-    assert sweep(tmp_path) == []
+    assert remove_stale(tmp_path) == []
 
 
 def test_what_was_half_made_is_swept_when_nobody_holds_its_lock(own_cache, tmp_path):
     for name in (".mysql-8.0.15.abcd_123", ".mysql-8.0.15-0123abcd.abcd_123", ".other", "mysql-8.0.15"):
         (tmp_path / name).mkdir()
     with locked("mysql-8.0.15"):
-        assert [each.name for each in sweep_unfinished(tmp_path)] == [".mysql-8.0.15-0123abcd.abcd_123"]
-    assert [each.name for each in sweep_unfinished(tmp_path)] == [".mysql-8.0.15.abcd_123"]
+        assert [each.name for each in remove_unfinished(tmp_path)] == [".mysql-8.0.15-0123abcd.abcd_123"]
+    assert [each.name for each in remove_unfinished(tmp_path)] == [".mysql-8.0.15.abcd_123"]
     assert sorted(each.name for each in tmp_path.iterdir()) == [".other", "mysql-8.0.15"]
 
 

@@ -1,46 +1,51 @@
-"""Real servers: found by name, fetched once, initialised once, cloned, started, and stopped whatever happens.
+"""Real servers: found by name, fetched, initialised, started, made ready and stopped.
 
-    installation = install(spec, progress)                       # SpecError, HostError, ServerError
+    installation = install(spec, progress)                      # binaries; SpecError, HostError, ServerError
     memory = ServerMemory(buffer_pool_bytes=512 << 20)
     settings = settings_for(installation, spec, profile, data, memory, connections=64)
-    with ServerPool(work_root) as pool:                        # sweeps what dead bakeoffs left behind
+    with ServerPool(work_root) as pool:                         # first removes what killed bakeoffs left behind
         instance = pool.create("A", installation, settings, env=..., cpus=..., padding_bytes=...)
         pool.start_all([instance, ...])                         # in parallel; or instance.start()
+        readiness.analyze(instance, database)                   # once, after loading
         instance.stop(slow=True)
         snapshot = pool.snapshot(instance, "build-0")
         again = pool.restore("A", snapshot, installation, settings, env=..., cpus=..., padding_bytes=...)
+        again.start()
+        warmth = readiness.warm(again, database)
+        readiness.finish_pending_work(again, deadline_s, warmth)   # -> Readiness, for outcome.json
     # leaving the block kills every server and removes every file
 
-    remote = RemoteServer(spec, name, password)                  # read and measured; never started, stopped or changed
-    gates.analyze(instance, database)                            # once, after loading
-    warmth = gates.warm(instance, database)
-    gates.settle(instance, deadline_s, warmth)                   # -> Gates, for outcome.json
+    remote = RemoteServer(spec, name, password)                 # queried and measured; never started or changed
 
-The room never prints: progress goes to a callback `(what, done_bytes, total_bytes)`. It imports nothing of trials or
-reports.
+Public names: `Catalog` and `Entry` (the known servers), `install`, `installed`, `is_installed` and `remove` (the cache
+of binaries), `Installation`, `settings_for`, `Settings`, `ServerMemory`, `memory_bytes` and `table_engine` (options),
+`ServerPool`, `Instance` and `Snapshot` (our servers), `Server` (ours or remote), `RemoteServer`, `Account`,
+`readiness`, `Readiness` and `Warmth`, `sandbox` and `Sandbox` (one server to try out), `Progress` and `no_progress`.
+
+The package prints nothing: progress goes to a callback `(what, done_bytes, total_bytes)`.
 """
 
 from bakeoff.servers import readiness
-from bakeoff.servers.catalog import Catalog, Entry
-from bakeoff.servers.client import Reading, RemoteServer
+from bakeoff.servers.catalog import Catalog, Entry, Installation
+from bakeoff.servers.client import Account, RemoteServer, Server
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.install import install, installed, is_installed, remove
 from bakeoff.servers.instance import Instance
-from bakeoff.servers.model import Account, Gates, Installation, ServerMemory, Settings, Snapshot, Warmth
-from bakeoff.servers.pool import Sandbox, ServerPool, sandbox
-from bakeoff.servers.profile import memory_bytes, settings_for, table_engine
+from bakeoff.servers.pool import Sandbox, ServerPool, Snapshot, sandbox
+from bakeoff.servers.profile import ServerMemory, Settings, memory_bytes, settings_for, table_engine
+from bakeoff.servers.readiness import Readiness, Warmth
 
 __all__ = [
     "Account",
     "Catalog",
     "Entry",
-    "Gates",
     "Installation",
     "Instance",
     "Progress",
-    "Reading",
+    "Readiness",
     "RemoteServer",
     "Sandbox",
+    "Server",
     "ServerMemory",
     "ServerPool",
     "Settings",

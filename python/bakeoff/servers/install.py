@@ -1,10 +1,13 @@
-"""From a server spec to binaries that can be started: fetch, unpack, look, ask the binary. Done once and kept.
+"""Install a server: fetch and unpack it, find its parts, ask the binary for its version and options; once per cache.
 
-    $CACHE/servers/NAME/            the unpacked tree, and
-    $CACHE/servers/NAME/bakeoff-installation.json   what it is and where it came from
+    $CACHE/servers/NAME/                            the unpacked files
+    $CACHE/servers/NAME/bakeoff-installation.json   what they are and where they came from
 
-A folder under servers/ is complete or absent: it is made under a temporary name and renamed. Archives are removed
-after unpacking. A server that some bakeoff was given stays until that bakeoff ends.
+A folder under servers/ is complete or absent: it is made under a temporary name and renamed. A server that a running
+bakeoff was given is not removed.
+
+A tree with a C library of its own (unpacked Debian packages) is run through *that* library's loader: the host's loader
+with a foreign libc fails on private symbols, and the host's libc may be too old for the binary.
 """
 
 import hashlib
@@ -13,58 +16,47 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import BakeoffError, HostError, ServerError, SpecError
-from bakeoff.servers import docker
-from bakeoff.servers.catalog import Catalog, Entry, Source, flavour_and_version, options_in_help, parse_version
-from bakeoff.servers.catalog import version_text as text_of
-from bakeoff.servers.fetch import Progress, fetch, fetch_packages, file_name, no_progress, sha256_of
-from bakeoff.servers.model import Installation
+from bakeoff.servers import docker, fetch
+from bakeoff.servers.catalog import (
+    Catalog,
+    Entry,
+    Installation,
+    Source,
+    flavour_and_version,
+    options_in_help,
+    version_text,
+)
+from bakeoff.servers.fetch import Progress, no_progress, sha256_of
 from bakeoff.servers.paths import (
+    bytes_on_disk,
     cache_root,
     locked,
     locked_if_free,
-    make_open_folder,
+    remove_unfinished,
     require_reachable,
     share,
-    sweep_unfinished,
+    unfinished,
 )
-from bakeoff.servers.process import run, server_identity
-from bakeoff.servers.unpack import bytes_on_disk, unpack, unpack_packages
+from bakeoff.servers.process import last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
 
-# What a folder of binaries is: where mysqld, its messages, plugins and loader are, found from the files present.
-#
-# Works for every catalogue packing, for official tarballs of MySQL, MariaDB and Percona Server, for a distribution's
-# /usr, and for the path of a mysqld itself. Nothing is run here.
-#
-# A tree that holds a C library of its own (Debian packages, unpacked) is run through *that* library's loader: the
-# host's loader with a foreign libc fails on private symbols, and the host's libc may be too old for the binary.
-
+RECORD = "bakeoff-installation.json"
+RECORD_FORMAT = 3
 _DAEMONS = (
-    "bin/mariadbd",
-    "bin/mysqld",
-    "sbin/mariadbd",
-    "sbin/mysqld",
-    "libexec/mariadbd",
-    "libexec/mysqld",
-    "mysqld",
-    "mariadbd",
-)
+    "bin/mariadbd", "bin/mysqld", "sbin/mariadbd", "sbin/mysqld", "libexec/mariadbd", "libexec/mysqld",
+    "mysqld", "mariadbd",
+)  # fmt: skip
 _SHARES = ("share", "share/mysql", "share/mariadb", "share/percona-server")
 _PLUGINS = (
-    "lib/plugin",
-    "lib/mysql/plugin",
-    "lib64/mysql/plugin",
-    "lib64/plugin",
-    "lib/mariadb/plugin",
+    "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin", "lib64/plugin", "lib/mariadb/plugin",
     "lib/x86_64-linux-gnu/mariadb19/plugin",
-)
+)  # fmt: skip
 _LOADERS = (
     "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
     "lib/x86_64-linux-gnu/ld-2.31.so",  # before usrmerge; lib64/ld-linux… of such a tree is a link into the host
@@ -104,16 +96,16 @@ class Layout:
 
 
 def detect(place: Path) -> Layout:
-    """The layout of a basedir, an unpacked root file system, or a mysqld binary.
+    """The layout of a basedir, an unpacked root file system, or a mysqld binary, from the files present.
 
     Raises:
-        SpecError: there is no server at `place`, or a part of it is missing; says which.
+        SpecError: there is no server at `place`, or a part of it is missing.
     """
     place = place.expanduser().absolute()
     if not place.exists():
         raise SpecError(f"path {place} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
     if place.is_file():
-        return _around(place, _basedir_of(place))
+        return _around(place, place.parent.parent if place.parent.name in ("bin", "sbin", "libexec") else place.parent)
     loader = next((place / each for each in _LOADERS if (place / each).exists()), None)
     for basedir in (place / "usr", place) if loader and place != Path("/") else (place, place / "usr"):
         daemon = next((basedir / each for each in _DAEMONS if (basedir / each).is_file()), None)
@@ -127,8 +119,9 @@ def detect(place: Path) -> Layout:
 
 
 def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path | None = None) -> Layout:
-    share = next((each for each in _shares_of(basedir) if (each / "english" / "errmsg.sys").exists()), None)
-    if share is None:
+    shares = (basedir / each for each in _SHARES)
+    messages = next((each for each in shares if (each / "english" / "errmsg.sys").exists()), None)
+    if messages is None:
         raise SpecError(
             f"path {basedir} holds {daemon.name} and no share/english/errmsg.sys.",
             hint="Name a complete basedir; message files are needed.",
@@ -139,28 +132,12 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
             each for each in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu") if each.is_dir()
         ]
         argv = (str(loader), "--library-path", ":".join(str(each) for each in libraries), str(daemon))
-        return Layout(basedir, daemon, argv, share, plugin_dir, own_loader=True)
-    return Layout(basedir, daemon, (str(daemon),), share, plugin_dir, _library_path(basedir))
+        return Layout(basedir, daemon, argv, messages, plugin_dir, own_loader=True)
+    # Some packages ship libaio in the basedir or under libs/, where the loader does not look.
+    libaio = next((each for each in (basedir, basedir / "libs") if (each / "libaio.so.1").exists()), None)
+    environment = {"LD_LIBRARY_PATH": str(libaio)} if libaio else {}
+    return Layout(basedir, daemon, (str(daemon),), messages, plugin_dir, environment)
 
-
-def _basedir_of(daemon: Path) -> Path:
-    return daemon.parent.parent if daemon.parent.name in ("bin", "sbin", "libexec") else daemon.parent
-
-
-def _shares_of(basedir: Path) -> Iterator[Path]:
-    return (basedir / each for each in _SHARES)
-
-
-def _library_path(basedir: Path) -> dict[str, str]:
-    """Some packages ship libaio beside the daemon, or under libs/, and leave finding it to the environment."""
-    for folder in (basedir, basedir / "libs"):
-        if (folder / "libaio.so.1").exists():
-            return {"LD_LIBRARY_PATH": str(folder)}
-    return {}
-
-
-RECORD = "bakeoff-installation.json"
-RECORD_FORMAT = 3
 
 _LIBRARY_PACKAGES = {
     "libaio.so.1": "libaio1",
@@ -179,12 +156,7 @@ _RENAMED = {"libaio1": " (from Debian 13 and Ubuntu 24.04 on libaio1t64, and lin
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog | None = None) -> Installation:
-    """Binaries for a server spec, fetched and unpacked if they are not in the cache yet.
-
-    Args:
-        spec: any but a running server.
-        catalog: None: bakeoff's own with the user's entries.
-        progress: called with what is done, bytes done, bytes in all; from one thread at a time.
+    """Binaries for a server spec, fetched and unpacked if they are not in the cache yet; None: the usual catalogue.
 
     Raises:
         SpecError: unknown name, or nothing at the path. HostError: a program or library is missing here.
@@ -209,15 +181,12 @@ def installed() -> dict[str, int]:
 
 
 def is_installed(entry: Entry) -> bool:
-    """Whether an entry is in the cache, from the same source as the catalogue names now."""
+    """Whether an entry is in the cache, from its present source."""
     return _recorded(cache_root() / "servers" / entry.name, str(entry.source)) is not None
 
 
 def remove(name: str) -> int:
-    """Remove a server and its templates from the cache.
-
-    Returns:
-        Bytes freed on disk.
+    """Remove a server and its templates from the cache; returns the bytes freed on disk.
 
     Raises:
         SpecError: not in the cache. ServerError: another bakeoff uses it.
@@ -247,58 +216,56 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
         )
     home = cache_root() / "servers" / entry.name
     source = str(entry.source)
-    sweep_unfinished(home.parent)
+    remove_unfinished(home.parent)
     with locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff that fetches {entry.name}", 0, 0)):
         record = _recorded(home, source)
         if record is None:
             _fetch_and_unpack(entry, home, progress)
-        elif record["format"] != RECORD_FORMAT:  # by an older bakeoff: look again, without fetching
+        elif record["format"] != RECORD_FORMAT:  # written by an older bakeoff: examine again, without fetching
             _write_record(entry, home, record["files"])
         record = _recorded(home, source)
         assert record is not None
         share(_in_use(home))
-    return _from_record(home, record)
+    layout, options = detect(home.resolve()), frozenset(record["known_options"])
+    return _installation(layout, record["flavour"], record["version_text"], record["sha256"], options)
 
 
 def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
-    with _scratch(entry.name) as scratch:
+    with unfinished(home.parent, entry.name) as scratch:
         tree = scratch / "tree"
         tree.mkdir()
         if entry.source.debian:
-            packages = fetch_packages(entry.name, entry.source.debian, scratch, entry.download_bytes, progress)
+            packages = fetch.fetch_packages(entry.name, entry.source.debian, scratch, entry.download_bytes, progress)
             hashes = {package.file.name: package.sha256 for package in packages}
             progress(f"unpacking {entry.name}", 0, 0)
-            unpack_packages(packages, tree)
+            fetch.unpack_packages(packages, tree)
         else:
             downloads = scratch / "download"
             downloads.mkdir()
-            file = fetch(entry, downloads, progress)
+            file = fetch.fetch(entry, downloads, progress)
             hashes = {file.name: sha256_of(file)}
             progress(f"unpacking {entry.name}", 0, 0)
-            unpack(entry.packing, file, tree)
+            fetch.unpack(entry.packing, file, tree)
         if home.exists():  # from another source than the catalogue names now, or incomplete
             _remove_unused(home)
-        tree.rename(home)  # layouts hold absolute paths, so examined in place; without a record it does not count
+        tree.rename(home)  # examined in place, as layouts hold absolute paths; it does not count without a record
         try:
             _write_record(entry, home, hashes)
         except BakeoffError as problem:
             shutil.rmtree(home, ignore_errors=True)
-            if isinstance(problem, SpecError):  # about folders of ours that are gone again
+            if isinstance(problem, SpecError):  # it names a folder of ours that is removed again
                 raise SpecError(f"server {entry.source}: no complete MySQL or MariaDB server inside.") from None
             raise
 
 
 def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
-    """Examine what was unpacked and write down what it is.
-
-    Raises:
-        ServerError: it is not the version that the catalogue promises.
-    """
+    """Examine what was unpacked and record it; a ServerError says that it is not the catalogue's version."""
     found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
+        series = version_text(found.version[:2])
         raise ServerError(
             f"server {entry.name}: its source now holds {found.version_text}.",
-            hint=f"Ask for {entry.flavour}:{text_of(found.version[:2])}, or add an entry of your own to servers.toml.",
+            hint=f"Ask for {entry.flavour}:{series}, or add an entry of your own to servers.toml.",
         )
     record = {
         "format": RECORD_FORMAT,
@@ -315,24 +282,15 @@ def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
 
 
 def _as_promised(entry: Entry, found: Installation) -> bool:
-    """A fixed source holds just the version promised; a moving one any of its series (10.11, 9); a tarball anything."""
+    """A fixed source holds the entry's version, a moving one any version of its series (10.11, 9), a tarball any."""
     if not entry.numbers[0]:
         return True
-    series = 1 if entry.family == "mysql" else 2
-    same_family = found.family == entry.family
-    return (
-        same_family
-        and found.version[:series] == entry.numbers[:series]
-        and (entry.moving or found.version[:3] == entry.numbers[:3])
-    )
+    compared = 3 if not entry.moving else 1 if entry.family == "mysql" else 2
+    return found.family == entry.family and found.version[:compared] == entry.numbers[:compared]
 
 
 def _remove_unused(home: Path) -> None:
-    """Remove an unpacked server, under its lock.
-
-    Raises:
-        ServerError: another bakeoff uses it, and may start it at any moment.
-    """
+    """Remove an unpacked server, under its lock; a ServerError says that another bakeoff uses it."""
     with locked_if_free(_in_use(home)) as free:
         if not free:
             raise ServerError(
@@ -342,20 +300,8 @@ def _remove_unused(home: Path) -> None:
 
 
 def _in_use(home: Path) -> str:
-    """The lock that every bakeoff shares which was given this server, for as long as it lives."""
+    """The lock that each bakeoff that was given this server shares until it ends."""
     return f"{home.name}.in-use"
-
-
-@contextmanager
-def _scratch(name: str) -> Iterator[Path]:
-    """A temporary folder on the cache's file system, so that renaming out of it is atomic."""
-    parent = make_open_folder(cache_root() / "servers")
-    folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
-    folder.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _recorded(home: Path, source: str) -> dict[str, Any] | None:
@@ -366,21 +312,11 @@ def _recorded(home: Path, source: str) -> dict[str, Any] | None:
     return record if record.get("source") == source and "format" in record else None
 
 
-def _from_record(home: Path, record: dict[str, Any]) -> Installation:
-    layout = detect(home.resolve())
-    return _installation(
-        layout, record["flavour"], record["version_text"], record["sha256"], frozenset(record["known_options"])
-    )
-
-
 def _tarball_entry(spec: ServerSpec) -> Entry:
-    """An entry made up for a tarball: a changed file is another server, and so is another address.
-
-    The name follows from a file's content, or from the whole address: many builds end in the same file name.
-    """
+    """An entry for a tarball, named by the file's content or the whole address: a changed file is another server."""
     where = spec.location
     if "://" in where:
-        last_part = re.sub(r"[^A-Za-z0-9.]+", "-", file_name("tarball", where))
+        last_part = re.sub(r"[^A-Za-z0-9.]+", "-", fetch.file_name("tarball", where))
         key = f"{last_part}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
         source = Source(url=where)
     else:
@@ -396,7 +332,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
 
 
 def _examine(place: Path, asked_for: str) -> Installation:
-    """Look at files, then ask the binary for its version and its options."""
+    """Find the parts of a server, then ask the binary for its version and its options."""
     layout = detect(place)
     identity = server_identity()
     require_reachable(layout.daemon.parent, identity.uid, identity.gid)
@@ -407,23 +343,17 @@ def _examine(place: Path, asked_for: str) -> Installation:
 
 
 def _installation(layout: Layout, flavour: str, text: str, sha256: str, options: frozenset[str]) -> Installation:
-    version = parse_version(text)
-    family = "mariadb" if flavour == "mariadb" else "mysql"
     engines = {"innodb", "myisam", "memory", "csv"}
     if layout.plugin_dir and (layout.plugin_dir / "ha_rocksdb.so").exists():
         engines.add("rocksdb")
     return Installation(
-        name=f"{flavour}-{text_of(version)}",
         flavour=flavour,
-        version=version,
         version_text=text,
         basedir=layout.basedir,
         argv=layout.argv,
         base_options=layout.base_options,
         share=layout.share,
-        plugin_dir=layout.plugin_dir,
-        init="initialize" if family == "mysql" and version >= (5, 7, 6) else "bootstrap",
-        environment=dict(layout.environment),
+        environment=layout.environment,
         sha256=sha256,
         known_options=options,
         engines=frozenset(engines),
@@ -432,7 +362,7 @@ def _installation(layout: Layout, flavour: str, text: str, sha256: str, options:
 
 
 def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = True) -> str:
-    """Run the daemon for a question, as the account that will run it."""
+    """Output of the daemon with some arguments, run by the account that will run it."""
     identity = server_identity()
     with tempfile.TemporaryDirectory(prefix="bakeoff-ask-") as folder:
         place = Path(folder)
@@ -460,13 +390,9 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
     missing = re.search(r"error while loading shared libraries: (\S+): cannot open shared object", output)
     if missing:
         package = _LIBRARY_PACKAGES.get(missing[1])
+        install_it = f"Run: apt-get install {package}{_RENAMED.get(package, '')}" if package else ""
         return HostError(
             f"server {asked_for}: {daemon.name} needs {missing[1]}, which this machine lacks.",
-            hint=f"Run: apt-get install {package}{_RENAMED.get(package, '')}"
-            if package
-            else "Install the package that holds it.",
+            hint=install_it or "Install the package that holds it.",
         )
-    lines = [line for line in output.strip().splitlines() if line.strip()]
-    return ServerError(
-        f"server {asked_for}: {daemon} does not run (status {status}): {lines[-1][:200] if lines else 'no message'}"
-    )
+    return ServerError(f"server {asked_for}: {daemon} does not run (status {status}): {last_line(output)}")

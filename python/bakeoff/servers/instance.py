@@ -21,14 +21,13 @@ import pymysql
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers import docker
-from bakeoff.servers.client import ROOT, Reading, make_tcp_account
-from bakeoff.servers.datadir import option_arguments
+from bakeoff.servers.catalog import Installation
+from bakeoff.servers.client import ROOT, Account, Server, make_tcp_account, open_connection
 from bakeoff.servers.docker import prepare
-from bakeoff.servers.model import Account, Installation, Settings
-from bakeoff.servers.options import write_cnf
-from bakeoff.servers.process import ProcessId, spawn, tail
-from bakeoff.servers.profile import differences
-from bakeoff.servers.unpack import bytes_on_disk
+from bakeoff.servers.options import option_arguments, write_cnf
+from bakeoff.servers.paths import bytes_on_disk
+from bakeoff.servers.process import SYSTEM_PATH, ProcessId, spawn, tail
+from bakeoff.servers.profile import Settings, differences
 
 # The environment of a server process: nothing inherited by accident, LD_PRELOAD by name, padding of a known size.
 #
@@ -68,7 +67,11 @@ def environment(installation: Installation, asked: Mapping[str, str], padding_by
     """
     for name in _REFUSED:
         if name in asked:
-            raise SpecError(f"server {installation.name}: env.{name} is bakeoff's own to set.", hint="Leave it out.")
+            raise SpecError(
+                f"server {installation.name}: env.{name} is bakeoff's own to set.",
+                hint="Leave it out.",
+                field=("server", "env", name),
+            )
     result = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
     if "TZ" in os.environ:
         result["TZ"] = os.environ["TZ"]
@@ -124,7 +127,7 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
 
 def _find(name: str) -> Path | None:
     """A library by its file name: the loader's cache first, then the usual folders."""
-    program = shutil.which("ldconfig", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    program = shutil.which("ldconfig", path=SYSTEM_PATH)
     if program:
         cache = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
         for line in cache.splitlines():
@@ -151,7 +154,7 @@ _COMPLAINTS = (
 )
 
 
-class Instance(Reading):
+class Instance(Server):
     """A server that belongs to us.
 
     Attributes:
@@ -429,17 +432,8 @@ class Instance(Reading):
         return ""
 
     def _connect(self, database: str | None = None) -> pymysql.connections.Connection:
-        return pymysql.connect(
-            unix_socket=str(self.socket_path),
-            user=ROOT.user,
-            password=ROOT.password,
-            database=database,
-            charset="utf8mb4",
-            autocommit=True,
-            connect_timeout=5,
-            read_timeout=600,
-            ssl_disabled=True,
-        )
+        where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}
+        return open_connection(where, ROOT, database, 5)
 
     def _place_options(self) -> dict[str, str]:
         return {

@@ -1,11 +1,11 @@
-"""Become a server: run by the spawner as a program of its own, it drops privileges, ties its life to ours, and execs.
+"""Become a server process: drop privileges, end when bakeoff ends, exec. Run by `process.spawn` as its own program.
 
-`python -I -S launch.py DESCRIPTOR`, from which it reads JSON with {parent, uid, gid, cpus, argv, env}: the environment
-may hold a password, and arguments are for everyone to see. Imports nothing but built-in modules, so that it starts in
-milliseconds. It exists because the order matters: the kernel clears PR_SET_PDEATHSIG when the user changes, and keeps
-it over exec.
+`python -I -S launch.py DESCRIPTOR` reads JSON {parent, uid, gid, cpus, argv, env} from the descriptor, because the
+environment may hold a password and everyone can see arguments. It imports only built-in modules, to start in
+milliseconds. The order matters: the kernel clears PR_SET_PDEATHSIG when the user changes, and keeps it over exec.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -17,16 +17,12 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Never returns: the process becomes the server, or dies with one line on standard error."""
+    """Never returns: the process becomes the server, or ends with one line on standard error."""
     with os.fdopen(int(sys.argv[1]), encoding="utf-8") as file:
         order = json.load(file)
-    try:
-        soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (hard_limit if hard_limit != resource.RLIM_INFINITY else 1 << 20, hard_limit)
-        )
-    except (ValueError, OSError):
-        del soft_limit  # the server runs with what it has, and says so in its log
+    with contextlib.suppress(ValueError, OSError):  # else the server has fewer files, and its log says so
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20 if most == resource.RLIM_INFINITY else most, most))
     try:
         if order["cpus"]:
             os.sched_setaffinity(0, order["cpus"])

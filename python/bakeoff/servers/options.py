@@ -179,7 +179,8 @@ def whole_number(target: Target, name: str, value: str) -> int:
 
 
 def _refuse(target: Target, text: str, why: str, hint: str = "") -> SpecError:
-    return SpecError(f"server {target.name}: option {text} cannot be used: {why}.", hint=hint)
+    field = ("server", "options", text.partition("=")[0])
+    return SpecError(f"server {target.name}: option {text} cannot be used: {why}.", hint=hint, field=field)
 
 
 def _text(name: str, value: str) -> str:
@@ -365,6 +366,7 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
         raise SpecError(
             f"server {target.name}: it has no option {name}.",
             hint=f"Did you mean {' or '.join(near)}?" if near else "Write loose_ in front to try it all the same.",
+            field=("server", "options", name),
         )
     off = name != plain or is_false(value)  # skip_innodb_large_prefix
     if value.lower() in fact.neutral or (off and "off" in fact.neutral):
@@ -474,6 +476,20 @@ def read_client_group(file: Path) -> dict[str, str]:
             name, _, value = line.partition("=")
             options[name.strip().replace("-", "_")] = _unquoted(value)
     return options
+
+
+EMPTY_VALUES = frozenset(
+    {"tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"}
+)
+"""Options for which an empty value means "the empty text" and not "switched on"."""
+
+
+def option_arguments(options: Mapping[str, str]) -> list[str]:
+    """`{"innodb_page_size": "8k", "skip_ssl": ""}` as `--innodb-page-size=8k --skip-ssl`."""
+    return [
+        f"--{name.replace('_', '-')}" + (f"={value}" if value or name in EMPTY_VALUES else "")
+        for name, value in options.items()
+    ]
 
 
 def write_cnf(options: Mapping[str, str], remark: str) -> str:

@@ -1,12 +1,13 @@
-"""Where bakeoff keeps things on this machine, and the locks that let two bakeoffs share them.
+"""Paths of the cache and the configuration, locks between bakeoffs, and cleanup of what killed bakeoffs left behind.
 
     $XDG_CACHE_HOME/bakeoff/  (~/.cache/bakeoff)   servers/ templates/ locks/ work/
     $XDG_CONFIG_HOME/bakeoff/ (~/.config/bakeoff)  servers.toml
 
-Servers run as an account without privileges, which must be able to reach the cache. Root's home is closed to it as a
-rule, so root's default cache is /var/cache/bakeoff when ~ cannot be entered by others.
+Servers run as an account without privileges, which must be able to reach the cache. Root's home is usually closed to
+it, so root's default cache is /var/cache/bakeoff when others may not enter ~.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ import re
 import shutil
 import signal
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,11 +26,16 @@ from typing import Any
 from bakeoff.errors import HostError
 from bakeoff.servers.process import ProcessId
 
+OWNER_FILE = "owner.json"
+_FOLDER = re.compile(r"(bakeoff|pool)-[0-9a-f]{8}")
+_UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # as tempfile ends its names
+_UNFINISHED_S = 3600.0  # a folder without owner.json may be about to get one
 _POLL_S = 0.1
+BLOCK_BYTES = 512  # unit of st_blocks
 
 
 def cache_root() -> Path:
-    """The cache folder; it need not exist yet."""
+    """The cache folder; it may not exist yet."""
     named = os.environ.get("XDG_CACHE_HOME")
     if named:
         return Path(named).absolute() / "bakeoff"
@@ -44,7 +51,7 @@ def work_root() -> Path:
 
 
 def user_catalog_file() -> Path:
-    """The user's own catalogue; it need not exist."""
+    """The user's own catalogue; it may not exist."""
     named = os.environ.get("XDG_CONFIG_HOME")
     base = Path(named).absolute() if named else Path.home() / ".config"
     return base / "bakeoff" / "servers.toml"
@@ -97,16 +104,26 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
             )
 
 
+def bytes_on_disk(folder: Path) -> int:
+    """Allocated bytes of all files below a folder; files that vanish meanwhile count nothing."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(path) / name).lstat().st_blocks * BLOCK_BYTES
+    return total
+
+
 _shared: dict[Path, int] = {}  # lock files that this process shares until it ends, with their descriptors
 
 
 @contextmanager
 def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock `name` of this cache; the kernel lets go of it when the process dies.
+    """Hold the lock `name` of this cache; the kernel releases it when the process dies.
 
     Args:
         name: what is being made (`mysql-8.0.15`); letters, digits, dots and dashes.
-        on_wait: called again and again while another bakeoff holds it; what it raises ends the waiting.
+        on_wait: called repeatedly while another bakeoff holds the lock; an exception from it ends the waiting.
     """
     descriptor = _open(_lock_file(name))
     try:
@@ -123,9 +140,9 @@ def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[Non
 
 @contextmanager
 def locked_if_free(name: str) -> Iterator[bool]:
-    """Hold the lock `name` if no other bakeoff has a part in it, and tell the block whether it is so.
+    """Hold the lock `name` if no other bakeoff holds or shares it; yields whether it is held.
 
-    What this process itself has of it by `share` is given up, unless another has a part in it, too.
+    What this process itself shares of it is given up, unless another bakeoff shares it too.
     """
     file = _lock_file(name)
     shared = file in _shared
@@ -142,7 +159,7 @@ def locked_if_free(name: str) -> Iterator[bool]:
 
 
 def share(name: str) -> None:
-    """Take a part in the lock `name` until this process ends: other bakeoffs may too, and none can hold it alone."""
+    """Share the lock `name` with other bakeoffs until this process ends; nobody can hold it alone meanwhile."""
     file = _lock_file(name)
     if file not in _shared:
         descriptor = _open(file)
@@ -173,24 +190,13 @@ def _others_may_enter(folder: Path) -> bool:
         return False
 
 
-# Cleaning up after bakeoffs that were killed: servers that outlived them (they should not), sockets, data directories.
-#
-# Only folders that belong to our own user, carry a bakeoff's name and an owner.json, and whose owner is dead are touched;
-# and in the cache what was being made under a lock that nobody holds any more.
-
-OWNER_FILE = "owner.json"
-_FOLDER = re.compile(r"(bakeoff|pool)-[0-9a-f]{8}")
-_UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # as tempfile ends its names
-_UNFINISHED_S = 3600.0  # a folder without owner.json may be about to get one
-
-
 @dataclass(frozen=True)
 class Owner:
-    """Who made a folder.
+    """The process that made a folder, as its owner.json names it.
 
     Attributes:
         boot: the kernel's boot id; process numbers of another boot mean nothing.
-        servers: children started from there.
+        servers: server processes started from there.
     """
 
     token: str
@@ -200,7 +206,7 @@ class Owner:
 
     @classmethod
     def current(cls, token: str, servers: tuple[ProcessId, ...]) -> "Owner":
-        """This process."""
+        """This process as an owner."""
         process = ProcessId.of(os.getpid())
         assert process is not None
         return cls(token, _boot_id(), process, servers)
@@ -229,28 +235,40 @@ class Owner:
             return None
 
     def dead(self) -> bool:
-        """Whether nobody can come back to this folder."""
+        """Whether the owner has ended."""
         return self.boot != _boot_id() or not self.process.alive()
 
 
-def sweep(*roots: Path) -> list[Path]:
-    """Remove what dead bakeoffs left below `roots`, and kill servers of theirs that still run.
+def remove_stale(*roots: Path) -> list[Path]:
+    """Remove the folders of dead bakeoffs below `roots`, and kill servers of theirs that still run.
+
+    A folder is removed when it belongs to our user, has a bakeoff's name, and its owner is dead.
 
     Returns:
         Folders removed.
     """
     removed: list[Path] = []
-    with locked("sweep"):
+    with locked("stale-cleanup"):
         for root in roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else ():
-                if _FOLDER.fullmatch(folder.name) and _ours(folder) and _abandoned(folder):
+                if _FOLDER.fullmatch(folder.name) and _ours(folder) and _stale(folder):
                     shutil.rmtree(folder, ignore_errors=True)
                     removed.append(folder)
     return removed
 
 
-def sweep_unfinished(folder: Path) -> list[Path]:
-    """Remove what killed bakeoffs left half made in a folder of the cache: `.NAME.xxxxxxxx`, made under the lock NAME.
+@contextmanager
+def unfinished(parent: Path, lock: str) -> Iterator[Path]:
+    """A temporary folder `.LOCK.xxxxxxxx` to make something of the cache in, under that lock; removed afterwards."""
+    make_open_folder(parent)
+    with tempfile.TemporaryDirectory(prefix=f".{lock}.", dir=parent, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def remove_unfinished(folder: Path) -> list[Path]:
+    """Remove from a folder of the cache what killed bakeoffs left unfinished there.
 
     Returns:
         Folders removed.
@@ -273,12 +291,13 @@ def _ours(folder: Path) -> bool:
         return False
 
 
-def _abandoned(folder: Path) -> bool:
+def _stale(folder: Path) -> bool:
+    """Whether a folder's owner is dead; kills the servers that outlived it."""
     owner = Owner.read(folder)
     if owner is None:
         try:
             return time.time() - folder.stat().st_mtime > _UNFINISHED_S
-        except FileNotFoundError:  # its owner has just left it
+        except FileNotFoundError:  # its owner has just removed it
             return False
     if not owner.dead():
         return False

@@ -25,18 +25,42 @@ from types import TracebackType
 from typing import Self
 
 from bakeoff.errors import ServerError
-from bakeoff.servers.datadir import clone_template
+from bakeoff.servers.catalog import Installation
+from bakeoff.servers.client import Account
+from bakeoff.servers.datadir import clone_template, copy_tree
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.install import install
 from bakeoff.servers.instance import Instance
-from bakeoff.servers.model import Account, Installation, ServerMemory, Settings, Snapshot
-from bakeoff.servers.paths import OWNER_FILE, Owner, make_open_folder, require_reachable, sweep, work_root
+from bakeoff.servers.paths import (
+    OWNER_FILE,
+    Owner,
+    bytes_on_disk,
+    make_open_folder,
+    remove_stale,
+    require_reachable,
+    work_root,
+)
 from bakeoff.servers.process import ProcessId, server_identity
-from bakeoff.servers.profile import settings_for
-from bakeoff.servers.unpack import bytes_on_disk, copy_tree
+from bakeoff.servers.profile import ServerMemory, Settings, settings_for
 from bakeoff.spec import Data, Profile, ServerSpec
 
 RUNTIME_ROOT = Path("/tmp")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of a cleanly stopped data directory.
+
+    Attributes:
+        path: the copy; belongs to the `ServerPool` that made it.
+        installation_name: what it was made with; another version must not start on it.
+        bytes_on_disk: allocated, not apparent, size.
+    """
+
+    label: str
+    path: Path
+    installation_name: str
+    bytes_on_disk: int
 
 
 class ServerPool:
@@ -62,7 +86,7 @@ class ServerPool:
     def __enter__(self) -> Self:
         make_open_folder(self._root)
         require_reachable(self._root, self._identity.uid, self._identity.gid)
-        sweep(RUNTIME_ROOT, self._root)
+        remove_stale(RUNTIME_ROOT, self._root)
         self._token = secrets.token_hex(4)
         self.runtime = RUNTIME_ROOT / f"bakeoff-{self._token}"
         self.work = self._root / f"pool-{self._token}"

@@ -1,23 +1,21 @@
-"""Child processes that die with us, whatever kills us.
+"""Start and watch child processes that end when bakeoff ends, as an account without privileges.
 
-Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG), which reaches it even when it is
-stopped by SIGSTOP. The kernel's idea of "parent" is the *thread* that forked, not the process: a child forked from a
-worker of a thread pool would die as soon as that worker ends. So every child is forked from one thread that lives as
-long as the process: the spawner.
+Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG); that reaches it even when it is stopped
+by SIGSTOP. The kernel's "parent" is the *thread* that forked: a child forked from a worker of a thread pool would die
+as soon as that worker ends. So one thread that lives as long as the process forks them all.
 
-`launch.py` sits between fork and exec, since Python code in `preexec_fn` is not safe in a process with threads.
+`launch.py` runs between fork and exec, since Python code in `preexec_fn` is not safe in a process with threads.
 """
 
 import json
 import os
 import pwd
-import queue
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,17 +26,25 @@ import psutil
 
 from bakeoff.errors import HostError, ServerError
 
-# The account that servers run as: ourselves, or a system account without privileges when we are root.
-#
-# `BAKEOFF_SERVER_USER` names another account. mysqld refuses to run as root for good reasons, and `--user=root` is
-# never given.
-
 DEFAULT_ACCOUNT = "bakeoff"
+LAUNCHER = Path(__file__).with_name("launch.py")
+SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+_AIO_LIMIT = "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."
+_ADVICE = {
+    "io_setup() failed": _AIO_LIMIT,
+    "No space left": "The disk is full.",
+    "OS error: 28": "The disk is full.",
+    "Cannot allocate memory": "Memory is too small for innodb_buffer_pool_size.",
+    "unknown variable": "It does not know one of the options.",
+    "unknown option": "It does not know one of the options.",
+    "version `GLIBC_": "LD_PRELOAD names a library built for a newer C library than the one that this server brings.",
+    "Linux Native AIO": _AIO_LIMIT,
+}
 
 
 @dataclass(frozen=True)
 class Identity:
-    """User and group that a server process has.
+    """User and group of a server process.
 
     Attributes:
         switch: we are root and must become this account before exec.
@@ -50,7 +56,7 @@ class Identity:
     switch: bool
 
     def own(self, *paths: Path) -> None:
-        """Give files to this account; nothing to do when we are it."""
+        """Give files to this account, unless we are it."""
         if self.switch:
             for path in paths:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
@@ -58,7 +64,9 @@ class Identity:
 
 @lru_cache(maxsize=1)
 def server_identity() -> Identity:
-    """Who servers run as; makes the system account `bakeoff` the first time that root asks.
+    """The account that servers run as: our own; for root the one that BAKEOFF_SERVER_USER names, or `bakeoff`.
+
+    mysqld refuses to run as root. The system account `bakeoff` is made when it is first needed.
 
     Raises:
         HostError: the account named by BAKEOFF_SERVER_USER does not exist or is root, or none can be made.
@@ -93,7 +101,7 @@ def _account(name: str) -> pwd.struct_passwd | None:
 
 
 def _make_system_account(name: str) -> None:
-    program = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    program = shutil.which("useradd", path=SYSTEM_PATH)
     if program is None:
         raise HostError(
             "servers must not run as root, and there is no useradd to make an account.", hint="Set BAKEOFF_SERVER_USER."
@@ -112,12 +120,9 @@ def _make_system_account(name: str) -> None:
         )
 
 
-LAUNCHER = Path(__file__).with_name("launch.py")
-
-
 @dataclass(frozen=True)
 class ProcessId:
-    """A process that cannot be mistaken for a later one with the same number.
+    """A process's number and start time, so that a later process with the same number is not mistaken for it.
 
     Attributes:
         start_ticks: field 22 of /proc/PID/stat, clock ticks since boot.
@@ -163,7 +168,7 @@ def spawn(
         identity: whom it runs as.
         env: its whole environment.
         cwd: its working folder.
-        log: appended with standard output and error; None: /dev/null.
+        log: standard output and error are appended to it; None: /dev/null.
         error_log: for standard error alone.
         stdin: an open file, or subprocess.PIPE, which ends when we do.
         cpus: CPUs that it may run on; None: all.
@@ -184,27 +189,27 @@ def spawn(
         with (
             (log or Path(os.devnull)).open("ab") as output,
             (error_log or log or Path(os.devnull)).open("ab") as errors,
-            _in_memory(json.dumps(order)) as place,
+            _in_memory(json.dumps(order)) as descriptor,
         ):
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LAUNCHER), str(place)],
+                [sys.executable, "-I", "-S", str(LAUNCHER), str(descriptor)],
                 stdin=stdin,
                 stdout=output,
                 stderr=errors,
                 cwd=cwd,
                 start_new_session=True,
-                pass_fds=(place,),
+                pass_fds=(descriptor,),
             )
 
     try:
-        return _SPAWNER.call(start)
+        return _on_spawner_thread(start)
     except OSError as problem:
         raise ServerError(f"{argv[0]} could not be started: {problem.strerror}.") from None
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A child that has ended: its exit status, and what it wrote to standard output and to standard error."""
+    """Exit status, standard output and standard error of a child that has ended."""
 
     status: int
     output: str
@@ -224,19 +229,12 @@ def run(
     """Run a child to its end; it dies with us, and after `timeout_s`. Its errors go to `log` with `.err` added.
 
     Raises:
-        ServerError: not done in time, or not to be started.
+        ServerError: it cannot be started, or does not end in time.
     """
-    error_log = log.with_name(
-        f"{log.name}.err"
-    )  # two files: an unbuffered error lands in the middle of a buffered line
-    opened = stdin.open("rb") if stdin else None
-    try:
-        child = spawn(
-            argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened or subprocess.DEVNULL
-        )
-    finally:
-        if opened:
-            opened.close()
+    # Two files, since an unbuffered error may land in the middle of a buffered line.
+    error_log = log.with_name(f"{log.name}.err")
+    with (stdin or Path(os.devnull)).open("rb") as opened:
+        child = spawn(argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened)
     try:
         status = child.wait(timeout_s)
     except BaseException as problem:
@@ -262,49 +260,33 @@ def tail(file: Path, lines: int = 12) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
+def last_line(text: str) -> str:
+    """The last line that is not blank, at most 200 characters of it; `no message` when there is none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "no message"
+
+
+def advice(log: str) -> str:
+    """What to do about the usual complaints in a mysqld's log; empty when there is none of them."""
+    return next((hint for complaint, hint in _ADVICE.items() if complaint in log), "")
+
+
 @contextmanager
 def _in_memory(text: str) -> Iterator[int]:
-    """A descriptor that gives a text to a child: everyone on this machine may read its arguments while it starts."""
+    """A descriptor from which a child can read a text that, unlike its arguments, nobody else on this machine sees."""
     with os.fdopen(os.memfd_create("bakeoff-order"), "w+", encoding="utf-8") as file:
         file.write(text)
         file.seek(0)
         yield file.fileno()
 
 
-_Orders = queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]]
+_spawners: dict[int, ThreadPoolExecutor] = {}  # by our process id: a thread does not survive a fork of ours
+_spawners_lock = threading.Lock()
 
 
-class _Spawner:
-    """One thread that forks on behalf of all others; started at first use."""
-
-    def __init__(self) -> None:
-        self._orders: _Orders = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._pid = 0
-
-    def call(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-        """Fork in the spawner's thread, and hand back the child or the failure."""
-        with self._lock:
-            if self._thread is None or self._pid != os.getpid():  # the thread does not survive a fork of ours
-                self._pid = os.getpid()
-                self._orders = queue.SimpleQueue()
-                self._thread = threading.Thread(
-                    target=self._serve, args=(self._orders,), name="bakeoff-spawner", daemon=True
-                )
-                self._thread.start()
-        done: Future[subprocess.Popen[bytes]] = Future()
-        self._orders.put((start, done))
-        return done.result()
-
-    @staticmethod
-    def _serve(orders: _Orders) -> None:
-        while True:
-            start, done = orders.get()
-            try:
-                done.set_result(start())
-            except BaseException as problem:
-                done.set_exception(problem)
-
-
-_SPAWNER = _Spawner()
+def _on_spawner_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Run `start` on the one thread that forks all children, for it lives as long as this process."""
+    with _spawners_lock:
+        if os.getpid() not in _spawners:
+            _spawners[os.getpid()] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")
+    return _spawners[os.getpid()].submit(start).result()

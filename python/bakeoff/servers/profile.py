@@ -9,13 +9,13 @@ own defaults, and nothing but what is needed to run. TLS belongs to neither: it 
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Catalog
+from bakeoff.errors import KeyPath, SpecError
+from bakeoff.servers.catalog import Catalog, Installation
 from bakeoff.servers.install import install
-from bakeoff.servers.model import Installation, ServerMemory, Settings
 from bakeoff.servers.options import (
     Target,
     is_false,
@@ -38,6 +38,36 @@ _ROCKSDB = "rocksdb"
 # few CPUs throughput halves, and changes for seconds when the server crosses that mark (docs/decisions/placement.md).
 _CPUS_TO_SPIN_ON = 8
 _NEVER_SPIN = "100000"  # per cent of one CPU
+
+
+@dataclass(frozen=True)
+class ServerMemory:
+    """Memory that every arm of a study is given.
+
+    Attributes:
+        buffer_pool_bytes: of InnoDB (or the block cache of MyRocks).
+        redo_bytes: of the redo log, all files together.
+    """
+
+    buffer_pool_bytes: int
+    redo_bytes: int = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one server is to be started.
+
+    Attributes:
+        options: mysqld options in order, names with underscores; an empty value is a bare flag.
+        init_options: those that must be given when the data directory is made; they key the template.
+        declared: names that the user asked for, as opposed to what a profile set.
+        notes: what was translated or left out, each with its reason, for the report.
+    """
+
+    options: Mapping[str, str]
+    init_options: Mapping[str, str] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
 
 def settings_for(
@@ -216,34 +246,42 @@ def _engine_wanted(installation: Installation, asked: Mapping[str, str], engine:
         raise SpecError(
             f"server {installation.name} comes without MyRocks (engine rocksdb).",
             hint=f"These have it: {', '.join(have)}.",
+            field=("data", "engine"),
         )
     return engine
 
 
 def _check_data(installation: Installation, data: Data, options: Mapping[str, str]) -> None:
     name, family, version = installation.name, installation.family, installation.version
-    for collation in (*data.collations, options.get("collation_server")):
+    named: dict[KeyPath, str | None] = {("server", "options", "collation_server"): options.get("collation_server")}
+    named |= {("data", each): getattr(data, each) for each in ("collation", "table_collation", "column_collation")}
+    for at, collation in named.items():
         for part, capability in (("_0900_", "collations-0900"), ("_uca1400_", "collations-uca1400")):
             if collation and part in collation.lower() and not _catalog().has(capability, family, version):
-                since = next(each for each in _catalog().capabilities if each.name == capability).range_for(family)
+                since = _catalog().range_of(capability, family)
                 raise SpecError(
                     f"server {name} has no collation {collation} (in {family}: {since}).",
                     hint="Choose one that all arms have.",
+                    field=at,
                 )
     if "COMPRESSION=" in data.table_options and not _catalog().has("page-compression", family, version):
         raise SpecError(
-            f"server {name} has no page_compression (COMPRESSION=…).", hint="Leave the combination out with where."
+            f"server {name} has no page_compression (COMPRESSION=…).",
+            hint="Leave the combination out with where.",
+            field=("data", "table_options", "page_compression"),
         )
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
         raise SpecError(
-            f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, and innodb_page_size is {page}."
+            f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, and innodb_page_size is {page}.",
+            field=("data", "table_options", "row_format"),
         )
     block = re.search(r"KEY_BLOCK_SIZE=(\d+)", data.table_options)
     if block and int(block[1]) * 1024 > page:
         raise SpecError(
             f"server {name}: key_block_size {block[1]} is more than a page: innodb_page_size is {page}.",
             hint="Leave the combination out with where.",
+            field=("data", "table_options", "key_block_size"),
         )
 
 
@@ -254,6 +292,7 @@ def _check_connections(target: Target, options: Mapping[str, str], connections: 
         raise SpecError(
             f"server {target.name}: max_connections={allowed} is too few for {connections} connections.",
             hint=f"Leave it out, or set {connections + SPARE_CONNECTIONS}.",
+            field=("server", "options", "max_connections"),
         )
 
 

@@ -1,8 +1,7 @@
-"""Gates before measuring (method section 5): data in memory, nothing owed to the disk, statistics that stay put.
+"""Make a server ready to be measured: statistics analysed, data in memory, old row versions purged, pages written.
 
-Loading and restarting leave debts that a server pays while it is being measured: pages not in the buffer pool, old
-row versions to purge, dirty pages to write. Each arm must have paid before the first slice, or the measurement tells
-which arm had more debt.
+Loading and restarting leave pending work: pages that are not in the buffer pool, old row versions to purge, dirty pages
+to write. A server does it during the measurement unless it is done before, and arms differ in how much they have.
 """
 
 import re
@@ -11,12 +10,13 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from bakeoff.errors import ServerError
-from bakeoff.servers.client import Reading
-from bakeoff.servers.model import Gates, Warmth
+from bakeoff.servers.client import Server
 
-HISTORY_LIMIT = 1000  # transactions not purged yet; method section 5, row 5
+HISTORY_LIMIT = 1000  # transactions that are not purged yet
 DIRTY_LIMIT = 16  # pages; the server's own bookkeeping keeps a few dirty
 # After a start on restored data: an 8.0.15 has 148 dirty pages then, 131 of them in its temporary tablespace
 # (information_schema.innodb_buffer_page), and takes two seconds to write them.
@@ -35,8 +35,39 @@ _FAST_FLUSH = (  # in the order to set them: each must not contradict the one be
 )
 
 
-def analyze(server: Reading, database: str, tables: Sequence[str] | None = None) -> None:
-    """ANALYZE TABLE; do it once after loading, before the snapshot.
+@dataclass(frozen=True)
+class Warmth:
+    """Result of `warm`.
+
+    Attributes:
+        warm: the last pass over every index read nothing from disk; None for engines without such a counter.
+        pages_read: InnoDB pages that the first pass had to read.
+        waited_s: seconds of all passes.
+    """
+
+    warm: bool | None
+    pages_read: int
+    waited_s: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """A server's state before measuring, as in outcome.json (docs/results.md); None: this server has no such thing."""
+
+    buffer_pool_warm: bool | None
+    history_list_length: int | None
+    dirty_pages: int | None
+    waited_s: float
+    notes: tuple[str, ...] = ()
+
+    def as_record(self) -> dict[str, Any]:
+        """The JSON object of `outcome.json.readiness[ARM]`."""
+        return asdict(self) | {"notes": list(self.notes)}
+
+
+def analyze(server: Server, database: str, tables: Sequence[str] | None = None) -> None:
+    """ANALYZE TABLE, once after loading and before the snapshot; None: all tables.
 
     Raises:
         ServerError: a table cannot be analysed.
@@ -47,17 +78,11 @@ def analyze(server: Reading, database: str, tables: Sequence[str] | None = None)
                 raise ServerError(f"server {server.name}: ANALYZE TABLE {database}.{table}: {row[3]}.")
 
 
-def warm(server: Reading, database: str, tables: Sequence[str] | None = None) -> Warmth:
+def warm(server: Server, database: str, tables: Sequence[str] | None = None) -> Warmth:
     """Read every primary and secondary index from end to end until a whole pass reads nothing from disk.
 
-    Args:
-        server: any, ours or remote.
-        database: where the tables are.
-        tables: None: all of the database.
-
     Returns:
-        `warm` is False when the last of several passes still read from disk: the data does not fit into the buffer
-        pool.
+        `warm` is False when the last pass still read from disk: the data does not fit into the buffer pool.
 
     Raises:
         ServerError: a table is gone, or the server is.
@@ -65,13 +90,12 @@ def warm(server: Reading, database: str, tables: Sequence[str] | None = None) ->
     began = time.monotonic()
     names = tables or tables_of(server, database)
     scans = [scan for table in names for scan in full_scans(server, database, table)]
-    if _pages_read(server) is None:
+    if _counter(server, "Innodb_pages_read") is None:
         _run_all(server, scans)
         return Warmth(None, 0, time.monotonic() - began, ("this server does not count pages read",))
     reads = [_reads_of_a_pass(server, scans) for _ in range(2)]
-    while (
-        reads[-1] > _tolerated(server) and len(reads) < _PASSES
-    ):  # change buffer merges and purge read pages of their own for a while
+    # Change buffer merges and purge read pages of their own for a while.
+    while reads[-1] > _tolerated(server) and len(reads) < _PASSES:
         time.sleep(_POLL_S)
         reads.append(_reads_of_a_pass(server, scans))
     waited_s = time.monotonic() - began
@@ -83,51 +107,51 @@ def warm(server: Reading, database: str, tables: Sequence[str] | None = None) ->
     return Warmth(False, reads[0], waited_s, (note,))
 
 
-def settle(
-    server: Reading,
+def finish_pending_work(
+    server: Server,
     deadline_s: float = 60.0,
     warmth: Warmth | None = None,
     *,
     patience_s: float | None = None,
     dirty_limit: int = DIRTY_LIMIT,
     stop: threading.Event | None = None,
-) -> Gates:
-    """Wait until old row versions are purged and dirty pages written.
+) -> Readiness:
+    """Wait until old row versions are purged and dirty pages written; notes in the result say what is still pending.
 
-    Flushing is turned up meanwhile on servers of ours, and put back.
+    Servers of ours flush faster meanwhile; a remote one is only watched.
 
     Args:
-        server: any; a remote one is only watched.
-        deadline_s: after so many seconds go on with what there is, and say so in the notes.
-        warmth: what `warm` saw, to be part of the record.
-        patience_s: go on likewise when neither debt has reached a new low for so long: a server may leave its history a
-            little above the limit for ever when nobody works. None: wait for the deadline.
+        server: any.
+        deadline_s: longest wait, seconds.
+        warmth: from `warm`, for the record.
+        patience_s: longest wait without progress: an idle server may keep its history a little above the limit for
+            ever. None: wait for the deadline.
         dirty_limit: pages that may stay dirty.
-        stop: go on likewise once it is set.
+        stop: ends the wait once it is set.
     """
     stop = stop or threading.Event()
     began = time.monotonic()
     notes = list(warmth.notes) if warmth else []
     variables = server.variables()
     if "innodb_buffer_pool_size" not in variables:
-        return Gates(warmth.warm if warmth else None, None, None, 0.0, (*notes, "no InnoDB here"))
+        return Readiness(warmth.warm if warmth else None, None, None, 0.0, (*notes, "no InnoDB here"))
     with _flushing_fast(server, variables):
-        history, dirty, idle = _debts(server)
-        lowest, fell = (history, dirty), began
+        history, dirty, idle = _pending(server)
+        lowest, progress_at = (history, dirty), began
         while not (history < HISTORY_LIMIT and dirty <= dirty_limit and idle):
             now = time.monotonic()
-            if stop.is_set() or now - began > deadline_s or (patience_s and now - fell > patience_s):
-                notes.append(f"after {now - began:.0f} s: {_unpaid(history, dirty, idle, dirty_limit)}")
+            if stop.is_set() or now - began > deadline_s or (patience_s and now - progress_at > patience_s):
+                notes.append(f"after {now - began:.0f} s: {_pending_text(history, dirty, idle, dirty_limit)}")
                 break
             time.sleep(_POLL_S)
-            history, dirty, idle = _debts(server)
+            history, dirty, idle = _pending(server)
             if history < lowest[0] or dirty < lowest[1]:
-                lowest, fell = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
-    notes += _settle_rocksdb(server, variables, began + deadline_s, stop)
-    return Gates(warmth.warm if warmth else None, history, dirty, time.monotonic() - began, tuple(notes))
+                lowest, progress_at = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
+    notes += _finish_rocksdb(server, variables, began + deadline_s, stop)
+    return Readiness(warmth.warm if warmth else None, history, dirty, time.monotonic() - began, tuple(notes))
 
 
-def tables_of(server: Reading, database: str) -> list[str]:
+def tables_of(server: Server, database: str) -> list[str]:
     """Base tables of a database, by name."""
     rows = server.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_type='BASE TABLE' ORDER BY 1",
@@ -136,11 +160,10 @@ def tables_of(server: Reading, database: str) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def full_scans(server: Reading, database: str, table: str) -> list[str]:
+def full_scans(server: Server, database: str, table: str) -> list[str]:
     """One statement for each index, which makes the server read all of it.
 
-    The clustered index is read with every column that may lie on pages of its own; each other one is covered by its own
-    columns.
+    The clustered index is read with every column that may have pages of its own, the others with their own columns.
     """
     where = f"{_quoted(database)}.{_quoted(table)}"
     types = {str(row[0]): str(row[1]).lower() for row in server.query(f"SHOW COLUMNS FROM {where}")}
@@ -167,50 +190,44 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _run_all(server: Reading, statements: Sequence[str]) -> None:
+def _run_all(server: Server, statements: Sequence[str]) -> None:
     with ThreadPoolExecutor(max_workers=_SCANS_AT_ONCE, thread_name_prefix="bakeoff-warm") as pool:
         for _ in pool.map(server.query, statements):
             pass
 
 
-def _pages_read(server: Reading) -> int | None:
-    rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'")
+def _counter(server: Server, name: str) -> int | None:
+    rows = server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")
     return int(rows[0][1]) if rows else None
 
 
-def _reads_of_a_pass(server: Reading, scans: Sequence[str]) -> int:
+def _reads_of_a_pass(server: Server, scans: Sequence[str]) -> int:
     """Pages that the server read from disk while all scans ran."""
-    before = _pages_read(server) or 0
+    before = _counter(server, "Innodb_pages_read") or 0
     _run_all(server, scans)
-    return (_pages_read(server) or 0) - before
+    return (_counter(server, "Innodb_pages_read") or 0) - before
 
 
-def _tolerated(server: Reading) -> float:
-    return max(2.0, _COLD_SHARE * _pages_in_pool(server))
+def _tolerated(server: Server) -> float:
+    return max(2.0, _COLD_SHARE * (_counter(server, "Innodb_buffer_pool_pages_data") or 0))
 
 
-def _pages_in_pool(server: Reading) -> int:
-    rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_data'")
-    return int(rows[0][1]) if rows else 0
-
-
-def _engines(server: Reading, database: str, tables: Sequence[str]) -> set[str]:
+def _engines(server: Server, database: str, tables: Sequence[str]) -> set[str]:
     rows = server.query("SELECT table_name, engine FROM information_schema.tables WHERE table_schema=%s", (database,))
     return {str(engine).lower() for name, engine in rows if str(name) in set(tables)}
 
 
-def _debts(server: Reading) -> tuple[int, int, bool]:
+def _pending(server: Server) -> tuple[int, int, bool]:
     """History list length, dirty pages, and whether no dump of the buffer pool is being loaded."""
     text = str(server.query("SHOW ENGINE INNODB STATUS")[0][2])
     found = re.search(r"History list length (\d+)", text)
     status = {str(name): str(value) for name, value in server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'")}
-    loading = status.get("Innodb_buffer_pool_load_status", "").startswith(
-        "Loaded "
-    )  # "Loaded 128/4711 pages" until completed
-    return int(found[1]) if found else 0, int(status["Innodb_buffer_pool_pages_dirty"]), not loading
+    load_status = status.get("Innodb_buffer_pool_load_status", "")  # "Loaded 128/4711 pages" until completed
+    idle = not load_status.startswith("Loaded ")
+    return int(found[1]) if found else 0, int(status["Innodb_buffer_pool_pages_dirty"]), idle
 
 
-def _unpaid(history: int, dirty: int, idle: bool, dirty_limit: int) -> str:
+def _pending_text(history: int, dirty: int, idle: bool, dirty_limit: int) -> str:
     parts = [f"history list length {history}"] if history >= HISTORY_LIMIT else []
     parts += [f"{dirty} dirty pages"] if dirty > dirty_limit else []
     parts += [] if idle else ["the buffer pool is still being loaded"]
@@ -218,8 +235,8 @@ def _unpaid(history: int, dirty: int, idle: bool, dirty_limit: int) -> str:
 
 
 @contextmanager
-def _flushing_fast(server: Reading, variables: dict[str, str]) -> Iterator[None]:
-    """Let the server write dirty pages as fast as it can, and put its settings back. Remote servers are left alone."""
+def _flushing_fast(server: Server, variables: dict[str, str]) -> Iterator[None]:
+    """Let a server of ours write dirty pages as fast as it can inside the block, then put its settings back."""
     changed = [name for name, _ in _FAST_FLUSH if server.ours and name in variables]
     try:
         for name, value in _FAST_FLUSH:
@@ -231,8 +248,8 @@ def _flushing_fast(server: Reading, variables: dict[str, str]) -> Iterator[None]
             server.query(f"SET GLOBAL {name}={variables[name]}")
 
 
-def _settle_rocksdb(server: Reading, variables: dict[str, str], deadline: float, stop: threading.Event) -> list[str]:
-    """Write MyRocks' memtable and wait for its compactions."""
+def _finish_rocksdb(server: Server, variables: dict[str, str], deadline: float, stop: threading.Event) -> list[str]:
+    """Write MyRocks' memtable and wait for its compactions; a note when they do not end in time."""
     if not server.ours or "rocksdb_block_cache_size" not in variables:
         return []
     server.query("SET GLOBAL rocksdb_force_flush_memtable_now=1")

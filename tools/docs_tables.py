@@ -1,13 +1,14 @@
-"""The tables of docs/servers.md, from the catalogue: `python -m bakeoff.servers.table --write` brings it up to date."""
+"""Write the parts of docs/ that follow from the code: the tables of servers.md, and study.schema.json. `make docs`."""
 
-import sys
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from bakeoff.servers.catalog import Catalog, Entry, VersionRange, version_text
 from bakeoff.servers.options import option_facts
+from bakeoff.spec.study_file import StudyFile
 
-PAGE = Path("docs/servers.md")
+DOCS = Path(__file__).parent.parent / "docs"
 _BASE_ENGINES = "InnoDB, MyISAM"
 _NAMES = {"archive": "ARCHIVE", "blackhole": "BLACKHOLE", "aria": "Aria", "sequence": "SEQUENCE", "rocksdb": "MyRocks"}
 
@@ -37,8 +38,8 @@ def options_table() -> str:
     return _markdown(("option", "MySQL", "MariaDB", "elsewhere"), rows)
 
 
-def filled(page: str, catalog: Catalog) -> str:
-    """The page with what stands between `<!-- table: NAME -->` and `<!-- end -->` replaced.
+def servers_page(page: str, catalog: Catalog) -> str:
+    """The text of servers.md with what stands between `<!-- table: NAME -->` and `<!-- end -->` replaced.
 
     Raises:
         ValueError: a marker is missing.
@@ -98,9 +99,24 @@ def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def study_schema() -> str:
+    """The text of study.schema.json: the JSON schema of a study file, for editors."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | StudyFile.model_json_schema()
+    schema["title"] = "bakeoff study"
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def built_in_catalog() -> Catalog:
+    """The catalogue without entries of this machine's user."""
+    return Catalog.load(Path("/nonexistent"))
+
+
+def main() -> None:
+    """Write both files anew."""
+    page = DOCS / "servers.md"
+    page.write_text(servers_page(page.read_text("utf-8"), built_in_catalog()), "utf-8")
+    (DOCS / "study.schema.json").write_text(study_schema(), "utf-8")
+
+
 if __name__ == "__main__":
-    text = filled(PAGE.read_text("utf-8"), Catalog.load(Path("/nonexistent")))
-    if "--write" in sys.argv:
-        PAGE.write_text(text, "utf-8")
-    else:
-        sys.stdout.write(text)
+    main()
