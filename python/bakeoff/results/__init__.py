@@ -1,7 +1,4 @@
-"""The run directory: written once, by rename into place; read as frames (docs/results.md).
-
-Owns the files and their format; knows nothing of what the numbers mean.
-"""
+"""The run directory: its files and their format, written by rename into place, read as frames (docs/results.md)."""
 
 from bakeoff.results.directory import RunDirectory, RunSummary, list_runs, open_run, runs_root
 from bakeoff.results.epoch_data import HOST_SCHEMA, RSS_PREFIX, SLICE_SCHEMA, EpochData, EpochWriter, Outcome

@@ -1,4 +1,4 @@
-"""One run directory: made once, written file by file, read any time later."""
+"""Create, write, find and read run directories."""
 
 import fcntl
 import json
@@ -73,10 +73,10 @@ class RunDirectory:
 
         Args:
             root: usually `runs_root()`; made when it is not there.
-            study: what is asked; its title gives the name.
-            command: the command line (`sys.argv`); passwords in it are struck out.
+            study: its title gives the name.
+            command: the command line; passwords in it are struck out.
             engine: the engine's `hello` message.
-            data_path: where the servers' data will lie, for its file system's facts.
+            data_path: where the servers' data will lie; the manifest describes its file system.
             secrets: passwords that must never be written.
 
         Raises:
@@ -122,7 +122,7 @@ class RunDirectory:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the only process that writes here; released also by the process's death.
+        """Be the only process that writes here; the death of the process releases it too.
 
         Raises:
             ResultsError: another process holds it.
@@ -167,7 +167,7 @@ class RunDirectory:
     def epoch(self, number: int, build: int) -> EpochWriter:
         """Begin an epoch. What an earlier, broken-off attempt left is kept beside it as `epochs/NNN.abandoned-K`.
 
-        What a resumed run has concluded from the epochs before is removed: the analysis and all that is told by it.
+        What a resumed run has derived from the epochs before is removed.
 
         Raises:
             ResultsError: this epoch is finished already.
@@ -188,7 +188,7 @@ class RunDirectory:
     # ---- reading -----------------------------------------------------------------------------------------------
 
     def manifest(self) -> Manifest:
-        """Who made this run, where and how."""
+        """Which program made this run, where and how."""
         return self._model("manifest.json", Manifest)
 
     def study(self) -> Study:
@@ -226,11 +226,11 @@ class RunDirectory:
         }
 
     def finished_epochs(self) -> tuple[int, ...]:
-        """Numbers of the epochs that have an outcome, valid and discarded alike, ascending."""
+        """Numbers of the epochs that have an outcome, valid and discarded, ascending."""
         return tuple(sorted(int(path.parent.name) for path in self._epochs_path.glob("[0-9]*/outcome.json")))
 
     def abandoned_epochs(self) -> int:
-        """How many attempts at an epoch were broken off (killed, crashed) and never counted."""
+        """How many attempts at an epoch were broken off (killed, crashed)."""
         begun = [path for path in self._epochs_path.glob("[0-9]*") if path.is_dir()]
         return sum(1 for path in begun if not (path / "outcome.json").exists())
 
@@ -267,15 +267,11 @@ class RunDirectory:
 
     def scan_slices(self) -> pl.LazyFrame:
         """Slices of all valid epochs as one lazy table: for summaries that must not hold all of them in memory."""
-        files = [
-            self._epoch_path(epoch) / "slices.parquet" for epoch in self.finished_epochs() if self.outcome(epoch).valid
-        ]
-        return self._scanned(files)
+        return self._scan("slices.parquet")
 
     def scan_warm_up(self) -> pl.LazyFrame:
         """Slices from before measuring, of all valid epochs that kept them, as one lazy table."""
-        paths = [self._epoch_path(epoch) / "warm-up.parquet" for epoch in self.finished_epochs()]
-        return self._scanned([path for path in paths if path.exists() and self.outcome(int(path.parent.name)).valid])
+        return self._scan("warm-up.parquet")
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         """The engine's `histogram` messages of an epoch, one a cell, arm and operation."""
@@ -299,7 +295,9 @@ class RunDirectory:
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
-    def _scanned(self, files: list[Path]) -> pl.LazyFrame:
+    def _scan(self, name: str) -> pl.LazyFrame:
+        valid = (epoch for epoch in self.finished_epochs() if self.outcome(epoch).valid)
+        files = [path for epoch in valid if (path := self._epoch_path(epoch) / name).exists()]
         slices = pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
         return with_open_loop_time(slices, self._open_loop_cells())
 
@@ -355,7 +353,7 @@ class RunDirectory:
 
 
 def check_format(path: Path) -> None:
-    """Make sure that a directory is a run that this program can read.
+    """Check that a directory is a run that this program can read.
 
     Raises:
         ResultsError: no run directory, or of a format that this bakeoff does not know.
@@ -377,16 +375,13 @@ def slug(title: str) -> str:
     return re.sub(r"-?\.{2,}-?", "-", plain)[:60].strip("-.") or "run"
 
 
-# Finding runs: where they lie, which there are, and the one that a person means.
-
-
 @dataclass(frozen=True)
 class RunSummary:
     """A line of `bakeoff list runs`.
 
     Attributes:
         epochs: finished ones, discarded ones included.
-        analysed: an analysis was written, so the run came to its end or was ended by its user.
+        analysed: an analysis was written: the run came to its end or was ended by its user.
         problem: why the run cannot be read; empty for a good one.
     """
 
@@ -407,7 +402,7 @@ def runs_root(explicit: Path | None = None) -> Path:
 
 
 def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:
-    """The run with this path or name; the beginning of a name will do when only one run has it.
+    """The run with this path or name; the beginning of a name is enough when only one run has it.
 
     Raises:
         ResultsError: no such run, more than one, or one that this program cannot read.
@@ -420,7 +415,7 @@ def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory
 
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:
-    """All runs, the newest first; damaged ones and foreign formats are told, not hidden."""
+    """All runs, the newest first; those that cannot be read have their problem."""
     found = [_summary(path) for path in _run_paths(runs_root(root))]
     return sorted(found, key=lambda run: (run.created_at is not None, run.created_at, run.name), reverse=True)
 

@@ -1,4 +1,4 @@
-"""What one epoch left behind: its outcome, and its measurements as frames."""
+"""Write and read one epoch of a run directory: its outcome, its measurements as tables, its wall time by phase."""
 
 import json
 import os
@@ -19,10 +19,10 @@ from bakeoff.results.redaction import Redactor
 
 
 class Outcome(BaseModel):
-    """How an epoch went: `outcome.json`, written last. Fields as docs/results.md tells.
+    """How an epoch went: `outcome.json`, written last (docs/results.md).
 
     Attributes:
-        valid: False: the epoch counts for no arm, for `discard_reason`.
+        valid: False: the epoch counts for no arm, because of `discard_reason`.
         started_at: UTC.
         wall_s, measured_s: seconds in all, and inside `measure`.
         phases_s: seconds of each of `PHASES` that took any time.
@@ -69,10 +69,6 @@ class EpochData:
     variables: dict[str, dict[str, str]]
     server_counts: dict[str, dict[str, list[dict[str, dict[str, int]]]]] = field(default_factory=dict)
 
-
-# Schemas of the tables in a run directory, and messages turned into them.
-#
-# Times are integers of nanoseconds unless the name says otherwise.
 
 SLICE_SCHEMA: dict[str, type[pl.DataType]] = {
     "epoch": pl.Int32,
@@ -143,7 +139,7 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
     """The engine's `slice` messages as a table of `SLICE_SCHEMA`, in order.
 
     Raises:
-        ResultsError: a message has a field that the format does not know, or lacks one: nothing is dropped in silence.
+        ResultsError: a message has a field that the format does not know, or lacks one.
     """
     rows: list[dict[str, Any]] = []
     wanted = SLICE_SCHEMA.keys() - {"epoch", "build"}
@@ -163,10 +159,10 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
 
 
 def with_open_loop_time(slices: Slices, cells: Collection[str]) -> Slices:
-    """The slices with `busy_ns` of these open-loop cells as long as the slice, for every connection.
+    """The slices, with `busy_ns` of these open-loop cells as long as the slice, for every connection.
 
-    There the schedule says when events begin, so that a connection's own window, from its first event to its last,
-    is the shorter the fewer events it had, and tells nothing of the server.
+    There the schedule decides when events begin: a connection's own window, from its first event to its last, is the
+    shorter the fewer events it had, and says nothing about the server.
     """
     whole_ns = pl.col("length_ns") * pl.col("connections")
     busy_ns = pl.when(pl.col("cell").is_in(sorted(cells))).then(whole_ns).otherwise(pl.col("busy_ns"))
@@ -184,11 +180,8 @@ def host_frame(samples: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame([{key: row.get(key) for key in schema} for row in rows], schema=schema)
 
 
-# Writing a file so that a reader, or a crash, sees all of it or none of it.
-
-
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` beside `path`, sync it, rename it into place and sync the directory.
+    """Write a file so that a reader, or a crash, sees all of it or none: synced, then renamed into place.
 
     Raises:
         OSError: as the file system says (no space, no permission); `path` is then as it was before.
@@ -215,8 +208,6 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-# One epoch being written: everything first, `outcome.json` last.
-
 _SAFE_IN_FILE_NAMES = " '+,=@()"
 
 
@@ -227,7 +218,7 @@ def arm_directory_name(arm: str) -> str:
 
 
 class EpochWriter:
-    """Collects an epoch in memory and writes it when it is over; until `finish` the epoch does not count.
+    """Collects an epoch in memory and writes it at `finish`, `outcome.json` last; until then it does not count.
 
     Server files are written at once, so that they are there when something has gone wrong.
 
@@ -248,19 +239,19 @@ class EpochWriter:
         self._host: list[Mapping[str, Any]] = []
 
     def add_slices(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """The engine's `slice` messages of a measured cell, as they came."""
+        """Add the engine's `slice` messages of a measured cell."""
         self._slices.extend(messages)
 
     def add_warm_up(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """The engine's `slice` messages from before measuring: no evidence, only the warm-up curve."""
+        """Add the engine's `slice` messages from before measuring: the warm-up curve, not evidence."""
         self._warm_up.extend(messages)
 
     def add_histograms(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """The engine's `histogram` messages of a measured cell, as they came."""
+        """Add the engine's `histogram` messages of a measured cell."""
         self._histograms.extend(messages)
 
     def add_host_samples(self, samples: Iterable[Mapping[str, Any]]) -> None:
-        """Samples of the machine, one a second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
+        """Add samples of the machine, one a second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
         self._host.extend(samples)
 
     def server_directory(self, arm: str) -> Path:
@@ -280,7 +271,7 @@ class EpochWriter:
         write_atomically(self.server_directory(arm) / name, text.encode())
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the tables, then the outcome: from here on the epoch counts (or counts as discarded).
+        """Write the tables, then the outcome: from then on the epoch counts (or counts as discarded).
 
         Raises:
             ResultsError: a slice does not fit the format; the outcome is then not written.
@@ -296,10 +287,9 @@ class EpochWriter:
         self._write_parquet("host.parquet", host_frame(self._host))
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self._histograms)
         write_atomically(self.path / "histograms.jsonl", lines.encode())
-        write_atomically(self.path / "outcome.json", self._model_text(outcome).encode())
-
-    def _model_text(self, model: BaseModel) -> str:
-        return json.dumps(self._redactor.tree(model.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n"
+        document = self._redactor.tree(outcome.model_dump(mode="json"))
+        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        write_atomically(self.path / "outcome.json", text.encode())
 
     def _write_parquet(self, name: str, frame: pl.DataFrame) -> None:
         part = self.path / f".{name}.part"
@@ -310,17 +300,15 @@ class EpochWriter:
         sync_directory(self.path)
 
 
-# Where the wall time of a run went, from its own documents: loads, phases of epochs, what lies between them.
-
 PHASES = ("load", "restore", "start", "readiness", "check", "warm", "pilot", "flush", "measure", "stop", "other")
-"""In the order in which they come. `other` is what no phase covers: reading variables, statistics between epochs."""
+"""Phases of a run, in order. `other` is what no phase covers: reading variables, statistics between epochs."""
 
 _PAUSE_S = 60.0
-"""A longer gap between two epochs is one between two runs of a resumed study: nobody worked in it."""
+"""A longer gap between two epochs is a pause before a resumed run: no work was done in it."""
 
 
 class WallTime(BaseModel):
-    """Seconds of a run by phase, epochs that did not count included.
+    """Seconds of a run by phase, discarded epochs included.
 
     Attributes:
         total_s: the sum. Fetching servers, and rendering the report at the end, are not in it.
@@ -334,12 +322,12 @@ class WallTime(BaseModel):
 
     @property
     def measured_share(self) -> float:
-        """Of all seconds, those inside `measure`; 0 of an empty run."""
+        """Share of all seconds that was inside `measure`; 0 of an empty run."""
         return self.phases_s.get("measure", 0.0) / self.total_s if self.total_s > 0 else 0.0
 
 
 def wall_time(builds: Mapping[str, Mapping[str, object]], outcomes: Sequence[Outcome]) -> WallTime:
-    """Add up a run's time.
+    """Add up a run's time: loads, phases of epochs, and what lies between them.
 
     Args:
         builds: documents of the loads, with `seconds` (`RunDirectory.builds`).

@@ -1,4 +1,4 @@
-"""Reading the `hdr` field of a `histogram` message: HdrHistogram's V2 deflate form in base64.
+"""Decode the `hdr` field of a `histogram` message: HdrHistogram's V2 deflate form in base64.
 
 Source: HdrHistogram's V2 encoding (cookie, length and zlib stream; inside, 40 bytes of header and counts as ZigZag
 LEB128, where a negative number is a run of empty cells).

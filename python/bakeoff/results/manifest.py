@@ -1,4 +1,4 @@
-"""`manifest.json`: which program, on which machine, asked how, made this run directory."""
+"""`manifest.json`: the program, the command line and the machine that made a run directory."""
 
 import os
 import platform
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import psutil
 from pydantic import BaseModel, ConfigDict, JsonValue
-
-# Facts about the machine that a measurement depends on, from /proc and /sys; one that cannot be read is None.
 
 
 class FileSystem(BaseModel):
@@ -32,7 +30,7 @@ class FileSystem(BaseModel):
 
 
 class Host(BaseModel):
-    """The machine as found when the run began."""
+    """The machine as found when the run began, from /proc and /sys; a fact that cannot be read is None."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -82,7 +80,7 @@ def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
 
 
 def file_system_of(path: Path) -> FileSystem | None:
-    """The file system of a path (or of its nearest parent that exists); None when /proc does not tell."""
+    """The file system of a path (or of its nearest parent that exists); None when it is not known."""
     existing = next((place for place in (path.absolute(), *path.absolute().parents) if place.exists()), Path("/"))
     real = existing.resolve()
     mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
@@ -152,7 +150,7 @@ FORMAT = 3
 
 
 class Manifest(BaseModel):
-    """What a run directory says about itself.
+    """What made a run directory.
 
     Attributes:
         created_at: UTC.

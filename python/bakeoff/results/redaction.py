@@ -1,6 +1,6 @@
-"""Keeping passwords out of everything that is written to a run directory.
+"""Strike passwords out of everything that is written to a run directory.
 
-Three nets, cast over the same text at once, since what one finds may be a part of what another does:
+Three searches over the same text at once, since what one finds may be a part of what another finds:
 
 1. places where a password stands by its form, whatever it is: `user:PASSWORD@host`, `--password=…`, `MYSQL_PWD=…`,
    a server's "temporary password is generated", a field named `password`;
@@ -46,11 +46,11 @@ class Redactor:
         )
 
     def free_text(self, text: str) -> str:
-        """A log, a configuration file, a command line: all three nets."""
+        """Strike out of a log, a configuration file or a command line: all three searches."""
         return _struck_out(text, self._of_free_text)
 
     def field(self, text: str) -> str:
-        """One text of a structured document: the first two nets."""
+        """Strike out of one text of a structured document: the first two searches."""
         return _struck_out(text, self._of_fields)
 
     def tree(self, value: object) -> object:
