@@ -1,7 +1,9 @@
-"""From a run's epochs to everything that its report says. Pure: the same input gives the same analysis."""
+"""Analyse a run: from its epochs to everything that its report shows. Pure: equal input gives an equal analysis."""
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from statistics import fmean
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
@@ -10,13 +12,18 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, two_states
 from bakeoff.stats.differences import differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
-from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
+from bakeoff.stats.model import Analysis, Comparison, Estimate, Flag, Stop
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios
 from bakeoff.stats.verdict import Context, compare
 
 CONTROL_ALPHA = 0.01
-"""The control's interval is of 99 %, over all cells together."""
+"""Error share of the control's interval, over all cells together."""
+
+_UNTRUSTED = Flag(
+    kind="UNTRUSTED",
+    text="in this session the baseline differed from its own control; nothing here can be relied on.",
+)
 
 
 def analyse(
@@ -33,91 +40,76 @@ def analyse(
         epochs: all of them, in any order; discarded ones are counted and not used.
         study: the question.
         plan: its cells; None: planned anew from the study.
-        ended: how measuring ended: ABORTED (also for a run that was killed), EXTENDED and RUNNING allow only the
-            anytime-valid interval; anything else means that the stopping rule was left to do its work.
-        epoch_s: wall seconds of an epoch, for the minutes that are still missing; None: the plan's.
+        ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
+            anytime-valid interval is shown; anything else means that the stopping rule came to its end.
+        epoch_s: wall seconds of another epoch, for the time that the target precision would still take; None: the
+            plan's.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
     valid = [epoch for epoch in ordered if epoch.valid]
-    baseline = study.baseline.name
-    history = [epoch_estimates(epoch, baseline=baseline) for epoch in valid]
-    control = control_name(study)
-    found_settings = _undeclared(valid, study)
+    history = [epoch_estimates(epoch, baseline=study.baseline.name) for epoch in valid]
+    pairs = by_comparison(history)
     context = Context(
         study=study,
         family=family_size(study, len(plan.cells)),
-        control=control,
+        control=control_name(study),
         ended=ended,
         epoch_s=plan.epoch_s if epoch_s is None else epoch_s,
     )
-    pairs = by_comparison(history)
-    comparisons = compare(pairs, plan, context)
-    trusted = _trusted(pairs, control)
     summaries = arm_summaries(valid)
-    flags = {arm: settings_flag(found) for arm, found in found_settings.items()}
+    settings = _undeclared(valid, study)
+    trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(valid, plan)
-    comparisons = tuple(
-        _flagged(
-            comparison,
-            dropped_flag(_arms_of(comparison, summaries)),
-            client_flag(_arms_of(comparison, summaries)),
-            flags.get(comparison.contender),
-            *(states.get((comparison.cell, arm)) for arm in (comparison.baseline, comparison.contender)),
+    comparisons = []
+    for comparison in compare(pairs, plan, context):
+        arms = (comparison.baseline, comparison.contender)
+        compared = [each for each in summaries if each.cell == comparison.cell and each.arm in arms]
+        flags = (
             _UNTRUSTED if trusted is False else None,
+            *(states.get((comparison.cell, arm)) for arm in arms[::-1]),
+            settings_flag(settings.get(comparison.contender, {})),
+            client_flag(compared),
+            dropped_flag(compared),
+            *comparison.flags,
         )
-        for comparison in comparisons
-    )
+        found = tuple(flag for flag in flags if flag is not None)
+        comparisons.append(comparison.model_copy(update={"flags": found}))
     return Analysis(
-        baseline=baseline,
+        baseline=study.baseline.name,
         contenders=contenders(study),
-        control=control,
+        control=context.control,
         family=context.family,
-        comparisons=comparisons,
+        comparisons=tuple(comparisons),
         arms=summaries,
         latencies=latency_ratios(
-            valid, baseline=baseline, interval_of=context.quick_interval, cells=[cell.name for cell in plan.cells]
+            valid,
+            baseline=study.baseline.name,
+            interval_of=context.quick_interval,
+            cells=[cell.name for cell in plan.cells],
         ),
-        geometric_mean=_geometric_means(history, plan, study, context),
+        geometric_mean=_geometric_means(history, plan, context),
         trusted=trusted,
         discarded={epoch.epoch: epoch.discard_reason for epoch in ordered if not epoch.valid},
-        undeclared=found_settings,
+        undeclared=settings,
         epochs_used=len(valid),
         stopped=_stopped(comparisons, context),
     )
 
 
-_UNTRUSTED = Flag(
-    kind="UNTRUSTED",
-    text="in this session the baseline differed from its own control; nothing here can be relied on.",
-)
-
-
-def _flagged(comparison: Comparison, *flags: Flag | None) -> Comparison:
-    more = tuple(flag for flag in flags if flag)
-    return comparison.model_copy(update={"flags": more[::-1] + comparison.flags}) if more else comparison
-
-
 def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, str], Flag]:
-    """By cell and arm, where the arm ran in two states."""
+    """By (cell, arm), for arms that ran in two states."""
     cells = {cell.name: cell for cell in plan.cells}
-    versions = {name: told.get("version", "") for name, told in epochs[-1].variables.items()} if epochs else {}
+    variables = epochs[-1].variables if epochs else {}
     return {
-        (state.cell, state.arm): states_flag(state, cells[state.cell], versions.get(state.arm, ""))
+        (state.cell, state.arm): states_flag(state, cells[state.cell], variables.get(state.arm, {}).get("version", ""))
         for state in two_states(epochs)
         if state.cell in cells
     }
 
 
-def _arms_of(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[ArmSummary]:
-    compared = (comparison.baseline, comparison.contender)
-    return [arm for arm in summaries if arm.cell == comparison.cell and arm.arm in compared]
-
-
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
-    """Whether the control's intervals of 99 % (over all its cells together) hold 1; None without a control to tell."""
-    if control is None:
-        return None
+    """Whether the control's 99 % intervals (over all its cells together) hold a ratio of 1; None without any."""
     samples = [
         [pair.value for pair in found]
         for (_, contender), found in pairs.items()
@@ -126,22 +118,12 @@ def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | No
     usable = [values for values in samples if all(map(math.isfinite, values))]
     if not usable:
         return None
-    for values in usable:
-        n, mean = len(values), math.fsum(values) / len(values)
-        interval = iv.t_interval(
-            mean,
-            iv.standard_deviation(values),
-            n,
-            alpha=CONTROL_ALPHA / len(usable),
-            inflation=iv.INFLATION,
-        )
-        if iv.excludes_zero(interval):
-            return False
-    return True
+    interval_of = partial(iv.t_interval, alpha=CONTROL_ALPHA / len(usable), inflation=iv.INFLATION)
+    return not any(iv.excludes_zero(iv.estimate_of(values, interval_of).interval) for values in usable)
 
 
 def _undeclared(epochs: Sequence[EpochData], study: Study) -> dict[str, dict[str, tuple[str, str]]]:
-    """By contender, over all epochs: a setting that differed in one of them counts."""
+    """Undeclared differences by contender: a setting that differed in any epoch counts."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
     seen: set[int] = set()
     for epoch in epochs:
@@ -160,27 +142,22 @@ def _undeclared(epochs: Sequence[EpochData], study: Study) -> dict[str, dict[str
     return found
 
 
-def _geometric_means(
-    history: Sequence[EpochEstimates], plan: Plan, study: Study, context: Context
-) -> dict[str, Estimate]:
+def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Context) -> dict[str, Estimate]:
     """By contender: mean over cells of D_e in each epoch that measured them all; the interval is over epochs.
 
-    None with an open loop among the cells: its throughput is that of the schedule.
+    Empty with an open loop among the cells: its throughput is that of the schedule.
     """
     means: dict[str, Estimate] = {}
     if any(cell.open_loop for cell in plan.cells):
         return means
-    for contender in contenders(study):
+    for contender in contenders(context.study):
         values = []
         for epoch in history:
             row = [pair.value for pair in epoch.pairs if pair.contender == contender and math.isfinite(pair.value)]
             if len(row) == len(plan.cells):
-                values.append(math.fsum(row) / len(row))
+                values.append(fmean(row))
         if values:
-            n, mean = len(values), math.fsum(values) / len(values)
-            means[contender] = Estimate(
-                mean=mean, interval=context.quick_interval(mean, iv.standard_deviation(values), n), n=n
-            )
+            means[contender] = iv.estimate_of(values, context.quick_interval)
     return means
 
 

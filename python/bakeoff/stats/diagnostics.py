@@ -131,7 +131,8 @@ def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
     return [
         Flag(
             kind="BUILD",
-            text=f"the ratio differs between loads of the data (F test, p = {adjusted:.2g}): valid for this build only.",
+            text=f"the ratio differs between loads of the data (F test, p = {adjusted:.2g}): "
+            "valid for this build only.",
         )
         if adjusted is not None and adjusted < ALPHA_T
         else None

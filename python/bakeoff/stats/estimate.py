@@ -132,9 +132,9 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
 def with_rates(slices: pl.DataFrame) -> pl.DataFrame:
     """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with the floor of half an event).
 
-    A slice in which nothing was counted has no busy time: it was spent on an event that had begun in the guard, and such
-    events count in no slice. Counting that time would exaggerate differences of events nearly as long as slices, since
-    the slower arm has more such slices. An arm without any busy time did nothing: its time is that of all its slices.
+    A slice in which nothing was counted has no busy time: its time went to an event that had begun in the guard, and
+    such events count in no slice. Counting that time would exaggerate differences of events nearly as long as slices,
+    since the slower arm has more such slices. An arm without any busy time did nothing: all of its slices count.
     """
     group = [name for name in ("cell", "arm", "epoch") if name in slices.columns]
     events = pl.col("events").fill_null(0).cast(pl.Float64)
@@ -149,6 +149,11 @@ def with_rates(slices: pl.DataFrame) -> pl.DataFrame:
         seconds=pl.when(worked).then(busy_s).otherwise(length_s),
         log_rate=(events.clip(lower_bound=_EVENTS_FLOOR) / above_zero_s).log(),
     )
+
+
+def quotient(numerator: float, denominator: float) -> float:
+    """The ratio of two sums; 0 when nothing was counted in the denominator."""
+    return numerator / denominator if denominator > 0 else 0.0
 
 
 def log_ratio(contender: float, baseline: float) -> float:

@@ -239,8 +239,8 @@ def welch(later: Sequence[float], earlier: Sequence[float]) -> Unpaired | None:
     """Compare two runs of different hours: the mean of `later` less that of `earlier`; None when one is empty.
 
     Args:
-        later, earlier: one log throughput an epoch. The runs may scatter differently, and no epoch of one belongs to
-            an epoch of the other.
+        later: one log throughput an epoch.
+        earlier: likewise; the runs may scatter differently, and no epoch of one belongs to an epoch of the other.
 
     Assumes: epochs of a run independent and roughly normal. The interval covers the scatter of restarts and what moved
     the machine within each run, not what changed between them: that is part of the difference.

@@ -1,16 +1,25 @@
-"""One arm in one cell, over the valid epochs: throughput, cost of an event, errors. Verdicts use ratios."""
+"""Summarise the arms of a run: throughput, cost of an event, errors, latency quantiles, stability. No verdict uses them."""
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
 import polars as pl
 
 from bakeoff.results.epoch_data import EpochData
-from bakeoff.stats.estimate import with_rates
-from bakeoff.stats.interval import benjamini_hochberg, p_value, standard_deviation, t_interval
-from bakeoff.stats.model import ArmSummary, Estimate, Flag, Interval, LatencyRatio
+from bakeoff.stats.estimate import quotient, with_rates
+from bakeoff.stats.interval import (
+    IntervalOf,
+    benjamini_hochberg,
+    estimate_of,
+    p_value,
+    standard_deviation,
+    throughput_interval,
+)
+from bakeoff.stats.model import ArmSummary, Estimate, Flag, LatencyRatio
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
 _CLIENT = (
@@ -19,32 +28,40 @@ _CLIENT = (
 )  # fmt: skip
 _HOST = ("host_user_ns", "host_system_ns", "host_iowait_ns", "host_steal_ns", "host_idle_ns")
 _COUNTED = (*_CLIENT, *_HOST, "context_switches")
-_ALPHA = 0.05
+
+TAIL_MIN = 50
+"""Observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50."""
+
+STALL = 0.5
+"""A slice below that share of its epoch's throughput counts as a stall."""
+
+_FALSE_DISCOVERY = 0.05
+_CLIENT_SHARE_OF_CPUS = 0.7
+_CLIENT_SHARE_OF_EVENT = 0.4  # of the CPU time that client and server use for an event
+_LATE_PER_MILLION = 10_000
 
 
 def arm_summaries(epochs: Sequence[EpochData]) -> tuple[ArmSummary, ...]:
     """Summarise every (cell, arm) of the valid epochs, in the order in which they were first measured.
 
-    Throughput is the mean of the epochs' values with a t interval (equal to the mean with one epoch); costs are sums
-    over sums. Columns that a slice table lacks count as 0, the server's as unknown.
+    Throughput is the mean of the epochs' values; costs are sums over sums. Columns that a slice table lacks count as 0,
+    the server's as unknown.
     """
     used = [epoch for epoch in epochs if epoch.valid and not epoch.slices.is_empty()]
     if not used:
         return ()
     per_epoch = pl.concat([_sums(epoch) for epoch in used])
-    errors: dict[tuple[str, str], int] = {}
+    errors: Counter[tuple[str, str]] = Counter()
     latencies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for epoch in used:
-        for key, count in _errors(epoch.slices).items():
-            errors[key] = errors.get(key, 0) + count
+        errors += _errors(epoch.slices)
         for row in epoch.histograms:
             if row.get("operation") == "event":
                 latencies.setdefault((row["cell"], row["arm"]), []).append(row)
-    summaries = []
-    for (cell, arm), group in per_epoch.group_by("cell", "arm", maintain_order=True):
-        key = (str(cell), str(arm))
-        summaries.append(_summary(*key, group, errors.get(key, 0), latencies.get(key, [])))
-    return tuple(summaries)
+    return tuple(
+        _summary(str(cell), str(arm), group, errors[str(cell), str(arm)], latencies.get((str(cell), str(arm)), []))
+        for (cell, arm), group in per_epoch.group_by("cell", "arm", maintain_order=True)
+    )
 
 
 def _sums(epoch: EpochData) -> pl.DataFrame:
@@ -66,22 +83,21 @@ def _sums(epoch: EpochData) -> pl.DataFrame:
     return sums.with_columns(pl.col(*_COUNTED, *_SERVER).cast(pl.Float64))
 
 
-def _errors(slices: pl.DataFrame) -> dict[tuple[str, str], int]:
+def _errors(slices: pl.DataFrame) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
     if "errors" not in slices.columns:
-        return {}
-    found: dict[tuple[str, str], int] = {}
+        return found
     texts = slices.filter(pl.col("errors").is_not_null() & (pl.col("errors") != "{}"))
     for cell, arm, text, times in texts.group_by("cell", "arm", "errors").len().iter_rows():
-        found[cell, arm] = found.get((cell, arm), 0) + times * sum(json.loads(text).values())
+        found[cell, arm] += times * sum(json.loads(text).values())
     return found
 
 
 def _summary(
     cell: str, arm: str, group: pl.DataFrame, errors: int, latencies: Sequence[Mapping[str, Any]]
 ) -> ArmSummary:
-    tps = [_over(events, seconds) for events, seconds in group.select("events", "seconds").iter_rows()]
-    mean = math.fsum(tps) / len(tps)
-    interval = t_interval(mean, standard_deviation(tps), len(tps), alpha=_ALPHA)
+    per_epoch = [quotient(events, seconds) for events, seconds in group.select("events", "seconds").iter_rows()]
+    tps, tps_low, tps_high = throughput_interval(per_epoch)
     total = group.select(pl.col("events", "seconds", *_COUNTED).sum()).row(0, named=True)
     events, seconds = total["events"], total["seconds"]
     client_ns = total["client_user_ns"] + total["client_system_ns"]
@@ -89,56 +105,42 @@ def _summary(
 
     def of_server(name: str) -> float | None:
         known = group.filter(pl.col(name).is_not_null())
-        return None if known.is_empty() else _over(float(known[name].sum()), float(known["events"].sum()))
+        return None if known.is_empty() else quotient(float(known[name].sum()), float(known["events"].sum()))
 
     return ArmSummary(
         cell=cell,
         arm=arm,
-        epochs=len(tps),
-        tps=mean,
-        tps_low=mean if interval.low is None else max(interval.low, 0.0),
-        tps_high=mean if interval.high is None else interval.high,
-        qps=_over(total["reads"] + total["writes"] + total["other"], seconds),
+        epochs=len(per_epoch),
+        tps=tps,
+        tps_low=tps_low,
+        tps_high=tps_high,
+        qps=quotient(total["reads"] + total["writes"] + total["other"], seconds),
         quantiles_ns=_quantiles(latencies),
         clock=str(latencies[0]["clock"]) if latencies else "service",
         server_cpu_ns_per_event=of_server("server_cpu_ns"),
-        client_cpu_ns_per_event=_over(client_ns, events),
-        context_switches_per_event=_over(total["context_switches"], events),
+        client_cpu_ns_per_event=quotient(client_ns, events),
+        context_switches_per_event=quotient(total["context_switches"], events),
         server_read_bytes_per_event=of_server("server_read_bytes"),
         server_write_bytes_per_event=of_server("server_write_bytes"),
-        received_bytes_per_event=_over(total["received_bytes"], events),
-        errors_per_million=_over(errors * 1e6, events),
-        retries_per_million=_over(total["retries"] * 1e6, events),
-        late_starts_per_million=_over(total["late_starts"] * 1e6, events),
-        dropped_per_million=_over(total["dropped"] * 1e6, events + total["dropped"]),
-        client_cpu_share=_over(client_ns, host_ns),
-        steal_share=_over(total["host_steal_ns"], host_ns),
+        received_bytes_per_event=quotient(total["received_bytes"], events),
+        errors_per_million=quotient(errors * 1e6, events),
+        retries_per_million=quotient(total["retries"] * 1e6, events),
+        late_starts_per_million=quotient(total["late_starts"] * 1e6, events),
+        dropped_per_million=quotient(total["dropped"] * 1e6, events + total["dropped"]),
+        client_cpu_share=quotient(client_ns, host_ns),
+        steal_share=quotient(total["host_steal_ns"], host_ns),
     )
 
 
 def _quantiles(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Geometric mean over epochs of each quantile that all of them have."""
-    if not rows:
-        return {}
-    names = [name for name in rows[0]["quantiles_ns"] if all(row["quantiles_ns"].get(name, 0) > 0 for row in rows)]
-    return {
-        name: math.exp(math.fsum(math.log(row["quantiles_ns"][name]) for row in rows) / len(rows)) for name in names
-    }
-
-
-def _over(numerator: float, denominator: float) -> float:
-    return numerator / denominator if denominator > 0 else 0.0
-
-
-# Whether the client itself decided the throughput: then a ratio of servers is one of clients as well.
-
-_OF_ITS_CPUS = 0.7
-_OF_BOTH = 0.4
-_LATE_PER_MILLION = 10_000
+    quantiles = [row["quantiles_ns"] for row in rows]
+    names = [name for name in quantiles[0] if all(each.get(name, 0) > 0 for each in quantiles)] if quantiles else []
+    return {name: geometric_mean(each[name] for each in quantiles) for name in names}
 
 
 def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
-    """A flag when events of an open loop were never begun, with the arm that left out most."""
+    """A flag when events of an open loop were never begun; names the arm with most of them."""
     worst = max(arms, key=lambda arm: arm.dropped_per_million, default=None)
     if worst is None or worst.dropped_per_million == 0:
         return None
@@ -150,10 +152,10 @@ def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
 
 
 def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
-    """A flag when an arm's client burnt two fifths of the CPU that it and its server did, or 70 % of the CPUs.
+    """A flag when the client itself limited the throughput, so that the ratio of the servers is not the one measured.
 
-    The first needs no quiet machine: CPU time is spent on an event, not on waiting for it. In an open loop also when it
-    began more than a hundredth of the events late.
+    It did when it used two fifths of the CPU time that an event took on client and server, or kept 70 % of the CPUs
+    busy; in an open loop also when it began more than a hundredth of the events late.
 
     Args:
         arms: the arms compared, in one cell.
@@ -166,76 +168,59 @@ def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
             )
             return Flag(kind="CLIENT", text=text)
         client_ns, server_ns = arm.client_cpu_ns_per_event, arm.server_cpu_ns_per_event
-        if server_ns is not None and client_ns > _OF_BOTH * (client_ns + server_ns) > 0:
+        if server_ns is not None and client_ns > _CLIENT_SHARE_OF_EVENT * (client_ns + server_ns) > 0:
             text = (
                 f"client-bound, of the CPU that an event of arm {arm.arm} took the client had "
                 f"{client_ns / (client_ns + server_ns):.0%}; the servers themselves are further apart than this ratio."
             )
             return Flag(kind="CLIENT", text=text)
-        if arm.client_cpu_share > _OF_ITS_CPUS:
+        if arm.client_cpu_share > _CLIENT_SHARE_OF_CPUS:
             share = min(arm.client_cpu_share, 1.0)
             text = f"client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
             return Flag(kind="CLIENT", text=text)
     return None
 
 
-# Ratios of latency quantiles: one log ratio an epoch, the same interval over epochs. Exploratory, no verdict.
-#
-# L_e(q) = ln Q_B,e(q) - ln Q_A,e(q) from the engine's histograms of a whole epoch. Requests are never pooled over
-# epochs and never resampled: within one start they are no independent witnesses.
-
-TAIL_MIN = 50
-"""Observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50."""
-
-_FALSE_DISCOVERY = 0.05
-
-Place = tuple[int, int]
-"""Epoch and round: arms of one place ran together."""
-
-IntervalOf = Callable[[float, float, int], Interval]
-"""(mean, sd, n) -> the interval that may be told."""
+_Round = tuple[int, int]  # epoch and round: arms of one round ran together
 
 
 def latency_ratios(
     epochs: Sequence[EpochData], *, baseline: str, interval_of: IntervalOf, cells: Sequence[str]
 ) -> tuple[LatencyRatio, ...]:
-    """Compare every quantile of every operation that the baseline and a contender both have.
+    """Compare every latency quantile of every operation that the baseline and a contender both have.
+
+    L_e(q) = ln Q_B,e(q) - ln Q_A,e(q), from the histograms of whole epochs; mean and interval are over epochs. Requests
+    are never pooled over epochs or resampled: within one start of a server they are not independent.
 
     Args:
-        epochs: those that count. A histogram's `round` (0 when it has none) says with which baseline it ran.
+        epochs: the valid ones. A histogram's `round` (0 when it has none) says with which baseline it ran.
         baseline: the arm that ratios are over.
-        interval_of: how an interval is made of the epochs' values.
+        interval_of: makes an interval of the epochs' values.
         cells: order of the output.
     """
-    rows: dict[tuple[str, str, str], dict[str, dict[Place, Mapping[str, Any]]]] = {}
+    rows: dict[tuple[str, str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     for epoch in epochs:
         for row in epoch.histograms:
             key = (row["cell"], row["operation"], row["clock"])
             rows.setdefault(key, {}).setdefault(row["arm"], {})[epoch.epoch, row.get("round", 0)] = row
     found: list[tuple[LatencyRatio, float | None]] = []
-    place = {cell: i for i, cell in enumerate(cells)}
-    for (cell, operation, clock), arms in sorted(rows.items(), key=lambda item: (place.get(item[0][0], 0), item[0])):
+    order = {cell: i for i, cell in enumerate(cells)}
+    for (cell, operation, clock), arms in sorted(rows.items(), key=lambda item: (order.get(item[0][0], 0), item[0])):
         base = arms.get(baseline, {})
         for contender in sorted(arms.keys() - {baseline}):
             pairs = [(base[at], row) for at, row in sorted(arms[contender].items()) if at in base]
-            if not pairs:
-                continue
-            for quantile in sorted(pairs[0][0]["quantiles_ns"], key=float):
+            for quantile in sorted(pairs[0][0]["quantiles_ns"], key=float) if pairs else ():
                 estimate, p, note = _ratio(pairs, quantile, clock, interval_of)
-                found.append(
-                    (
-                        LatencyRatio(
-                            cell=cell,
-                            contender=contender,
-                            operation=operation,
-                            clock=clock,
-                            quantile=float(quantile),
-                            estimate=estimate,
-                            note=note,
-                        ),
-                        p,
-                    )
+                ratio = LatencyRatio(
+                    cell=cell,
+                    contender=contender,
+                    operation=operation,
+                    clock=clock,
+                    quantile=float(quantile),
+                    estimate=estimate,
+                    note=note,
                 )
+                found.append((ratio, p))
     return _with_discoveries(found)
 
 
@@ -252,10 +237,9 @@ def _ratio(
         if theirs <= 0 or ours <= 0:
             return None, None, "n/a: the quantile is missing in an epoch"
         values.append(math.log(theirs / ours))
-    n = len(values)
-    mean, sd = math.fsum(values) / n, standard_deviation(values)
+    estimate = estimate_of(values, interval_of)
     note = "exploratory" if clock == "response" else "service time at saturation, exploratory"
-    return Estimate(mean=mean, interval=interval_of(mean, sd, n), n=n), p_value(mean, sd, n), note
+    return estimate, p_value(estimate.mean, standard_deviation(values), estimate.n), note
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
@@ -269,17 +253,11 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
     return tuple(ratios)
 
 
-# How steady throughput was: from slice to slice within an epoch, and from restart to restart. It decides nothing.
-
-STALL = 0.5
-"""A slice below that share of its epoch's throughput counts as a stall."""
-
-
 def stability(slices: pl.LazyFrame) -> pl.DataFrame:
-    """A row for each cell and arm.
+    """How steady throughput was from slice to slice and from epoch to epoch: a row for each cell and arm.
 
     Args:
-        slices: of the epochs that count.
+        slices: of the valid epochs.
 
     Returns:
         Columns cell, arm; slice_cv (standard deviation of a slice's throughput over its epoch's mean, over epochs the
@@ -287,20 +265,19 @@ def stability(slices: pl.LazyFrame) -> pl.DataFrame:
         of it); slices (how many); epoch_cv (standard deviation of the epochs' throughput over their mean; null with
         one); longest_ns (the longest event).
     """
-    rated = slices.filter(pl.col("busy_ns") > 0).with_columns(
-        tps=pl.col("events") * pl.col("connections") / pl.col("busy_ns") * 1e9
-    )
     key = ["cell", "arm", "epoch"]
-    share = pl.col("tps") / (pl.col("events").sum() / (pl.col("busy_ns") / pl.col("connections")).sum() * 1e9).over(key)
+    epoch_tps = pl.col("events").sum() / pl.col("seconds").sum()
     return (
-        rated.with_columns(share=share)
+        slices.filter(pl.col("busy_ns") > 0)
+        .with_columns(seconds=pl.col("busy_ns") / pl.col("connections") / 1e9)
+        .with_columns(share=pl.col("events") / pl.col("seconds") / epoch_tps.over(key))
         .group_by(key)
         .agg(
             pl.col("share").std().alias("sd"),
             pl.col("share").min().alias("slowest"),
             (pl.col("share") < STALL).sum().alias("stalls"),
             pl.len().alias("slices"),
-            (pl.col("events").sum() / (pl.col("busy_ns") / pl.col("connections")).sum()).alias("rate"),
+            epoch_tps.alias("rate"),
             pl.col("latency_max_ns").max(),
         )
         .group_by("cell", "arm")

@@ -361,8 +361,8 @@ def enough(n: int, stop: Stop) -> bool:
 def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bool) -> bool:
     """Whether a difference may be claimed.
 
-    PRECISE and BUDGET claim by Holm's p-value at 4 %; DECISIVE by its own interval, which is corrected already; where
-    only the anytime-valid interval may be shown (`Stop.anytime_only`), by that at 5 % over the family (`anytime_claim`).
+    PRECISE and BUDGET claim by Holm's p-value at 4 %; DECISIVE by its own interval, which is corrected already; a run
+    that may show only the anytime-valid interval (`Stop.anytime_only`) by that at 5 % / M (`anytime_claim`).
     """
     if not enough(n, stop):
         return False
@@ -412,8 +412,8 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     if Word.RATE_FIXED in words:
         assert case.rate_per_s is not None
         return (
-            f"The rate is fixed at {format_rate(case.rate_per_s)}/s, so throughput does not distinguish {case.contender} "
-            f"from {case.baseline}; compare response times."
+            f"The rate is fixed at {format_rate(case.rate_per_s)}/s, so throughput does not distinguish "
+            f"{case.contender} from {case.baseline}; compare response times."
         )
     margin = f"±{percent_text(case.equivalence)}"
     if at_least is not None:
@@ -424,9 +424,8 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
             text += f" All of the interval lies within {margin}: different but negligible."
         return text + _short_of_target(case)
     if Word.EQUIVALENT in words:
-        return f"{case.contender} and {case.baseline} are equivalent within {margin}: {counted}." + _short_of_target(
-            case
-        )
+        text = f"{case.contender} and {case.baseline} are equivalent within {margin}: {counted}."
+        return text + _short_of_target(case)
     if case.nothing_done:
         return f"Inconclusive: {case.nothing_done}"
     if not enough(case.estimate.n, case.stop) or interval.low is None:
