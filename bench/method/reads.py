@@ -16,8 +16,8 @@ from validation.real_epochs import RealBench, Way, usable_cpus
 
 MS = 1_000_000
 EQUAL, INJECTED, INSTRUMENTED = ("A", "B"), ("A", "C"), ("A", "D")
-SHADOW = 5.0
-TRUTH = -math.log1p(SHADOW / 100)
+SLOWDOWN_PERCENT = 5.0
+TRUTH = -math.log1p(SLOWDOWN_PERCENT / 100)
 
 
 def restart(bench: RealBench) -> Result:

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Measures on this machine what the method's defaults rest on (docs/method.md).
+"""Measures on this machine what the method's defaults rest on (docs/evidence/method-defaults.md).
 
     bench/method/run.py all                     # every experiment, about 15 minutes
     bench/method/run.py restart switching       # some of them
-    bench/method/run.py report                  # the newest result of each, as Markdown
-    bench/method/run.py report --into docs/method.md
+    bench/method/run.py report                  # the newest result of each, into docs/evidence/method-defaults.md
 
 Each writes bench/results/method-NAME-DATE.json. Arms are one server four times, loaded once: A, B, C slowed by 5
 uncounted events per 100, and D with performance_schema on.
@@ -22,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 import table
 from machine import THREADS_MAX, WORKLOADS, idle_cpus, placement, switching
-from reads import SHADOW, attenuation, carry_over, connections, real_difference, restart, slice_length
+from reads import SLOWDOWN_PERCENT, attenuation, carry_over, connections, real_difference, restart, slice_length
 from table import Result
 from writes import freeze
 
@@ -48,14 +47,12 @@ def main() -> int:
     parser.add_argument("what", nargs="+", choices=[*EXPERIMENTS, "all", "report"], metavar="EXPERIMENT")
     parser.add_argument("--server", default="mysql:8.0.15", help="as on bakeoff's command line")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--into", type=Path, metavar="FILE", help="report: put it between the markers of this file")
+    parser.add_argument(
+        "--into", type=Path, default=table.PAGE, metavar="FILE", help="report: put it between the markers of this file"
+    )
     options = parser.parse_args()
     if "report" in options.what:
-        text = table.newest(tuple(EXPERIMENTS))
-        if options.into:
-            table.replace_between_markers(options.into, text)
-        else:
-            print(text, end="")
+        table.replace_between_markers(options.into, table.newest(tuple(EXPERIMENTS)))
         return 0
     names = list(EXPERIMENTS) if "all" in options.what else options.what
     study = question(
@@ -65,7 +62,7 @@ def main() -> int:
         threads=THREADS_MAX,
         seed=options.seed,
     )
-    slowed = study.arms[2].model_copy(update={"slowdown_percent": SHADOW})
+    slowed = study.arms[2].model_copy(update={"slowdown_percent": SLOWDOWN_PERCENT})
     study = study.model_copy(update={"arms": (*study.arms[:2], slowed, study.arms[3])})
     with tempfile.TemporaryDirectory(prefix="bakeoff-method-") as folder:
         try:

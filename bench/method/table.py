@@ -11,6 +11,7 @@ from bakeoff.results.manifest import checkout_commit
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
+PAGE = ROOT / "docs" / "evidence" / "method-defaults.md"
 FORMAT = 1
 BEGIN, END = "<!-- bench/method -->", "<!-- end -->"
 

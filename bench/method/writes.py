@@ -2,7 +2,7 @@
 
 import math
 
-from reads import INJECTED, SHADOW, TRUTH
+from reads import INJECTED, SLOWDOWN_PERCENT, TRUTH
 from table import Result
 
 from bakeoff.stats.diagnostics import carry_over
@@ -47,5 +47,5 @@ def freeze(bench: RealBench) -> Result:
             f"The truth is held by {' and '.join(held) or 'neither'}; with freezing the spread of an epoch's ratio is "
             f"{by_name['freeze'][3] / by_name['no freeze'][3]:.2g} times that without."
         ),
-        figures={"slowdown_percent": SHADOW},
+        figures={"slowdown_percent": SLOWDOWN_PERCENT},
     )

@@ -1,4 +1,4 @@
-"""bench/method: results are kept, told and put into a page; the experiments themselves take servers and minutes."""
+"""bench/method: results are kept, shown and put into a page; the experiments themselves take servers and minutes."""
 
 import json
 import subprocess
@@ -31,17 +31,17 @@ def test_a_result_is_a_question_a_table_and_its_command() -> None:
     ]  # fmt: skip
 
 
-def test_the_newest_of_each_is_told_with_its_machine(results: Path) -> None:
+def test_the_newest_of_each_is_shown_with_its_machine(results: Path) -> None:
     path = table.write(result("restart", 1.0), "mysql:8.0.15")
     kept = json.loads(path.read_text())
     assert kept["server"] == "mysql:8.0.15"
     assert kept["host"]["cpus"] >= 1
     older = results / "method-restart-20200101T000000Z.json"
     older.write_text(json.dumps(kept | {"says": "Long ago."}))
-    told = table.newest(("restart", "freeze"))
-    assert "So." in told
-    assert "Long ago." not in told
-    assert "mysql:8.0.15, 20" in told
+    shown = table.newest(("restart", "freeze"))
+    assert "So." in shown
+    assert "Long ago." not in shown
+    assert "mysql:8.0.15, 20" in shown
 
 
 def test_the_page_keeps_what_stands_around_the_markers(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_page_keeps_what_stands_around_the_markers(tmp_path: Path) -> None:
 
 
 def test_docs_have_the_markers() -> None:
-    text = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+    text = table.PAGE.read_text(encoding="utf-8")
     assert text.index(table.BEGIN) < text.index(table.END)
 
 
