@@ -1,7 +1,7 @@
-"""One running server: its own data directory, socket, port, account, CPUs and environment; started, watched, stopped.
+"""Start, watch and stop one mysqld process, with a data directory, socket, port, CPUs and environment of its own.
 
-Everything that differs between two instances of a study has the same length (paths, socket, port), since lengths
-alone can move a measurement. Instances are made by `ServerPool`.
+Whatever differs between two instances of a study has the same length (paths, socket, port), since lengths alone can
+move a measurement. `ServerPool` makes the instances.
 """
 
 import contextlib
@@ -25,16 +25,15 @@ from bakeoff.servers.catalog import Installation
 from bakeoff.servers.client import ROOT, Account, Server, make_tcp_account, open_connection
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments, write_cnf
-from bakeoff.servers.paths import bytes_on_disk
-from bakeoff.servers.process import SYSTEM_PATH, ProcessId, spawn, tail
+from bakeoff.servers.paths import BLOCK_BYTES, bytes_on_disk
+from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, spawn, tail
 from bakeoff.servers.profile import Settings, differences
 
-# The environment of a server process: nothing inherited by accident, LD_PRELOAD by name, padding of a known size.
-#
-# Mytkowicz et al. (2009) showed that the size of the environment moves the stack and with it the speed by several per
-# cent; so it is the same for every start but for padding that the caller draws at random.
-
+SOCKET_PATH_LIMIT = 107  # bytes of sun_path without the final zero; every server version refuses more
+PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
 PADDING = "BAKEOFF_PADDING"
+_PORT_TRIES = 8
+_POLL_S = 0.01
 _REFUSED = ("MYSQL_HOME", "MYSQL_TCP_PORT", "MYSQL_UNIX_PORT", "LD_LIBRARY_PATH")
 _PACKAGES = {
     "libjemalloc.so.2": "libjemalloc2",
@@ -43,27 +42,24 @@ _PACKAGES = {
     "libmimalloc.so.2": "libmimalloc2.0",
     "libmimalloc.so.3": "libmimalloc3",
 }
-_STANDARD_FOLDERS = (
-    "/usr/local/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib64",
-    "/lib64",
-    "/usr/lib",
-    "/lib",
-)
+_LIBRARY_FOLDERS = (
+    "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib", "/lib",
+)  # fmt: skip
 
 
 def environment(installation: Installation, asked: Mapping[str, str], padding_bytes: int = 0) -> dict[str, str]:
-    """The whole environment of a server process.
+    """The whole environment of a server process; nothing is inherited but the time zone.
+
+    Its size moves the stack, and with it the speed by several per cent (Mytkowicz et al., 2009). So it is the same for
+    every start but for padding, a variable whose length the caller draws at random.
 
     Args:
-        installation: what will run in it; may need variables of its own.
+        installation: the binaries, which may need variables of their own.
         asked: the spec's `env.NAME=value`; `LD_PRELOAD` may name libraries without their folder.
-        padding_bytes: length of a variable that serves only to move the stack.
+        padding_bytes: length of the padding.
 
     Raises:
-        SpecError: a variable that is bakeoff's own. HostError: a library to preload is not on this machine.
+        SpecError: a variable that bakeoff sets itself. HostError: a library to preload is not on this machine.
     """
     for name in _REFUSED:
         if name in asked:
@@ -91,22 +87,22 @@ def preload_libraries(value: str) -> list[Path]:
     """
     found: list[Path] = []
     for name in re.split(r"[:\s]+", value.strip()):
-        place = Path(name) if "/" in name else _find(name)
-        if place is None or not place.is_file():
+        file = Path(name) if "/" in name else _find_library(name)
+        if file is None or not file.is_file():
             package = _PACKAGES.get(Path(name).name)
             raise HostError(
                 f"LD_PRELOAD={name}: there is no such library on this machine.",
                 hint=f"Run: apt-get install {package}" if package else "Install it, or name its whole path.",
             )
-        found.append(place)
+        found.append(file)
     return found
 
 
 def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str], errors: str) -> None:
-    """Check that a running server has mapped what LD_PRELOAD names: the loader only warns when it cannot.
+    """Check that a running server has loaded what LD_PRELOAD names: the loader only warns when it cannot.
 
     Raises:
-        ServerError: it has not, with the loader's reason.
+        ServerError: it has not, with the loader's reason out of `errors`, the process's standard error.
     """
     if not env.get("LD_PRELOAD"):
         return
@@ -114,56 +110,36 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
     for library in env["LD_PRELOAD"].split(":"):
         if str(Path(library).resolve()) not in mapped and library not in mapped:
             said = next((line for line in errors.splitlines() if "LD_PRELOAD" in line or "version `" in line), "")
-            why = (
-                "its own C library, older or other than this machine's, refused it"
-                if installation.own_loader
-                else "the loader refused it"
+            loader = (
+                "its own C library, older or other than this machine's," if installation.own_loader else "the loader"
             )
+            why = f"{loader} refused it{': ' + said.strip() if said else ''}"
             raise ServerError(
-                f"{installation.name} did not load {library}: {why}{': ' + said.strip() if said else ''}.",
+                f"{installation.name} did not load {library}: {why}.",
                 hint="Choose a server built for this machine's C library, or leave LD_PRELOAD out.",
             )
 
 
-def _find(name: str) -> Path | None:
-    """A library by its file name: the loader's cache first, then the usual folders."""
+def _find_library(name: str) -> Path | None:
+    """A library by its file name, from the loader's cache or the usual folders."""
     program = shutil.which("ldconfig", path=SYSTEM_PATH)
     if program:
         cache = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
         for line in cache.splitlines():
-            entry, arrow, place = line.strip().partition(" => ")
+            entry, arrow, file = line.strip().partition(" => ")
             if arrow and entry.split(" ")[0] == name and "x86-64" in entry:
-                return Path(place)
-    return next((Path(folder) / name for folder in _STANDARD_FOLDERS if (Path(folder) / name).is_file()), None)
-
-
-SOCKET_PATH_LIMIT = 107  # bytes of sun_path without the final zero; every server version refuses more
-PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
-_PORT_TRIES = 8
-_POLL_S = 0.01
-_COMPLAINTS = (
-    (
-        "io_setup() failed",
-        "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers.",
-    ),
-    ("No space left on device", "The disk is full."),
-    ("Cannot allocate memory", "Memory is too small for innodb_buffer_pool_size."),
-    ("unknown variable", "It does not know one of the options."),
-    ("unknown option", "It does not know one of the options."),
-    ("version `GLIBC_", "LD_PRELOAD names a library built for a newer C library than the one that this server brings."),
-)
+                return Path(file)
+    return next((Path(folder) / name for folder in _LIBRARY_FOLDERS if (Path(folder) / name).is_file()), None)
 
 
 class Instance(Server):
-    """A server that belongs to us.
+    """A server that bakeoff starts.
 
     Attributes:
-        name: the arm's.
-        home: its folder: `data/`, `tmp/`, `error.log`.
-        socket_path: its unix socket.
+        home: its folder: `data/`, `tmp/`, `error.log`, `console.log`.
         port: on 127.0.0.1; 0 before the first start.
         removed: its files are gone; it cannot be started again.
-        stopped_cleanly: the last stop ended with status 0 and nothing was started since; a snapshot needs that.
+        stopped_cleanly: the last stop ended with status 0, and it was not started since; a snapshot needs that.
     """
 
     ours = True
@@ -175,11 +151,11 @@ class Instance(Server):
         settings: Settings,
         home: Path,
         socket_folder: Path,
+        env: Mapping[str, str] | None,
+        cpus: frozenset[int] | None,
+        padding_bytes: int,
         *,
-        env: Mapping[str, str] | None = None,
-        cpus: frozenset[int] | None = None,
-        padding_bytes: int = 0,
-        on_spawn: Callable[[ProcessId], None] = lambda _process: None,
+        on_spawn: Callable[[ProcessId], None],
     ) -> None:
         self.name = name
         self.installation = installation
@@ -207,18 +183,14 @@ class Instance(Server):
 
     @property
     def error_log(self) -> Path:
-        """The server's error log, kept over restarts of this instance."""
+        """The server's error log, over all its starts."""
         return self.home / "error.log"
 
     @property
     def pid(self) -> int:
-        """Process id of the running server.
-
-        Raises:
-            ServerError: it is not running.
-        """
-        if self._child is None or self._child.poll() is not None:
-            raise ServerError(f"server {self.name} is not running.", log_tail=self.error_log_tail())
+        """Process id of the server; a ServerError when it is not running."""
+        if self._child is None or not self.running:
+            raise self._failure("is not running")
         if not self._container:
             return self._child.pid
         inside = docker.server_pid(self.installation, self._container)
@@ -234,12 +206,10 @@ class Instance(Server):
     @property
     def my_cnf(self) -> str:
         """All options as the text of a my.cnf, for the run directory."""
-        return write_cnf(
-            {**self._place_options(), **self.settings.options}, f"{self.installation.name}, as bakeoff started it"
-        )
+        return write_cnf(self._options(), f"{self.installation.name}, as bakeoff started it")
 
     def start(self, timeout_s: float = 120.0) -> float:
-        """Start and wait for the first answered `SELECT 1`. A port that someone else took meanwhile is replaced.
+        """Start and wait for the first answered `SELECT 1`; another port is tried when someone else takes it meanwhile.
 
         Returns:
             Seconds from fork to the first answer.
@@ -266,18 +236,17 @@ class Instance(Server):
         """Shut down cleanly (SIGTERM) and wait for the end; an open connection costs MySQL up to 2 s.
 
         Args:
-            timeout_s: killed after that.
-            slow: purge and merge everything first (innodb_fast_shutdown=0), so that a snapshot owes nothing.
+            timeout_s: it is killed after that.
+            slow: purge and merge everything first (innodb_fast_shutdown=0), so that a snapshot has no pending work.
 
         Returns:
             Seconds it took; 0 if it was not running.
 
         Raises:
-            ServerError: it did not end in time (it is killed then), or not with status 0.
+            ServerError: it did not end in time, or not with status 0.
         """
-        if not self.running:
+        if self._child is None or not self.running:
             return 0.0
-        assert self._child is not None
         if slow:
             self.query("SET GLOBAL innodb_fast_shutdown=0")
         began = time.monotonic()
@@ -287,20 +256,15 @@ class Instance(Server):
             status = self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ServerError(
-                f"server {self.name} did not shut down within {timeout_s:.0f} s and was killed.",
-                log_tail=self.error_log_tail(),
-            ) from None
+            raise self._failure(f"did not shut down within {timeout_s:.0f} s and was killed") from None
         if status != 0:
-            raise ServerError(
-                f"server {self.name} ended with status {status} when stopped.", log_tail=self.error_log_tail()
-            )
+            raise self._failure(f"ended with status {status} when stopped")
         self.stopped_cleanly = True
         return time.monotonic() - began
 
     def kill(self) -> None:
-        """End it at once (SIGKILL); nothing happens if it is not running."""
-        if self._child is not None and self._child.poll() is None:
+        """End it at once (SIGKILL), if it is running."""
+        if self._child is not None and self.running:
             if self._container:
                 with contextlib.suppress(ServerError):  # the engine is gone, and its containers with it
                     docker.kill(self.installation, self._container)
@@ -309,7 +273,7 @@ class Instance(Server):
             self.stopped_cleanly = False
 
     def remove(self) -> None:
-        """Kill it and delete its files; its place in the pool is free again."""
+        """Kill it and delete its files."""
         self.kill()
         self.removed = True
         shutil.rmtree(self.home, ignore_errors=True)
@@ -324,18 +288,16 @@ class Instance(Server):
         try:
             return self._connect(database)
         except (pymysql.MySQLError, OSError) as problem:
-            raise ServerError(
-                f"server {self.name} does not answer: {problem.args[-1]}.", log_tail=self.error_log_tail()
-            ) from None
+            raise self._failure(f"does not answer: {problem.args[-1]}") from None
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
-        """Where the engine finds it: `{"socket": PATH}` or `{"host": "127.0.0.1", "port": P}`."""
+        """`{"socket": PATH}` or `{"host": "127.0.0.1", "port": P}`."""
         if transport == "socket":
             return {"socket": str(self.socket_path)}
         return {"host": "127.0.0.1", "port": self.port}
 
     def account(self, transport: str = "socket") -> Account:
-        """Who to log in as: root without a password over the socket; over TCP an account made when first asked for."""
+        """Root without a password over the socket; over TCP an account that is made when first asked for."""
         if transport == "socket":
             return ROOT
         if self._tcp_account is None:
@@ -347,11 +309,11 @@ class Instance(Server):
         return self._tcp_account
 
     def error_log_tail(self, lines: int = 12) -> str:
-        """The end of the error log, or of the standard error where there is no log yet."""
+        """The end of the error log, or of the standard error when there is no log yet."""
         return tail(self.error_log, lines) or tail(self.home / "console.log", lines)
 
     def ignored_settings(self) -> list[str]:
-        """One line for each option that the server ignored or changed, found by reading it back."""
+        """Settings check: one line for each option that the server ignored or changed."""
         found = differences(self.settings.options, self.variables())
         if "ha_rocksdb" in self.settings.options.get("plugin_load_add", ""):
             engines = {str(row[0]).lower(): str(row[1]) for row in self.query("SHOW ENGINES")}
@@ -364,16 +326,15 @@ class Instance(Server):
 
         Logs are left out, InnoDB's and MyRocks' alike.
         """
-        total = bytes_on_disk(self.datadir / database)
-        total += sum(file.stat().st_blocks * 512 for file in (self.datadir / "#rocksdb").glob("*.sst"))
+        files = list((self.datadir / "#rocksdb").glob("*.sst"))
         if self.variables().get("innodb_file_per_table") == "OFF":
-            total += sum(file.stat().st_blocks * 512 for file in self.datadir.glob("ibdata*"))
-        return total
+            files += self.datadir.glob("ibdata*")
+        return bytes_on_disk(self.datadir / database) + sum(file.stat().st_blocks for file in files) * BLOCK_BYTES
 
     def _start_once(self, timeout_s: float) -> float:
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
             leftover.unlink(missing_ok=True)  # of a server that was killed: ours, and known to be dead
-        options = option_arguments(self._place_options() | dict(self.settings.options))
+        options = option_arguments(self._options())
         launch = prepare(self.installation, options, self.environment, [self.home, self.socket_path.parent], self.cpus)
         self._container = launch.container
         began = time.monotonic()
@@ -402,11 +363,8 @@ class Instance(Server):
         while True:
             status = self._child.poll()
             if status is not None:
-                raise ServerError(
-                    f"server {self.name} ({self.installation.name}) ended with status {status} while starting.",
-                    hint=self._why_it_ended(status),
-                    log_tail=self.error_log_tail(),
-                )
+                said = f"({self.installation.name}) ended with status {status} while starting"
+                raise self._failure(said, hint=self._why_it_ended(status))
             try:
                 connection = self._connect()
                 with connection.cursor() as cursor:
@@ -415,28 +373,26 @@ class Instance(Server):
                 return
             except (pymysql.MySQLError, OSError):
                 if time.monotonic() - began > timeout_s:
-                    raise ServerError(
-                        f"server {self.name} ({self.installation.name}) did not answer within {timeout_s:.0f} s.",
-                        log_tail=self.error_log_tail(),
-                    ) from None
+                    said = f"({self.installation.name}) did not answer within {timeout_s:.0f} s"
+                    raise self._failure(said) from None
             time.sleep(_POLL_S)
+
+    def _failure(self, what: str, hint: str = "") -> ServerError:
+        return ServerError(f"server {self.name} {what}.", hint=hint, log_tail=self.error_log_tail())
 
     def _why_it_ended(self, status: int) -> str:
         """What to do, from the usual complaints in its log."""
-        log = tail(self.error_log, 60) + tail(self.home / "console.log", 20)
-        for sign, hint in _COMPLAINTS:
-            if sign in log:
-                return hint
-        if status < 0 and self.environment.get("LD_PRELOAD"):
-            return "It crashed with LD_PRELOAD: this build does not bear it (some bring an allocator of their own)."
-        return ""
+        hint = advice(tail(self.error_log, 60) + tail(self.home / "console.log", 20))
+        if not hint and status < 0 and self.environment.get("LD_PRELOAD"):
+            return "It crashed with LD_PRELOAD: this build does not work with it (some bring their own allocator)."
+        return hint
 
     def _connect(self, database: str | None = None) -> pymysql.connections.Connection:
         where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}
         return open_connection(where, ROOT, database, 5)
 
-    def _place_options(self) -> dict[str, str]:
-        return {
+    def _options(self) -> dict[str, str]:
+        own = {
             "datadir": str(self.datadir),
             "tmpdir": str(self.home / "tmp"),
             "socket": str(self.socket_path),
@@ -445,21 +401,16 @@ class Instance(Server):
             "pid_file": str(self.home / "pid"),
             "log_error": str(self.error_log),
         }
+        return own | dict(self.settings.options)
 
     def _signal(self, number: int) -> None:
         assert self._child is not None
-        try:
+        with contextlib.suppress(ProcessLookupError):
             self._child.send_signal(number)
-        except ProcessLookupError:
-            return
 
 
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody listens on now, drawn at random so that two bakeoffs rarely meet.
-
-    Raises:
-        ServerError: none of many is free.
-    """
+    """A free TCP port on 127.0.0.1, drawn at random so that two bakeoffs rarely draw the same one."""
     for _ in range(200):
         port = random.SystemRandom().choice(PORTS)
         with socket.socket() as probe:
@@ -468,6 +419,5 @@ def free_port() -> int:
             except OSError:
                 continue
         return port
-    raise ServerError(
-        f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop}.", hint="Stop what listens there."
-    )
+    ports = f"{PORTS.start} and {PORTS.stop}"
+    raise ServerError(f"no free port on 127.0.0.1 between {ports}.", hint="Stop what listens there.")

@@ -1,12 +1,10 @@
-"""The pool that servers live in: it makes them, copies their data, and leaves nothing behind, however it ends.
+"""The server pool: makes servers, keeps snapshots of their data, and removes everything at the end.
 
-    /tmp/bakeoff-TOKEN/        owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
-    WORK_ROOT/pool-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/LABEL
+    /tmp/bakeoff-TOKEN/       owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
+    WORK_ROOT/pool-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/NNN
 
-Three nets, one under the other: leaving the `with` block kills every server and removes both folders; if bakeoff is
-killed, the kernel kills its servers (supervise.py); and the next pool that opens sweeps the folders of owners that
-are dead. `owner.json` names its owner by pid and start time, so a later process with the same number is never taken
-for it.
+Leaving the `with` block kills every server and removes both folders. If bakeoff is killed, the kernel kills its servers
+(process.py), and the next pool that opens removes the folders of dead owners (paths.py).
 """
 
 import json
@@ -49,12 +47,11 @@ RUNTIME_ROOT = Path("/tmp")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of a cleanly stopped data directory.
+    """A copy of a cleanly stopped data directory, which belongs to the `ServerPool` that made it.
 
     Attributes:
-        path: the copy; belongs to the `ServerPool` that made it.
-        installation_name: what it was made with; another version must not start on it.
-        bytes_on_disk: allocated, not apparent, size.
+        installation_name: the server that made it; another version must not start on it.
+        bytes_on_disk: allocated size.
     """
 
     label: str
@@ -67,8 +64,8 @@ class ServerPool:
     """Owns instances and snapshots. Use it as a context manager.
 
     Args:
-        root: where data lives; None: `$XDG_CACHE_HOME/bakeoff/work`. On the disk that is to be measured.
-        progress: told about initialising and copying.
+        root: folder for the data, on the disk that is to be measured; None: `$XDG_CACHE_HOME/bakeoff/work`.
+        progress: called while initialising and copying.
     """
 
     def __init__(self, root: Path | None = None, progress: Progress = no_progress) -> None:
@@ -125,7 +122,7 @@ class ServerPool:
         """A new server with an empty data directory, cloned from its template; not started.
 
         Raises:
-            HostError: no room on disk, a library to preload is missing. ServerError: it cannot be initialised.
+            HostError: not enough disk space, or no such library to preload. ServerError: it cannot be initialised.
         """
         instance = self._new(name, installation, settings, env, cpus, padding_bytes)
         try:
@@ -149,7 +146,7 @@ class ServerPool:
         """A server on a copy of a snapshot; not started.
 
         Raises:
-            ServerError: the snapshot is of another server version. HostError: no room on disk.
+            ServerError: the snapshot is of another server version. HostError: not enough disk space.
         """
         if snapshot.installation_name != installation.name:
             raise ServerError(
@@ -166,15 +163,12 @@ class ServerPool:
         return instance
 
     def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
-        """Keep a cleanly stopped server's data, for as long as this pool stands.
+        """Keep a cleanly stopped server's data until the pool closes.
 
-        Args:
-            instance: whose data it is.
-            label: for people.
-            move: take the data itself instead of a copy, at once; the instance can only be removed then.
+        To `move` takes the data itself instead of a copy, in no time; the instance can only be removed then.
 
         Raises:
-            ServerError: it is running, or was killed. HostError: no room on disk.
+            ServerError: it is running, or was killed. HostError: not enough disk space.
         """
         if instance.running or not instance.stopped_cleanly:
             raise ServerError(
@@ -199,23 +193,13 @@ class ServerPool:
         shutil.rmtree(snapshot.path, ignore_errors=True)
 
     def start_all(self, instances: Iterable[Instance], timeout_s: float = 120.0) -> None:
-        """Start several servers at the same time; when one fails the others go on, and the first failure is raised.
-
-        Raises:
-            ServerError: as `Instance.start`.
-        """
+        """Start several servers at the same time; the first failure is raised when all have started or failed."""
         self._for_all(instances, lambda instance: instance.start(timeout_s))
 
     def stop_all(self, instances: Iterable[Instance] | None = None) -> None:
-        """Stop several servers (default: all that run) at the same time, cleanly.
-
-        Raises:
-            ServerError: as `Instance.stop`.
-        """
-        self._for_all(
-            [each for each in (self.instances if instances is None else instances) if each.running],
-            lambda instance: instance.stop(),
-        )
+        """Stop several servers (None: all) at the same time, cleanly; failures as in `start_all`."""
+        chosen = self.instances if instances is None else instances
+        self._for_all([each for each in chosen if each.running], lambda instance: instance.stop())
 
     def remove_all(self, instances: Iterable[Instance]) -> None:
         """Kill several servers and delete their files, at the same time."""
@@ -246,15 +230,7 @@ class ServerPool:
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
             home, sockets = self.work / slot, self.runtime / slot
             instance = Instance(
-                name,
-                installation,
-                settings,
-                home,
-                sockets,
-                env=env,
-                cpus=cpus,
-                padding_bytes=padding_bytes,
-                on_spawn=self._spawned,
+                name, installation, settings, home, sockets, env, cpus, padding_bytes, on_spawn=self._spawned
             )
             self._instances.append(instance)
         for folder in (home, home / "tmp", sockets):
@@ -285,12 +261,9 @@ class ServerPool:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-# One server to play with: `bakeoff server start NAME`, in the `stock` profile, until Ctrl-C.
-
-
 @dataclass(frozen=True)
 class Sandbox:
-    """A running server with all that one needs to use it.
+    """A running server to try out (`bakeoff server start NAME`).
 
     Attributes:
         tcp_account: may do everything from 127.0.0.1.
@@ -303,14 +276,10 @@ class Sandbox:
 
     def lines(self) -> list[str]:
         """What to print: version, socket, port, and commands to paste into a shell."""
-        client = next((name for name in ("mysql", "mariadb") if shutil.which(name)), "mysql")
-        at_socket = [client, "--no-defaults", "--user=root", f"--socket={self.instance.socket_path}"]
-        at_port = [
-            client,
-            "--no-defaults",
-            f"--user={self.tcp_account.user}",
-            f"--password={self.tcp_account.password}",
-        ]
+        program = next((name for name in ("mysql", "mariadb") if shutil.which(name)), "mysql")
+        client = [program, "--no-defaults"]
+        at_socket = [*client, "--user=root", f"--socket={self.instance.socket_path}"]
+        at_port = [*client, f"--user={self.tcp_account.user}", f"--password={self.tcp_account.password}"]
         at_port += ["--host=127.0.0.1", f"--port={self.instance.port}"]
         return [
             f"server   {self.instance.installation.name} ({self.instance.version_string}), pid {self.instance.pid}",
@@ -329,11 +298,7 @@ class Sandbox:
 def sandbox(
     spec: ServerSpec, *, profile: Profile = Profile.STOCK, root: Path | None = None, progress: Progress = no_progress
 ) -> Iterator[Sandbox]:
-    """Fetch, initialise and start one server; it and its data are gone after the block.
-
-    Raises:
-        BakeoffError: as `install`, `settings_for` and `Instance.start`.
-    """
+    """Fetch, initialise and start one server; it and its data are gone after the block."""
     installation = install(spec, progress)
     memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
     settings = settings_for(installation, spec, profile, Data(), memory, connections=100)
