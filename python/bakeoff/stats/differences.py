@@ -1,7 +1,8 @@
-"""Whether every arm holds the same rows: answers to the same questions, compared.
+"""Find differences between arms that nobody asked for: in their rows, and in the settings of their servers.
 
-Arms whose data is meant to differ (rows, content of the texts, options of the scripts) are not compared; arms that
-differ in character set, engine, row format or column type are: how rows are stored must not change what they are.
+Arms whose data is meant to differ (rows, content of the texts, options of the scripts) are not compared by rows; arms
+that differ in character set, engine, row format or column type are: how rows are stored must not change what they are.
+An undeclared difference of settings is listed in the report and flagged; the reader decides whether it was meant.
 """
 
 import re
@@ -15,12 +16,12 @@ _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "mysql_storage_eng
 
 
 class Answer(Frozen):
-    """What one server answers.
+    """What one server answers to a query of the data check.
 
     Attributes:
-        sql: the question, for whoever wants to ask it again.
+        sql: the query.
         answer: the result as text; checksums are of utf8mb4.
-        collation: that the order of the rows depends on; only answers of equal collations are compared.
+        collation: on which the order of the rows depends; only answers of equal collations are compared.
     """
 
     sql: str
@@ -33,10 +34,10 @@ Answers = Mapping[str, Mapping[str, Answer]]
 
 
 class RowDifference(Frozen):
-    """Two arms, or groups of them, that answer differently.
+    """Arms that answer the same query differently.
 
     Attributes:
-        arms: answer -> arms that gave it, in the study's order; the first answer is the first arm's.
+        arms: (answer, arms that gave it), in the study's order.
     """
 
     table: str
@@ -45,18 +46,17 @@ class RowDifference(Frozen):
     arms: tuple[tuple[str, tuple[str, ...]], ...]
 
     def __str__(self) -> str:
-        """One line without labels."""
-        said = "; ".join(f"{', '.join(names)}: {answer}" for answer, names in self.arms)
-        return f"table {self.table}, query {self.query}: {said}"
+        answers = "; ".join(f"{', '.join(names)}: {answer}" for answer, names in self.arms)
+        return f"table {self.table}, query {self.query}: {answers}"
 
 
 def rows_key(data: Data) -> tuple[tuple[str, object], ...]:
-    """What the rows of an arm follow from, besides the seed: arms of equal keys must hold equal rows."""
+    """What determines an arm's rows, besides the seed: arms of equal keys must hold equal rows."""
     return tuple(sorted(pair for pair in data.options if pair[0] not in _STORAGE_OPTIONS))
 
 
 def row_differences(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> tuple[RowDifference, ...]:
-    """Compare the answers of arms.
+    """Compare the answers of arms to the queries of the data check.
 
     Args:
         arms: in the study's order; those without answers are left out.
@@ -65,21 +65,21 @@ def row_differences(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> tupl
     found: list[RowDifference] = []
     for key in dict.fromkeys(rows_key(arm.data) for arm in arms):
         names = [arm.name for arm in arms if rows_key(arm.data) == key and arm.name in answers]
-        tables = dict.fromkeys(table for name in names for table in answers[name])
-        for table in tables:
-            queries = dict.fromkeys(query for name in names for query in answers[name].get(table, {}))
-            for query in queries:
-                found += _differences(table, query, names, answers)
+        for table in dict.fromkeys(table for name in names for table in answers[name]):
+            for query in dict.fromkeys(query for name in names for query in answers[name].get(table, {})):
+                found += _query_differences(table, query, names, answers)
     return tuple(found)
 
 
-def _differences(table: str, query: str, names: Sequence[str], answers: Mapping[str, Answers]) -> list[RowDifference]:
+def _query_differences(
+    table: str, query: str, names: Sequence[str], answers: Mapping[str, Answers]
+) -> list[RowDifference]:
     by_collation: dict[str | None, dict[str, list[str]]] = {}
     sql = ""
     for name in names:
         answer = answers[name].get(table, {}).get(query)
         if answer is None and table in answers[name]:
-            continue  # a question that this arm's columns do not allow, such as an order
+            continue  # this arm's columns do not allow the query, such as an ORDER BY
         text = answer.answer if answer else "no such table"
         sql = sql or (answer.sql if answer else "")
         by_collation.setdefault(answer.collation if answer else None, {}).setdefault(text, []).append(name)
@@ -92,22 +92,16 @@ def _differences(table: str, query: str, names: Sequence[str], answers: Mapping[
     ]
 
 
-# What else differs between two servers: their global variables, sorted into asked for, to be expected, and undeclared.
-#
-# An undeclared difference is a second experiment mixed into the first. It is listed in the report and flagged; it is for
-# the reader to say whether it was meant.
-
-
 class Origin(StrEnum):
     """Why a setting differs."""
 
-    DECLARED = "declared"  # typed as an option, or follows from the arm's data and connection
-    VERSION = "version"  # the binaries differ, and it is not one of the settings that decide throughput by themselves
+    DECLARED = "declared"  # typed as an option, or a consequence of the arm's data
+    VERSION = "version"  # the binaries differ, and the setting is not in `_FACTORS`
     UNDECLARED = "undeclared"
 
 
 class Difference(Frozen):
-    """One variable with unequal values; `None`: that server does not know it."""
+    """One variable with unequal values; None: the server does not have it."""
 
     variable: str
     baseline: str | None
@@ -115,7 +109,7 @@ class Difference(Frozen):
     origin: Origin
 
 
-# Settings that decide durability, memory, data or the amount of work: unequal, they are a factor in any version.
+# Settings of durability, memory, data or the amount of work: a difference is undeclared even between versions.
 # fmt: off
 _FACTORS = frozenset({
     "autocommit", "binlog_format", "binlog_row_image", "character_set_server", "collation_server",
@@ -129,19 +123,19 @@ _FACTORS = frozenset({
 })
 # fmt: on
 
-# Older names of variables, and those of MariaDB until 11.1: one setting, whatever a server calls it.
+# Older names of variables, and those of MariaDB until 11.1.
 _ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
 
-# What an option may have before its variable's name.
+# Prefixes of an option that are not part of its variable's name.
 _PREFIXES = re.compile(r"^(loose_)?(skip_|disable_|enable_)?")
 
-# Settings that a server works out from another one unless they are set: they follow from it.
-_FOLLOW = {
+# Settings that a server derives from another one unless they are set.
+_DERIVED = {
     "innodb_buffer_pool_size": frozenset({"innodb_buffer_pool_chunk_size", "innodb_buffer_pool_instances"}),
     "innodb_page_size": frozenset({"innodb_log_write_ahead_size"}),
 }
 
-# Values that name an instance and change nothing about its speed.
+# Variables that identify an instance and do not affect its speed.
 _IDENTITY = re.compile(
     r"^(hostname|port|server_id|server_uuid|pid_file|socket|pseudo_thread_id|timestamp|gtid_.*|last_insert_id|"
     r"rand_seed\d|insert_id|identity|error_count|warning_count|proxy_user|external_user|version.*|wsrep_.*_uuid|admin_port|"
@@ -149,9 +143,9 @@ _IDENTITY = re.compile(
     r"innodb_version|protocol_version|license|lc_messages_dir|character_sets_dir|build_.*|immediate_server_version|"
     r"original_server_version|in_transaction|skip_replication_.*|in_predicate_.*|aria_log_dir_path|feedback_.*)$"
 )
-# Names of files and directories; lists of the server's own abilities.
-_PLACE = re.compile(r"(_dir|dir|_file|_path|_home_dir|_basename|_index|_tmpdir)$")
-_PLACE_EXCEPTIONS = frozenset({"innodb_file_per_table", "innodb_data_file_path", "innodb_temp_data_file_path"})
+# Names of files and directories.
+_PATH = re.compile(r"(_dir|dir|_file|_path|_home_dir|_basename|_index|_tmpdir)$")
+_PATH_EXCEPTIONS = frozenset({"innodb_file_per_table", "innodb_data_file_path", "innodb_temp_data_file_path"})
 
 _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 
@@ -159,12 +153,12 @@ _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
-    """Compare SHOW GLOBAL VARIABLES of two arms; sorted, undeclared ones first, old names under the new ones.
+    """Compare SHOW GLOBAL VARIABLES of two servers; undeclared differences first, then by name, under the newest names.
 
     Args:
         baseline: name -> value, as the server prints them.
-        contender: the same of the other server.
-        study: its profile and baseline arm tell what was asked for.
+        contender: likewise.
+        study: its profile and baseline arm, for what was asked for.
         arm: the contender.
     """
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
@@ -174,7 +168,7 @@ def differences(
     found = []
     for name in sorted(baseline.keys() | contender.keys()):
         mine, theirs = baseline.get(name), contender.get(name)
-        if _same(mine, theirs) or _is_identity(name) or _are_places(mine, theirs) or name in without_effect:
+        if _same(mine, theirs) or _is_identity(name) or _are_paths(mine, theirs) or name in without_effect:
             continue
         if name.lower() in declared or (_CHARSET.match(name) and "character_set_server" in declared):
             origin = Origin.DECLARED
@@ -185,9 +179,8 @@ def differences(
         else:
             origin = Origin.UNDECLARED
         found.append(Difference(variable=name, baseline=mine, contender=theirs, origin=origin))
-    return tuple(
-        sorted(found, key=lambda difference: (list(Origin)[::-1].index(difference.origin), difference.variable))
-    )
+    order = list(Origin)[::-1]
+    return tuple(sorted(found, key=lambda difference: (order.index(difference.origin), difference.variable)))
 
 
 def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
@@ -200,7 +193,7 @@ def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
 
 
 def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
-    """A flag that names the first undeclared differences."""
+    """A flag that names the first four undeclared differences."""
     if not found:
         return None
     names = ", ".join(list(found)[:4]) + (" …" if len(found) > 4 else "")
@@ -209,7 +202,7 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
 
 
 def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables without aliases; a server that has both names says the same under each."""
+    """The variables without aliases; a server that has both names has equal values under them."""
     return {_ALIASES.get(name, name): value for name, value in variables.items()}
 
 
@@ -218,16 +211,16 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
     names |= {_PREFIXES.sub("", name) for name in names}
     names |= {_ALIASES[name] for name in names & _ALIASES.keys()}
     mine, theirs = study.baseline.data, arm.data
-    # A character set that the data names on both sides overrules the servers' own.
+    # A character set that the data names overrules that of the servers.
     if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
         names |= {"character_set_server", "collation_server"}
-    if mine.engine.lower() != theirs.engine.lower():  # each engine is given the memory in its own kind of cache
+    if mine.engine.lower() != theirs.engine.lower():  # each engine has a cache of its own kind
         names |= {"innodb_buffer_pool_size", "key_buffer_size", "default_storage_engine"}
-    return frozenset(names).union(*(_FOLLOW[name] for name in names & _FOLLOW.keys()))
+    return frozenset(names).union(*(_DERIVED[name] for name in names & _DERIVED.keys()))
 
 
 def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -> frozenset[str]:
-    """Settings that differ to no effect: of a log that is off, or redo of the same size in other files."""
+    """Settings whose difference has no effect: of a binary log that is off, or redo of equal size in other files."""
     names: set[str] = set()
     if all(_same(each.get("log_bin"), "OFF") for each in (baseline, contender)):
         names |= {"binlog_format", "binlog_row_image", "sync_binlog"}
@@ -238,7 +231,7 @@ def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -
 
 
 def _redo_bytes(variables: Mapping[str, str]) -> int | None:
-    """All of a server's redo, in whichever way its version says it."""
+    """Size of a server's whole redo log, by the variables of its version; None when they are missing."""
     try:
         if "innodb_redo_log_capacity" in variables:
             return int(variables["innodb_redo_log_capacity"])
@@ -253,19 +246,19 @@ def _binaries(variables: Mapping[str, str]) -> tuple[str, str]:
 
 def _is_identity(name: str) -> bool:
     lower = name.lower()
-    return bool(_IDENTITY.match(lower) or (_PLACE.search(lower) and lower not in _PLACE_EXCEPTIONS))
+    return bool(_IDENTITY.match(lower) or (_PATH.search(lower) and lower not in _PATH_EXCEPTIONS))
 
 
 _SWITCH = {"1": "ON", "0": "OFF", "YES": "ON", "NO": "OFF"}
 
 
-def _are_places(mine: str | None, theirs: str | None) -> bool:
-    """Both values are absolute paths: where things lie, not what they are."""
+def _are_paths(mine: str | None, theirs: str | None) -> bool:
+    """Whether both values are absolute paths."""
     return bool(mine and theirs and mine.startswith("/") and theirs.startswith("/"))
 
 
 def _same(mine: str | None, theirs: str | None) -> bool:
-    """Equal values; 1 and ON are, because versions print the same switch either way."""
+    """Whether the values are equal; 1, ON and YES are, because versions print the same switch differently."""
     if mine is None or theirs is None:
         return mine is theirs
     left, right = mine.strip().upper(), theirs.strip().upper()

@@ -1,4 +1,4 @@
-"""Summarise the arms of a run: throughput, cost of an event, errors, latency quantiles, stability. No verdict uses them."""
+"""Summarise the arms of a run: throughput, cost of an event, errors, latency quantiles, stability. Not for verdicts."""
 
 import json
 import math

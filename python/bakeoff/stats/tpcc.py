@@ -1,32 +1,32 @@
-"""TPC-C's own results: tpmC, response times and mix by transaction, the standard's constraints.
+"""Results of TPC-C: tpmC, response times and mix by transaction, constraints, and a check of the counts by the server.
 
-From an epoch's slices (time) and histograms (counts and latencies by operation, as `tpcc.lua` names them: `new_order`,
-and beside it `new_order.rollback`, `new_order.retried`, `delivery.skipped`). Definitions: TPC-C revision 5.11;
-docs/tpcc.md tells where bakeoff differs.
+Times come from an epoch's slices, counts and latencies from its histograms by operation, as `tpcc.lua` names them:
+`new_order` and the other types, and `new_order.rollback`, `new_order.retried`, `delivery.skipped`. Definitions: TPC-C
+revision 5.11; docs/tpcc.md says where bakeoff differs.
 """
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.histogram import decode_histogram
-from bakeoff.stats.estimate import with_rates
-from bakeoff.stats.interval import standard_deviation, t_interval
+from bakeoff.stats.estimate import quotient, with_rates
+from bakeoff.stats.interval import throughput_interval
 from bakeoff.stats.model import Frozen
 
 TPMC_PER_WAREHOUSE_MAX = 12.86
 """New-Orders a minute that a warehouse's ten terminals can enter at the standard's pace (clause 4.1.3)."""
 
-_ALPHA = 0.05
 _QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
-_NOISE_SD = 3.0  # a share that misses its limit by less than this many of its standard deviations is not judged
+_NOISE_SD = 3.0  # a share is not judged when it misses its limit by fewer of its standard deviations
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,11 @@ _RULES = {
     "delivery": _Rule(5.0, 0.04),
     "stock_level": _Rule(20.0, 0.04),
 }
+TYPES = tuple(_RULES)
 
 
 class Judgement(StrEnum):
-    """Whether a constraint is met. Too few: not met by count, but within what chance does to so small a count."""
+    """Whether a constraint is met. Too few: it is missed by so little that chance may explain it."""
 
     OK = "OK"
     NOT_OK = "not OK"
@@ -58,13 +59,13 @@ class TypeSummary(Frozen):
     """One transaction type of one arm in one cell.
 
     Attributes:
-        name: `new_order`, `payment`, `order_status`, `delivery`, `stock_level`.
+        name: one of `TYPES`.
         count: completed and counted, rollbacks included.
         per_minute: of all threads together.
         share: of all transactions, 0 to 1.
-        mean_ns, max_ns: response time, from the dealt card to the reply to COMMIT, retries included.
+        mean_ns, max_ns: response time from the choice of the transaction to the reply to COMMIT, retries included.
         quantiles_ns: "0.5" "0.9" "0.95" "0.99" "0.999", of all epochs together; no intervals.
-        retried: transactions that a deadlock or lock wait made run more than once.
+        retried: transactions that ran more than once because of a deadlock or lock wait.
         response: 90th percentile within the standard's limit.
         mix: share at least the standard's; OK for New-Order, which has none.
     """
@@ -96,8 +97,7 @@ class TpccSummary(Frozen):
         rollback: the share is 0.9 % to 1.1 %.
         skipped_deliveries: Deliveries that found a district without an undelivered order.
         skipped: their share is at most 1 %.
-        efficiency: tpmC over 12.86 a warehouse, 0 to 1; None without keying and thinking times, where it means nothing.
-        ok: every constraint is met (or too few to tell).
+        efficiency: tpmC over 12.86 a warehouse, 0 to 1; None without keying and thinking times.
     """
 
     cell: str
@@ -119,7 +119,7 @@ class TpccSummary(Frozen):
 
     @property
     def ok(self) -> bool:
-        """No constraint is missed."""
+        """No constraint is missed (`Judgement.TOO_FEW` is no miss)."""
         judged = [self.rollback, self.skipped]
         judged += [each for kind in self.types for each in (kind.response, kind.mix)]
         return Judgement.NOT_OK not in judged
@@ -131,12 +131,12 @@ class TpccSummary(Frozen):
 
 @dataclass
 class _Latencies:
-    """Merged histogram of one operation: counts by cell of the histogram."""
+    """The histograms of one operation, merged: `counts` by the highest value of a bucket [ns]."""
 
     count: int = 0
     sum_ns: float = 0.0
     max_ns: int = 0
-    cells: dict[int, int] = field(default_factory=dict)
+    counts: Counter[int] = field(default_factory=Counter)
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.count += int(row["count"])
@@ -144,30 +144,58 @@ class _Latencies:
         self.max_ns = max(self.max_ns, int(row["max_ns"]))
         if row["count"]:
             histogram = decode_histogram(row["hdr"])
-            for highest, count in zip(histogram.highest_ns.tolist(), histogram.counts.tolist(), strict=True):
-                self.cells[highest] = self.cells.get(highest, 0) + count
+            self.counts.update(dict(zip(histogram.highest_ns.tolist(), histogram.counts.tolist(), strict=True)))
 
     def quantiles(self) -> dict[str, int]:
-        """Least value that a share of at least q lies at or below; empty without values."""
-        if not self.cells:
+        """Least value that at least a share q of all lies at or below; empty without values."""
+        if not self.counts:
             return {}
-        values: NDArray[np.int64] = np.array(sorted(self.cells), dtype=np.int64)
-        below = np.cumsum([self.cells[value] for value in values.tolist()])
+        values = sorted(self.counts)
+        below = np.cumsum([self.counts[value] for value in values])
         wanted = [max(1, math.ceil(q * below[-1] - 1e-9)) for q in _QUANTILES]
-        places = np.searchsorted(below, wanted)
-        return {
-            f"{q:g}": min(int(values[place]), self.max_ns) for q, place in zip(_QUANTILES, places.tolist(), strict=True)
-        }
+        found = np.searchsorted(below, wanted).tolist()
+        return {f"{q:g}": min(values[index], self.max_ns) for q, index in zip(_QUANTILES, found, strict=True)}
+
+
+def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Transactions by operation, over all rounds of an epoch."""
+    counts: Counter[str] = Counter()
+    for row in histograms:
+        counts[row["operation"]] += int(row["count"])
+    return counts
+
+
+@dataclass
+class _Measured:
+    """One arm in one cell: per epoch its seconds, New-Orders and transactions; latencies by operation."""
+
+    seconds: list[float] = field(default_factory=list)
+    orders: list[int] = field(default_factory=list)
+    transactions: list[int] = field(default_factory=list)
+    latencies: defaultdict[str, _Latencies] = field(default_factory=lambda: defaultdict(_Latencies))
+    clock: str = ""
+
+    def add(self, seconds: float, histograms: Sequence[Mapping[str, Any]]) -> None:
+        counts = _counts(histograms)
+        self.seconds.append(seconds)
+        self.orders.append(counts["new_order"])
+        self.transactions.append(sum(counts[name] for name in TYPES))
+        for row in histograms:
+            self.latencies[row["operation"]].add(row)
+            self.clock = str(row["clock"])
+
+    def per_minute(self, counts: Sequence[int]) -> list[float]:
+        return [count / seconds * 60 for count, seconds in zip(counts, self.seconds, strict=True)]
 
 
 def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool = False) -> tuple[TpccSummary, ...]:
-    """Summarise every (cell, arm) of the valid epochs in which a `new_order` was named, in the order first measured.
+    """Summarise every (cell, arm) of the valid epochs with a `new_order` operation, in the order first measured.
 
     Args:
         epochs: of one run; the discarded are left out.
         warehouses: in all table sets together.
-        paced: keying or thinking times were on. Time is then the slices' length, since a worker's own window ends with
-            its last transaction and leaves out what it thought after it; and efficiency is told.
+        paced: keying or thinking times were on. Time is then the length of the slices: a worker's busy time ends with
+            its last transaction and leaves out the thinking after it. The efficiency is computed only then.
 
     Raises:
         ResultsError: a histogram is damaged.
@@ -175,27 +203,15 @@ def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool 
     """
     if warehouses < 1:
         raise ValueError(f"warehouses must be at least 1, not {warehouses}")
-    used = [epoch for epoch in epochs if epoch.valid and not epoch.slices.is_empty()]
-    seconds: dict[tuple[str, str], list[float]] = {}
-    per_epoch: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    latencies: dict[tuple[str, str], dict[str, _Latencies]] = {}
-    clocks: dict[tuple[str, str], str] = {}
-    for epoch in used:
-        for key, value in _seconds(epoch.slices, paced=paced).items():
-            counts = {row["operation"]: row for row in epoch.histograms if (row["cell"], row["arm"]) == key}
-            if "new_order" not in counts or value <= 0:
-                continue
-            seconds.setdefault(key, []).append(value)
-            total = sum(int(counts[name]["count"]) for name in _RULES if name in counts)
-            per_epoch.setdefault(key, []).append((int(counts["new_order"]["count"]), total))
-            clocks[key] = str(counts["new_order"]["clock"])
-            merged = latencies.setdefault(key, {})
-            for name, row in counts.items():
-                merged.setdefault(name, _Latencies()).add(row)
-    return tuple(
-        _summary(key, seconds[key], per_epoch[key], latencies[key], clocks[key], warehouses if paced else None)
-        for key in seconds
-    )
+    measured: defaultdict[tuple[str, str], _Measured] = defaultdict(_Measured)
+    for epoch in epochs:
+        if not epoch.valid or epoch.slices.is_empty():
+            continue
+        for (cell, arm), seconds in _seconds(epoch.slices, paced=paced).items():
+            rows = [row for row in epoch.histograms if (row["cell"], row["arm"]) == (cell, arm)]
+            if seconds > 0 and any(row["operation"] == "new_order" for row in rows):
+                measured[cell, arm].add(seconds, rows)
+    return tuple(_summary(cell, arm, found, warehouses if paced else None) for (cell, arm), found in measured.items())
 
 
 def _seconds(slices: pl.DataFrame, *, paced: bool) -> dict[tuple[str, str], float]:
@@ -204,67 +220,51 @@ def _seconds(slices: pl.DataFrame, *, paced: bool) -> dict[tuple[str, str], floa
     return {(cell, arm): float(value) for cell, arm, value in sums.iter_rows()}
 
 
-def _summary(
-    key: tuple[str, str],
-    seconds: Sequence[float],
-    per_epoch: Sequence[tuple[int, int]],
-    latencies: Mapping[str, _Latencies],
-    clock: str,
-    warehouses: int | None,
-) -> TpccSummary:
-    tpmc = [orders / time * 60 for (orders, _), time in zip(per_epoch, seconds, strict=True)]
-    total = [count / time * 60 for (_, count), time in zip(per_epoch, seconds, strict=True)]
-    mean = math.fsum(tpmc) / len(tpmc)
-    interval = t_interval(mean, standard_deviation(tpmc), len(tpmc), alpha=_ALPHA)
-    time = math.fsum(seconds)
-    everything = sum(count for _, count in per_epoch)
-
+def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -> TpccSummary:
     def count(name: str) -> int:
-        return latencies[name].count if name in latencies else 0
+        return measured.latencies[name].count
 
-    types = tuple(
-        _type_summary(name, latencies.get(name, _Latencies()), time, everything, count(f"{name}.retried"))
-        for name in _RULES
-    )
-    orders, rollbacks, skipped = count("new_order"), count("new_order.rollback"), count("delivery.skipped")
+    tpmc, tpmc_low, tpmc_high = throughput_interval(measured.per_minute(measured.orders))
+    rollbacks, skipped = count("new_order.rollback"), count("delivery.skipped")
     return TpccSummary(
-        cell=key[0],
-        arm=key[1],
-        epochs=len(tpmc),
-        clock=clock,
-        seconds=time,
-        tpmc=mean,
-        tpmc_low=mean if interval.low is None else max(interval.low, 0.0),
-        tpmc_high=mean if interval.high is None else interval.high,
-        tpm_total=math.fsum(total) / len(total),
-        types=types,
+        cell=cell,
+        arm=arm,
+        epochs=len(measured.seconds),
+        clock=measured.clock,
+        seconds=math.fsum(measured.seconds),
+        tpmc=tpmc,
+        tpmc_low=tpmc_low,
+        tpmc_high=tpmc_high,
+        tpm_total=fmean(measured.per_minute(measured.transactions)),
+        types=tuple(_type_summary(name, measured) for name in TYPES),
         rollbacks=rollbacks,
-        rollback_share=_over(rollbacks, orders),
-        rollback=_judge_share(rollbacks, orders, least=0.009, most=0.011, nominal=0.01),
+        rollback_share=quotient(rollbacks, count("new_order")),
+        rollback=_judge_share(rollbacks, count("new_order"), least=0.009, most=0.011, nominal=0.01),
         skipped_deliveries=skipped,
         skipped=_judge_share(skipped, count("delivery"), least=0.0, most=0.01, nominal=0.01),
-        efficiency=None if warehouses is None else mean / (TPMC_PER_WAREHOUSE_MAX * warehouses),
+        efficiency=None if warehouses is None else tpmc / (TPMC_PER_WAREHOUSE_MAX * warehouses),
     )
 
 
-def _type_summary(name: str, latencies: _Latencies, seconds: float, everything: int, retried: int) -> TypeSummary:
-    rule, quantiles = _RULES[name], latencies.quantiles()
+def _type_summary(name: str, measured: _Measured) -> TypeSummary:
+    rule, latencies = _RULES[name], measured.latencies[name]
+    quantiles, total = latencies.quantiles(), sum(measured.transactions)
     limit_ns = int(rule.response_s * 1e9)
     response = Judgement.TOO_FEW
     if quantiles:
         response = Judgement.OK if quantiles["0.9"] <= limit_ns else Judgement.NOT_OK
     mix = Judgement.OK
     if rule.mix_least is not None:
-        mix = _judge_share(latencies.count, everything, least=rule.mix_least, most=1.0, nominal=rule.mix_least)
+        mix = _judge_share(latencies.count, total, least=rule.mix_least, most=1.0, nominal=rule.mix_least)
     return TypeSummary(
         name=name,
         count=latencies.count,
-        per_minute=latencies.count / seconds * 60,
-        share=_over(latencies.count, everything),
-        mean_ns=_over(latencies.sum_ns, latencies.count),
+        per_minute=latencies.count / math.fsum(measured.seconds) * 60,
+        share=quotient(latencies.count, total),
+        mean_ns=quotient(latencies.sum_ns, latencies.count),
         max_ns=latencies.max_ns,
         quantiles_ns=quantiles,
-        retried=retried,
+        retried=measured.latencies[f"{name}.retried"].count,
         response_limit_ns=limit_ns,
         response=response,
         mix_least=rule.mix_least,
@@ -273,7 +273,7 @@ def _type_summary(name: str, latencies: _Latencies, seconds: float, everything: 
 
 
 def _judge_share(count: int, of: int, *, least: float, most: float, nominal: float) -> Judgement:
-    """Judge a share; one outside by less than chance explains, if its true value were `nominal`, is too few to tell."""
+    """Judge a share; it is TOO_FEW when, for a true value of `nominal`, chance may explain how far it lies outside."""
     if of == 0:
         return Judgement.TOO_FEW
     share = count / of
@@ -284,20 +284,8 @@ def _judge_share(count: int, of: int, *, least: float, most: float, nominal: flo
     return Judgement.TOO_FEW if missed_by < _NOISE_SD * deviation else Judgement.NOT_OK
 
 
-def _over(numerator: float, denominator: float) -> float:
-    return numerator / denominator if denominator > 0 else 0.0
-
-
-# TPC-C counted twice: the engine's transactions beside the server's own sums over the same stretch.
-#
-# The server is asked before and after each measured cell (`trial.recount`, kept as `data-check.json`). It also sees what is
-# not counted: guards and shadows. So it may have more than the engine counted, and never less.
-
-TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
-
-
 class ServerCounts(Frozen):
-    """What the server itself has counted at one moment.
+    """What the server itself has counted at one moment, read before and after each measured cell (`data-check.json`).
 
     Attributes:
         next_order_ids: sum of D_NEXT_O_ID over all districts: rises by one for each committed New-Order.
@@ -311,10 +299,12 @@ class ServerCounts(Frozen):
 
 
 class CrossCheck(Frozen):
-    """The engine's counts beside the server's growth over the same stretch.
+    """The engine's counts beside the growth of the server's own over the same time.
+
+    The server also counts what the engine leaves out (guards, injected slowdowns), so it may have more, and never less.
 
     Attributes:
-        uncounted_share: of the server's committed New-Orders, those that the engine did not count; 0 to 1.
+        uncounted_share: share of the server's committed New-Orders that the engine did not count; 0 to 1.
         agrees: the server has at least what the engine counted.
     """
 
@@ -341,12 +331,10 @@ def compare_counts(
         histograms: the engine's `histogram` messages of that arm and cell.
         readings: before and after; several when the cell was measured in several rounds.
     """
-    counts: dict[str, int] = {}
-    for message in histograms:
-        counts[message["operation"]] = counts.get(message["operation"], 0) + int(message["count"])
-    rollbacks = counts.get("new_order.rollback", 0)
-    orders = counts.get("new_order", 0) - rollbacks
-    commits = sum(counts.get(name, 0) for name in TYPES) - rollbacks
+    counts = _counts(histograms)
+    rollbacks = counts["new_order.rollback"]
+    orders = counts["new_order"] - rollbacks
+    commits = sum(counts[name] for name in TYPES) - rollbacks
     server_orders = sum(after.next_order_ids - before.next_order_ids for before, after in readings)
     server_commits = sum(after.commits - before.commits for before, after in readings)
     return CrossCheck(
@@ -360,7 +348,7 @@ def compare_counts(
 
 
 def cross_checks(epochs: Iterable[EpochData]) -> dict[tuple[str, str], list[CrossCheck]]:
-    """Every check of every epoch by (cell, arm); without those of epochs whose servers were not asked."""
+    """The checks of all epochs by (cell, arm); epochs without server counts have none."""
     found: dict[tuple[str, str], list[CrossCheck]] = {}
     for epoch in epochs:
         for arm, cells in epoch.server_counts.items():
