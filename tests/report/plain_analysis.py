@@ -1,4 +1,4 @@
-"""An Analysis by the shortest arithmetic that gives one, so that the report's tests need no statistics room.
+"""An Analysis by the shortest arithmetic that gives one, so that the report's tests need no statistics.
 
 Not the method: no family, no stopping rule. What the report does with an Analysis is tested, not how one comes about.
 """

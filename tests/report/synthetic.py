@@ -307,7 +307,7 @@ def make_run(
 
 
 def _write_epoch(
-    run: RunDirectory, study: Study, truth: Truth, plan: Plan, epoch: int, blocks: int, slice_ns: int, void: str
+    run: RunDirectory, study: Study, truth: Truth, plan: Plan, epoch: int, blocks: int, slice_ns: int, reason: str
 ) -> None:
     draft = plan.epochs[epoch % len(plan.epochs)]
     build = epoch % study.builds
@@ -346,16 +346,16 @@ def _write_epoch(
         Outcome(
             epoch=epoch,
             build=build,
-            valid=not void,
-            discard_reason=void,
+            valid=not reason,
+            discard_reason=reason,
             started_at=STARTED + timedelta(seconds=40 + 90 * epoch),
             wall_s=6 + measured,
             measured_s=measured,
-            phases_s={"restore": 1.0, "start": 2.5, "gates": 0.5, "warm": 1.5, "measure": measured, "stop": 0.5},
+            phases_s={"restore": 1.0, "start": 2.5, "readiness": 0.5, "warm": 1.5, "measure": measured, "stop": 0.5},
             start_order=draft.start_order,
             cell_order=draft.cell_order,
             seeds={"order": 1, "keys": 2, "padding": 3},
-            gates={
+            readiness={
                 arm: {"buffer_pool_warm": True, "history_list_length": 0, "waited_s": 0.5, "notes": ""} for arm in arms
             },
         )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from view_parts import bars_of, panels_of
 
 from bakeoff.report import render_html
 
@@ -63,19 +64,15 @@ def test_it_opens_from_a_disk_without_a_request_or_a_complaint(opened, page_file
 @pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
 def test_every_chart_is_there_and_has_something_drawn(opened, view):
     page, _, _ = opened
-    groups = (
-        view.threads_panels, view.scaling_panels, view.time_panels, view.jitter_panels, view.warm_up_panels,
-        view.epoch_panels, view.percentile_panels, view.arm_panels, view.host_panels,
-    )  # fmt: skip
-    panels = [panel for group in groups for panel in group]
-    assert page.locator("figure").count() == len(panels) + len(view.pilot_panels)
+    panels = panels_of(view)
+    assert page.locator("figure").count() == len(panels) > 20
     for panel in panels:
         drawn = page.locator(f"#{panel.id} svg path[fill^='var(--'], #{panel.id} svg path[stroke^='var(--']")
         assert drawn.count() >= len(panel.series), panel.id
         box = page.locator(f"#{panel.id} svg").bounding_box()
         assert box["width"] > 250 and box["height"] > 100
     assert page.locator("#forest .point").count() == len(view.forest.rows)
-    assert page.locator("#cpu-bars .bar").count() == len(view.cpu_bars) > 0
+    assert page.locator("#cpu-bars .bar").count() == len(bars_of(view)) > 0
 
 
 @pytest.mark.parametrize("opened", [PHONE, (360, "dark"), (768, "light")], indirect=True)

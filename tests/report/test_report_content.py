@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
+from view_parts import folded, panels_of
 
 from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_csv, render_html, render_markdown
@@ -25,12 +26,12 @@ def one_cell(**options) -> Study:
     return duel_study(workloads=("oltp_read_only",), threads=(4,), **options)
 
 
-def test_a_injected_slowdown_is_told_as_one(view):
-    assert {answer.words for answer in view.answers} == {("SLOWER",)}
-    for answer in view.answers:
-        low, high = (float(text) for text in re.findall(r"\d\.\d+", answer.interval))
+def test_an_injected_slowdown_is_reported_as_slower(view):
+    assert {verdict.words for verdict in view.verdicts} == {("SLOWER",)}
+    for verdict in view.verdicts:
+        low, high = (float(text) for text in re.findall(r"\d\.\d+", verdict.interval))
         assert low < 0.89 < high or abs(0.89 - (low + high) / 2) < 0.02
-        bound = float(re.search(r"at least ([\d.]+)%", answer.headline)[1])
+        bound = float(re.search(r"at least ([\d.]+)%", verdict.headline)[1])
         assert bound / 100 <= 1 - high + 0.005
 
 
@@ -48,11 +49,8 @@ def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analy
 
 def test_an_arm_keeps_its_colour_in_every_chart(view):
     keys = {}
-    groups = (
-        view.threads_panels, view.scaling_panels, view.time_panels, view.jitter_panels, view.warm_up_panels,
-        view.epoch_panels, view.arm_panels,
-    )  # fmt: skip
-    panels = [panel for group in groups for panel in group if panel.mark != "stack"]
+    names = ("threads", "scaling", "time", "jitter", "warm-up", "epochs", "arm")
+    panels = [panel for name in names for panel in panels_of(view, name) if panel.mark != "stack"]
     for panel in panels:
         for series in panel.series:
             assert keys.setdefault(series.name, series.key) == series.key
@@ -62,7 +60,7 @@ def test_an_arm_keeps_its_colour_in_every_chart(view):
 
 def test_time_charts_hold_the_throughput_of_each_arm(view, analysis):
     means = {(summary.cell, summary.arm): summary.tps for summary in analysis.arms}
-    panel = view.time_panels[0]
+    panel = panels_of(view, "time")[0]
     for series, arm in zip(panel.series, ("A", "B", "A'"), strict=True):
         assert sum(series.y) / len(series.y) == pytest.approx(means["oltp_point_select/1", arm], rel=0.01)
         assert all(low <= y <= high for low, y, high in zip(series.low, series.y, series.high, strict=True))
@@ -86,15 +84,19 @@ def test_thinning_out_keeps_sums(run):
 
 def test_percentile_curves_rise_and_pass_through_the_table(view, analysis):
     summary = next(s for s in analysis.arms if (s.cell, s.arm) == ("oltp_point_select/1", "B"))
-    series = next(s for s in view.percentile_panels[0].series if s.name == "mysql:8.0")
+    series = next(s for s in panels_of(view, "percentiles")[0].series if s.name == "mysql:8.0")
     assert list(series.y) == sorted(series.y)
     at_95 = next(y for x, y in zip(series.x, series.y, strict=True) if x == pytest.approx(-math.log10(0.05), abs=1e-4))
     assert at_95 == pytest.approx(summary.quantiles_ns["0.95"] / 1e6, rel=1e-3)
 
 
-def test_voided_epochs_and_reasons_are_shown(view):
-    assert [value.text for value in view.discarded.rows[0].values] == ["5", "arm B: server crashed (signal 11)"]
-    assert "7 counted, 1 discarded" in view.attempts
+def test_discarded_epochs_and_reasons_are_shown(view):
+    (row,) = view.tables["discarded"].rows
+    assert [value.text for value in row.values] == [
+        "5",
+        "arm B: server crashed (signal 11)",
+    ]
+    assert "7 counted, 1 discarded" in view.effort[0]
     assert "signal 11" in render_html(view) and "signal 11" in render_markdown(view)
 
 
@@ -108,19 +110,19 @@ def test_an_untrusted_report_says_so_first(tmp_path):
 @pytest.mark.parametrize(
     ("stop", "word"), [(Stop.ABORTED, "ENDED BY HAND"), (Stop.RUNNING, "NOT FINISHED"), (Stop.BUDGET, "TIME RAN OUT")]
 )
-def test_how_measuring_ended_is_told(tmp_path, stop, word):
+def test_how_measuring_ended_is_said(tmp_path, stop, word):
     view = view_of(tmp_path, one_cell(), epochs=3, change={"stopped": stop})
     assert word in [status.word for status in view.statuses]
 
 
-def test_a_injected_slowdown_is_never_hidden(tmp_path):
+def test_an_injected_slowdown_is_never_hidden(tmp_path):
     study = one_cell()
     arms = (study.arms[0], study.arms[1].model_copy(update={"slowdown_percent": 10.0}), study.arms[2])
     view = view_of(tmp_path, study.model_copy(update={"arms": arms}), epochs=2)
     assert "INJECTED" in [status.word for status in view.statuses]
 
 
-def test_a_busy_machine_is_told_beside_the_verdict(tmp_path):
+def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=2)
     quiet = build_view(run, plain_analysis(run, run.study()))
     for path in run.path.glob("epochs/*/slices.parquet"):
@@ -137,7 +139,7 @@ def test_a_busy_machine_is_told_beside_the_verdict(tmp_path):
 
 def test_an_open_question_says_how_wide_it_is(tmp_path):
     view = view_of(tmp_path, one_cell(), Truth(effect={"B": 0.0}, sd_restart=0.06), epochs=4)
-    assert re.fullmatch(r"may be anything from \d+% slower to \d+% faster", view.answers[0].headline)
+    assert re.fullmatch(r"may be anything from \d+% slower to \d+% faster", view.verdicts[0].headline)
 
 
 def test_the_command_to_run_again_brings_its_seed(view):
@@ -145,15 +147,16 @@ def test_the_command_to_run_again_brings_its_seed(view):
 
 
 def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
-    asked = {row.values[0].text: [value.text for value in row.values[1:]] for row in view.declared.rows}
+    asked = {row.values[0].text: [value.text for value in row.values[1:]] for row in view.tables["declared"].rows}
     assert asked["innodb_flush_method"] == ["—", "fsync", "—"]
     assert asked["data: collation"][0] == "utf8mb4_general_ci"
-    assert [row.values[0].text for row in view.undeclared.rows] == ["character_set_server", "log_bin"]
-    assert "log_bin" not in [row.values[0].text for row in view.other_settings.rows]
+    assert [row.values[0].text for row in view.tables["undeclared"].rows] == ["character_set_server", "log_bin"]
+    (others,) = folded(view, "Other variables")
+    assert "log_bin" not in [row.values[0].text for row in others.rows]
     assert "UNDECLARED DIFFERENCES" in [status.word for status in view.statuses]
 
 
-def test_flags_become_footnotes_told_once(tmp_path):
+def test_flags_become_footnotes_shown_once(tmp_path):
     run = make_run(tmp_path, duel_study(), epochs=3)
     analysis = plain_analysis(run, run.study())
     flag = Flag(kind="CARRY-OVER", text="the slice before still weighs on this one.")
@@ -161,19 +164,19 @@ def test_flags_become_footnotes_told_once(tmp_path):
     view = build_view(run, analysis.model_copy(update={"comparisons": flagged}))
     (note,) = view.footnotes
     assert (note.number, note.word, len(note.where)) == (1, "CARRY-OVER", 6)
-    assert all(answer.notes == (1,) for answer in view.answers)
+    assert all(verdict.notes == (1,) for verdict in view.verdicts)
     assert 'href="#note-1"' in render_html(view) and 'id="note-1"' in render_html(view)
 
 
 def test_one_epoch_gives_no_interval_and_no_crash(tmp_path):
     view = view_of(tmp_path, one_cell(control=False), epochs=1)
-    assert view.answers[0].interval == "" and view.answers[0].headline == "has no verdict yet"
+    assert view.verdicts[0].interval == "" and view.verdicts[0].headline == "has no verdict yet"
     assert view.forest.rows[0].low is None
     assert "no interval yet" in render_html(view)
     assert render_csv(view).splitlines()[1].startswith(view.run)
 
 
-def test_three_contenders_each_get_their_answer(tmp_path):
+def test_three_contenders_each_get_their_verdict(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4))
     more = [
         study.arms[1].model_copy(
@@ -184,9 +187,9 @@ def test_three_contenders_each_get_their_answer(tmp_path):
     study = study.model_copy(update={"arms": (*study.arms[:2], *more, study.arms[2])})
     truth = Truth(effect={"B": math.log(0.9), "C": math.log(1.2), "D": 0.0})
     view = view_of(tmp_path, study, truth, epochs=6)
-    assert len(view.answers) == 6
+    assert len(view.verdicts) == 6
     assert view.question == "Which is faster than mysql:5.7: mysql:8.0, mariadb:C or mariadb:D?"
-    tones = {answer.contender: answer.tone.value for answer in view.answers}
+    tones = {verdict.contender: verdict.tone.value for verdict in view.verdicts}
     assert tones["mysql:8.0"] == "slower" and tones["mariadb:C"] == "faster"
     assert sum(arm.role is Role.CONTROL for arm in view.arms) == 1
     assert "mariadb:D" in render_html(view)
@@ -205,8 +208,8 @@ def test_a_remote_server_without_process_facts_is_fine(tmp_path):
     bare = {"server_cpu_ns_per_event": None, "server_read_bytes_per_event": None, "server_write_bytes_per_event": None}
     arms = tuple(summary.model_copy(update=bare) for summary in analysis.arms)
     view = build_view(run, analysis.model_copy(update={"arms": arms}))
-    assert view.host_panels == ()
-    assert "server CPU" not in view.costs.columns
+    assert panels_of(view, "host") == []
+    assert "server CPU" not in view.tables["costs"].columns
     render_html(view)
 
 

@@ -1,8 +1,9 @@
-"""The parts of a report that a study's page has: answer, scaling law, stability, warm-up, sizes, what each arm did."""
+"""The parts of a report that a study's page has: summary, scaling law, stability, warm-up, sizes, what each arm did."""
 
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
+from view_parts import panels_of
 
 from bakeoff.report import build_view, render_html, render_markdown
 
@@ -19,56 +20,58 @@ def ladder(tmp_path_factory):
     return build_view(run, plain_analysis(run, study))
 
 
-def test_the_answer_is_three_sentences(view, ladder):
+def test_the_summary_is_three_sentences(view, ladder):
     for made in (view, ladder):
-        assert len(made.lead) == 3
-        assert all(sentence.endswith(".") for sentence in made.lead)
-    assert view.lead[0] == "Of 6 comparisons with mysql:5.7: 6 slower."
-    assert "0.8" in view.lead[1] and "in oltp_" in view.lead[1]
-    assert "7 restarts" in view.lead[2] and "holds 1" in view.lead[2]
-    assert " ".join(view.lead) in render_html(view).replace("&#39;", "'")
+        assert len(made.summary) == 3
+        assert all(sentence.endswith(".") for sentence in made.summary)
+    assert view.summary[0] == "Of 6 comparisons with mysql:5.7: 6 slower."
+    assert "0.8" in view.summary[1] and "in oltp_" in view.summary[1]
+    assert "7 restarts" in view.summary[2] and "holds 1" in view.summary[2]
+    assert " ".join(view.summary) in render_html(view).replace("&#39;", "'")
 
 
 def test_the_scaling_law_stands_beside_what_was_measured(ladder, view):
-    rows = texts(ladder.scaling)
+    rows = texts(ladder.tables["scaling"])
     assert [row[0] for row in rows] == ["mysql:5.7", "mysql:8.0"]
-    assert all(row.values[1].sub for row in ladder.scaling.rows)  # ten epochs: intervals
-    (panel,) = ladder.scaling_panels
+    assert all(row.values[1].sub for row in ladder.tables["scaling"].rows)  # ten epochs: intervals
+    (panel,) = panels_of(ladder, "scaling")
     law, points = panel.series[:2]
     assert (law.line, points.line) == (True, False)
     assert (law.x[0], law.x[-1], points.x) == (1.0, 16.0, (1.0, 2.0, 4.0, 8.0, 16.0))
     assert all(low <= y <= high for low, y, high in zip(law.low, law.y, law.high, strict=True))
     assert "Scaling law" in render_markdown(ladder)
     # Three rungs leave nothing to see a misfit with.
-    assert view.scaling.rows == () and "Scaling law" not in render_markdown(view)
+    assert "scaling" not in view.tables and "Scaling law" not in render_markdown(view)
 
 
-def test_stability_is_told_for_every_arm_and_jitter_drawn(view):
-    assert len(view.stability.rows) == 6 * 3
-    spread, slowest, stalled = (texts(view.stability)[0][place] for place in (1, 2, 3))
+def test_stability_is_shown_for_every_arm_and_jitter_drawn(view):
+    assert len(view.tables["stability"].rows) == 6 * 3
+    spread, slowest, stalled = (texts(view.tables["stability"])[0][place] for place in (1, 2, 3))
     assert 3 <= float(spread.rstrip("%")) <= 7  # 5 % of noise was put in
     assert 70 <= float(slowest.rstrip("%")) < 100
     assert stalled == "0%"
-    assert len(view.jitter_panels) == len(view.time_panels)
+    assert len(panels_of(view, "jitter")) == len(panels_of(view, "time")) == 6
 
 
 def test_the_warm_up_rises(view):
-    (panel,) = view.warm_up_panels
+    (panel,) = panels_of(view, "warm-up")
     assert panel.title == "oltp_point_select · 16 threads"
     for series in panel.series:
         assert series.x[0] < 0.3 and series.y[0] < 0.6 * series.y[-1]
 
 
 def test_sizes_have_ratios_to_the_baseline(view):
-    rows = {row.values[0].text: [(value.text, value.sub) for value in row.values[1:]] for row in view.sizes.rows}
+    sizes = view.tables["sizes"]
+    rows = {row.values[0].text: [(value.text, value.sub) for value in row.values[1:]] for row in sizes.rows}
     assert set(rows) == {"mysql:5.7", "mysql:8.0"}
     assert rows["mysql:5.7"][0][1] == ""
     assert rows["mysql:8.0"][0][1] == "0.75×"
-    assert view.sizes.columns == ("arm", "on disk", "secondary indexes")
+    assert sizes.columns == ("arm", "on disk", "secondary indexes")
 
 
 def test_each_arms_processors_are_drawn_by_kind(view):
-    stacks = [panel for panel in view.arm_panels if panel.mark == "stack"]
+    stacks = [panel for panel in panels_of(view, "arm") if panel.mark == "stack"]
     assert len(stacks) == 3
     assert [series.name for series in stacks[0].series] == ["user", "system", "iowait", "steal"]
-    assert {"server memory", "to and from the client"} <= {panel.title.partition(" · ")[0] for panel in view.arm_panels}
+    titles = {panel.title.partition(" · ")[0] for panel in panels_of(view, "arm")}
+    assert {"server memory", "to and from the client"} <= titles

@@ -22,7 +22,9 @@ def page(tmp_path_factory):
     for path in run.path.glob("epochs/*/servers/*/my.cnf"):
         path.write_text(EVIL)
     analysis = plain_analysis(run, study)
-    flagged = tuple(c.model_copy(update={"flags": (Flag(kind="ODD", text=EVIL),), "workload": EVIL}) for c in analysis.comparisons)
+    flagged = tuple(
+        c.model_copy(update={"flags": (Flag(kind="ODD", text=EVIL),), "workload": EVIL}) for c in analysis.comparisons
+    )
     undeclared = {"B": {EVIL: (EVIL, EVIL)}}
     return build_view(run, analysis.model_copy(update={"comparisons": flagged, "undeclared": undeclared}))
 

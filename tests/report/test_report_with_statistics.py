@@ -1,4 +1,4 @@
-"""A synthetic run through the real statistics into every format: the rooms fit together."""
+"""A synthetic run through the real statistics into every format: the packages fit together."""
 
 import csv
 import io
@@ -22,21 +22,21 @@ def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
     run = make_run(tmp_path, study, Truth(sd_slice=0.02), epochs=8, discarded={2: "arm A: too many errors"})
     run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
     view = build_view(run, run.analysis())
-    assert [answer.tone.value for answer in view.answers] == ["slower", "slower"]
-    assert all("slower" in answer.sentence and "at least" in answer.headline for answer in view.answers)
+    assert [verdict.tone.value for verdict in view.verdicts] == ["slower", "slower"]
+    assert all("slower" in verdict.sentence and "at least" in verdict.headline for verdict in view.verdicts)
     assert {row.verdict for row in view.forest.rows if row.kind == "control"} == {"holds 1"}
-    assert view.discarded.rows and not [status for status in view.statuses if status.word == "UNTRUSTED"]
+    assert view.tables["discarded"].rows and not [status for status in view.statuses if status.word == "UNTRUSTED"]
     for text in (render_html(view), render_markdown(view)):
         assert "mysql:8.0" in text and "too many errors" in text
     assert "SLOWER" in render_csv(view) and json.loads(render_json(view))["comparisons"]
 
 
-def test_a_killed_run_reckons_what_is_missing_by_its_own_plan(tmp_path):
+def test_what_a_killed_run_needs_follows_from_its_own_plan(tmp_path):
     run = make_run(tmp_path, duel_study(), Truth(sd_slice=0.2), epochs=6)
     plan = Plan.model_validate(run.plan()).model_copy(update={"overhead_s": 3000.0})
     run.write_json("plan.json", plan)
-    report(str(run.path), output=ReportFormat.JSON, to=tmp_path / "told.json")
-    sentence = json.loads((tmp_path / "told.json").read_text())["answers"][0]["sentence"]
+    report(str(run.path), output=ReportFormat.JSON, to=tmp_path / "report.json")
+    sentence = json.loads((tmp_path / "report.json").read_text())["verdicts"][0]["sentence"]
     missing = int(re.search(r"about (\d+) more restarts", sentence)[1])
     assert f"(about {format_duration(missing * plan.epoch_s)})" in sentence
 
@@ -47,28 +47,28 @@ def test_an_arm_that_completed_nothing_has_no_ratio_anywhere(tmp_path):
     events = pl.when(pl.col("arm") == "B").then(0).otherwise(pl.col("events"))
     idle = [replace(epoch, slices=epoch.slices.with_columns(events=events)) for epoch in run.load_epochs()]
     view = build_view(run, analyse(idle, study, ended=Stop.BUDGET))
-    assert (view.answers[0].ratio, view.answers[0].change, view.forest.rows[0].ratio) == ("", "", "n/a")
-    assert "completed nothing in 6 epochs" in view.answers[0].sentence
-    (row,) = view.throughput.rows
+    assert (view.verdicts[0].ratio, view.verdicts[0].change, view.forest.rows[0].ratio) == ("", "", "n/a")
+    assert "completed nothing in 6 epochs" in view.verdicts[0].sentence
+    (row,) = view.tables["throughput"].rows
     assert [value.text for value in row.values][3:5] == ["n/a", "n/a"]
     page = render_html(view)
     assert not view.forest.rows[0].measured and 'class="point"' not in page
-    assert "ratio n/a" in page and not any("1.00×" in sentence for sentence in view.lead)
+    assert "ratio n/a" in page and not any("1.00×" in sentence for sentence in view.summary)
     (record,) = csv.DictReader(io.StringIO(render_csv(view)))
     assert record["ratio"] == record["ratio_trimmed"] == ""
 
 
-def test_a_fixed_rate_is_told_as_one_and_no_arm_as_fast_or_slow(tmp_path):
+def test_a_fixed_rate_is_reported_as_one_and_no_arm_as_fast_or_slow(tmp_path):
     study = duel_study(workloads=("oltp_read_only", "oltp_point_select"), threads=(1, 4))
     paced = study.workloads[0].model_copy(update={"rate_per_s": 1000.0})
     study = study.model_copy(update={"workloads": (paced, *study.workloads[1:])})
     run = make_run(tmp_path, study, Truth(sd_slice=0.02), epochs=8)
     run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
     view = build_view(run, run.analysis())
-    fixed = [answer for answer in view.answers if answer.workload == "oltp_read_only"]
-    assert {answer.words for answer in fixed} == {("RATE FIXED",)}
-    assert {answer.headline for answer in fixed} == {"was given a fixed rate: compare response times"}
-    assert {answer.basis for answer in fixed} == {"8 restarts"}
-    assert view.lead[0] == "Of 4 comparisons with mysql:5.7: 2 slower, 2 at a fixed rate."
-    assert "oltp_point_select" in view.lead[1]
-    assert not view.summary and not [row for row in view.forest.rows if row.kind == "mean"]
+    fixed = [verdict for verdict in view.verdicts if verdict.workload == "oltp_read_only"]
+    assert {verdict.words for verdict in fixed} == {("RATE FIXED",)}
+    assert {verdict.headline for verdict in fixed} == {"was given a fixed rate: compare response times"}
+    assert {verdict.basis for verdict in fixed} == {"8 restarts"}
+    assert view.summary[0] == "Of 4 comparisons with mysql:5.7: 2 slower, 2 at a fixed rate."
+    assert "oltp_point_select" in view.summary[1]
+    assert not view.means and not [row for row in view.forest.rows if row.kind == "mean"]

@@ -49,22 +49,22 @@ def texts(table):
 
 
 def test_published_ratios_are_judged(view):
-    judged = {row[0]: (row[1], row[3]) for row in texts(view.published)}
+    judged = {row[0]: (row[1], row[3]) for row in texts(view.tables["published"])}
     assert judged == {
         "mysql:8.0 over mysql:5.7, latin1_swedish_ci": ("0.90×", "agrees"),
         "mysql:8.0 over mysql:5.7, utf8mb4_general_ci": ("2.00×", "agrees"),
         "utf8mb4_general_ci over latin1_swedish_ci, mysql:5.7": ("0.60×", "agrees"),
         "utf8mb4_general_ci over latin1_swedish_ci, mysql:8.0": ("1.33×", "differs"),
     }
-    assert "somebody in 2019" in view.published.note
+    assert "somebody in 2019" in view.tables["published"].note
 
 
 def test_effects_interactions_and_pairs_are_told(view):
-    assert {row[0] for row in texts(view.effects)} == {"server", "collation"}
-    assert len(view.effects.rows) == 4  # two factors in two cells
-    ratios = [float(row[3].rstrip("×")) for row in texts(view.interactions)]
+    assert {row[0] for row in texts(view.tables["effects"])} == {"server", "collation"}
+    assert len(view.tables["effects"].rows) == 4  # two factors in two cells
+    ratios = [float(row[3].rstrip("×")) for row in texts(view.tables["interactions"])]
     assert ratios == [pytest.approx(0.89 / 0.5, rel=0.1)] * 2
-    matrix = view.pairs[0]
+    matrix = next(table for name, table in view.tables.items() if name.startswith("pairs-"))
     labels = [row[0] for row in texts(matrix)]
     assert labels == [
         "mysql:5.7 · utf8mb4_general_ci", "mysql:8.0 · utf8mb4_general_ci", "mysql:8.0 · latin1_swedish_ci",
@@ -115,7 +115,7 @@ def test_arms_with_different_rows_are_told_at_the_head(view, tmp_path):
     for word in ("sbtest.sbtest1", "query rows", "9 rows on mysql:8.0 · utf8mb4_general_ci"):
         assert word in status.text
     assert "9 rows" in render_html(shown)
-    assert view.same_rows.rows == ()
+    assert "data-check" not in view.tables
 
 
 MANY = """\
@@ -140,9 +140,9 @@ def test_a_fraction_names_its_aliases_in_plan_and_report(tmp_path, capsys):
     planned = capsys.readouterr().out
     run = make_run(tmp_path, study, epochs=6, blocks=2, name="many")
     view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
-    assert len(view.effects.rows) == 6
-    mixed = [row.values[2].sub for row in view.interactions.rows if row.values[2].sub]
+    assert len(view.tables["effects"].rows) == 6
+    mixed = [row.values[2].sub for row in view.tables["interactions"].rows if row.values[2].sub]
     assert mixed and all(text.startswith("with ") and " × " in text for text in mixed)
-    for told in (planned, view.effects.note, render_html(view), render_markdown(view).replace("\\", "")):
+    for told in (planned, view.tables["effects"].note, render_html(view), render_markdown(view).replace("\\", "")):
         assert "16 of 64 combinations, of resolution IV" in told
         assert "cannot be told apart" in told

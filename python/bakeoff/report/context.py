@@ -1,24 +1,21 @@
-"""What all parts of a view are built from: the run's documents, read once."""
+"""A run's documents and measurements, read once for all sections of its report."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from bakeoff.plan import Plan
-from bakeoff.results import RSS_PREFIX, Manifest, Outcome, RunDirectory, decode_histogram
+from bakeoff.report import numbers
+from bakeoff.report.view import Footnote, Series
+from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
-from bakeoff.stats.model import Analysis, ArmSummary, Comparison
-from bakeoff.stats.summary import TAIL_MIN
+from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
 
-# Measurements thinned out to what a chart can show: sums over sums inside each bin, never every n-th slice.
-#
-# Everything here reads lazily and keeps bins only, so that a run of a million slices needs little memory.
+# Slices are read lazily and kept as bins only, so that a run of a million slices needs little memory. A bin holds sums
+# over sums, never every n-th slice.
 
 BINS = 160
 """Points a line, over all epochs together: a chart is 460 pixels wide."""
@@ -124,50 +121,6 @@ def cpu_shares(slices: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True)
-class HostTimes:
-    """The machine over the whole run, its epochs joined.
-
-    Attributes:
-        samples: columns of `host.parquet`, plus `epoch` and `seconds`; at most about `BINS` rows an epoch group.
-        arms: those whose resident memory was sampled.
-    """
-
-    boundaries_s: tuple[float, ...]
-    samples: pl.DataFrame
-    arms: tuple[str, ...]
-
-
-def host_times(run: RunDirectory, epochs: tuple[int, ...]) -> HostTimes | None:
-    """The machine's samples of these epochs, averaged into bins; None when there are none."""
-    frames: list[pl.DataFrame] = []
-    boundaries: list[float] = []
-    offset_s = 0.0
-    bins_per_epoch = max(2, BINS // max(1, len(epochs)))
-    for epoch in epochs:
-        samples = run.host_samples(epoch)
-        if samples.is_empty():
-            continue
-        if offset_s > 0:
-            boundaries.append(offset_s)
-        seconds = pl.col("time_ns") / 1e9
-        span_s = float(samples.select(seconds.max()).item())
-        step_s = max(span_s / bins_per_epoch, 1e-9)
-        frames.append(
-            samples.with_columns((seconds / step_s).ceil().alias("bin"))
-            .group_by("bin", maintain_order=True)
-            .agg(pl.exclude("bin").mean())
-            .with_columns((seconds + offset_s).alias("seconds"), pl.lit(epoch).alias("epoch"))
-            .drop("bin")
-        )
-        offset_s += span_s
-    if not frames:
-        return None
-    joined = pl.concat(frames, how="diagonal_relaxed")
-    arms = tuple(column.removeprefix(RSS_PREFIX) for column in joined.columns if column.startswith(RSS_PREFIX))
-    return HostTimes(tuple(boundaries), joined, arms)
-
-
 CONTROL_SLOT = 6
 """Number of the colour and shape that a control has: the palette's grey."""
 
@@ -228,6 +181,11 @@ class Context:
         return {a.name: a.label if texts.count(a.label) == 1 else f"{a.label} ({a.name})" for a in self.study.arms}
 
     @cached_property
+    def compared_arms(self) -> tuple[str, ...]:
+        """Names of the arms without the control, which is another baseline."""
+        return tuple(arm for arm in self.arms if arm != self.analysis.control)
+
+    @cached_property
     def cells(self) -> tuple[str, ...]:
         """Cells that were compared, in the analysis's order."""
         return tuple(dict.fromkeys(comparison.cell for comparison in self.analysis.comparisons))
@@ -257,9 +215,78 @@ class Context:
         return tuple(outcome.epoch for outcome in self.outcomes if outcome.valid)
 
     @cached_property
+    def _titles(self) -> dict[str, str]:
+        comparisons = self.analysis.comparisons
+        return {each.cell: f"{each.workload} · {numbers.threads(each.threads)}" for each in comparisons}
+
+    def cell_title(self, cell: str) -> str:
+        """`oltp_read_only · 4 threads`; the cell's name when it was not compared."""
+        return self._titles.get(cell, cell)
+
+    def arm_series(
+        self,
+        arm: str,
+        x: numbers.Floats,
+        y: numbers.Floats,
+        *,
+        low: numbers.Floats = (),
+        high: numbers.Floats = (),
+        group: tuple[int, ...] = (),
+        tips: tuple[str, ...] = (),
+        line: bool = True,
+    ) -> Series:
+        """A line of a chart with the arm's name and colour (arguments: `Series`)."""
+        return Series(
+            name=self.labels[arm],
+            key=f"arm-{self.slots[arm]}",
+            x=numbers.rounded(x),
+            y=numbers.rounded(y),
+            low=numbers.rounded(low),
+            high=numbers.rounded(high),
+            group=group,
+            tips=tips,
+            line=line,
+        )
+
+    @cached_property
+    def _flagged(self) -> dict[Flag, list[Comparison]]:
+        """Flag -> comparisons that it was raised for; equal flags once."""
+        found: dict[Flag, list[Comparison]] = {}
+        for comparison in self.analysis.comparisons:
+            for flag in comparison.flags:
+                found.setdefault(flag, []).append(comparison)
+        return found
+
+    @cached_property
+    def footnotes(self) -> tuple[Footnote, ...]:
+        """Flags of all comparisons, numbered in order."""
+        return tuple(
+            Footnote(
+                number=number,
+                word=flag.kind,
+                text=flag.text,
+                where=tuple(f"{self.cell_title(each.cell)}, {self.labels[each.contender]}" for each in flagged),
+            )
+            for number, (flag, flagged) in enumerate(self._flagged.items(), start=1)
+        )
+
+    def notes(self, comparison: Comparison) -> tuple[int, ...]:
+        """Numbers of a comparison's footnotes."""
+        return tuple(
+            number
+            for number, flagged in enumerate(self._flagged.values(), start=1)
+            if any(each is comparison for each in flagged)
+        )
+
+    @cached_property
     def slices(self) -> pl.LazyFrame:
         """Slices of the epochs that count."""
         return self.run.scan_slices()
+
+    @cached_property
+    def times(self) -> dict[str, CellTimes]:
+        """The detailed cells over time."""
+        return cell_times(self.slices, self.detail_cells)
 
     @cached_property
     def epoch_rates(self) -> dict[tuple[str, str], dict[int, float]]:
@@ -271,51 +298,10 @@ class Context:
 
     @cached_property
     def processors(self) -> pl.DataFrame:
-        """Where processor time went in each cell while each arm was loaded (`bakeoff.report.context.cpu_shares`)."""
+        """Where processor time went in each cell while each arm was loaded (columns: `cpu_shares`)."""
         return cpu_shares(self.slices)
 
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:
         """Arm -> its server's global variables in the last epoch that counts."""
         return self.run.server_json(self.valid_epochs[-1], "variables.json") if self.valid_epochs else {}
-
-
-# Latency over all quantiles: from the full histograms, or else from the few quantiles of the summaries.
-
-_POINTS = 60
-_FIRST = 0.2  # the least quantile drawn
-
-Curve = list[tuple[float, float]]
-"""(quantile below 1, latency in ns), ascending."""
-
-
-def latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    """(cell, arm) -> its curve: in each epoch the quantile, over epochs their geometric mean.
-
-    A curve ends where fewer than 50 events of the shortest epoch lie beyond: further out it would be chance.
-    """
-    texts: dict[tuple[str, str], list[str]] = {}
-    wanted = set(context.detail_cells)
-    for epoch in context.valid_epochs:
-        for message in context.run.histograms(epoch):
-            if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
-                texts.setdefault((message["cell"], message["arm"]), []).append(message["hdr"])
-    curves = {key: _curve(found) for key, found in texts.items()}
-    for summary in context.analysis.arms:
-        key = (summary.cell, summary.arm)
-        if summary.cell in wanted and not curves.get(key):
-            points = ((float(quantile), ns) for quantile, ns in summary.quantiles_ns.items())
-            curves[key] = sorted((quantile, ns) for quantile, ns in points if 0 <= quantile < 1)
-    return curves
-
-
-def _curve(texts: list[str]) -> Curve:
-    histograms = [decode_histogram(text) for text in texts]
-    fewest = min(histogram.total for histogram in histograms)
-    if fewest <= 2 * TAIL_MIN:
-        return []
-    nines = np.linspace(-math.log10(1 - _FIRST), math.log10(fewest / TAIL_MIN), _POINTS)
-    quantiles: NDArray[np.float64] = 1 - 10.0**-nines
-    logs = np.log(np.maximum([histogram.quantiles(quantiles) for histogram in histograms], 1))
-    means = np.exp(logs.mean(axis=0))
-    return list(zip(quantiles.tolist(), means.tolist(), strict=True))

@@ -1,12 +1,11 @@
-"""How numbers read in a report: as many digits as the interval supports, and no more."""
+"""Numbers as text in a report: as many digits as the interval supports, and no more."""
 
 import math
 from collections.abc import Callable, Iterable
 
 from bakeoff.stats.model import Estimate, Interval
-from bakeoff.stats.resolution import OUT_OF_REACH_S, Foretold, Resolution
-from bakeoff.stats.verdict import interval_texts, ratio_decimals
-from bakeoff.units import format_duration
+from bakeoff.stats.resolution import OUT_OF_REACH_S, Forecast, Resolution
+from bakeoff.units import format_duration, interval_texts, ratio_decimals
 
 Form = Callable[[float], str]
 Floats = Iterable[float]
@@ -76,9 +75,14 @@ def share(value: float) -> str:
     return f"{percent:.0f}%" if percent >= 10 or percent == 0 else f"{percent:.1f}%"
 
 
-def epochs(n: int) -> str:
+def restarts(n: int) -> str:
     """`1 restart`, `8 restarts`."""
     return f"{n} restart" if n == 1 else f"{n} restarts"
+
+
+def threads(n: int) -> str:
+    """`1 thread`, `4 threads`."""
+    return f"{n} thread" if n == 1 else f"{n} threads"
 
 
 def rounded(values: Floats) -> tuple[float, ...]:
@@ -86,26 +90,26 @@ def rounded(values: Floats) -> tuple[float, ...]:
     return tuple(float(f"{value:.5g}") for value in values)
 
 
-# What a machine can resolve, in a sentence: `±1 % in about 7 minutes; ±0.3 % is out of reach`.
+# What a machine can resolve.
 
 
-def sentence(found: Resolution) -> str:
-    """What a comparison would take here for each half-width, the widest that cannot be had last."""
+def resolution(found: Resolution) -> str:
+    """`±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`: the time that each half-width would take here."""
     within = [each for each in found.forecast if each.seconds <= OUT_OF_REACH_S]
     beyond = [each for each in found.forecast if each.seconds > OUT_OF_REACH_S]
-    # Half-widths that the fewest epochs give anyway: the narrowest of them says it all.
+    # Of the half-widths that the fewest epochs give anyway the narrowest is enough.
     quickest = [each for each in within if each.seconds == within[0].seconds]
-    told = [*quickest[-1:], *within[len(quickest) :]]
+    shown = [*quickest[-1:], *within[len(quickest) :]]
     parts = [
-        f"{_plus_minus(each)} in about {format_duration(each.seconds)} (at worst {_at_worst(each)})" for each in told
+        f"{_plus_minus(each)} in about {format_duration(each.seconds)} (at worst {_at_worst(each)})" for each in shown
     ]
     if beyond:
         parts.append(f"{_plus_minus(beyond[0])} is out of reach (over {format_duration(OUT_OF_REACH_S)})")
-    return f"This machine now resolves {'; '.join(parts)}." if told else f"On this machine now {parts[-1]}."
+    return f"This machine now resolves {'; '.join(parts)}." if shown else f"On this machine now {parts[-1]}."
 
 
-def grounds(found: Resolution, trial: str) -> str:
-    """What the sentence rests on."""
+def resolution_basis(found: Resolution, trial: str) -> str:
+    """The measurements that the sentence rests on."""
     restart, within = (math.expm1(sd) for sd in (found.sd_restart, found.sd_within))
     return (
         f"From {found.epochs} restarts of two equal servers ({trial}): restart to restart {restart:.1%}, within "
@@ -113,9 +117,9 @@ def grounds(found: Resolution, trial: str) -> str:
     )
 
 
-def _plus_minus(each: Foretold) -> str:
+def _plus_minus(each: Forecast) -> str:
     return f"±{each.half_width:.1%}".replace(".0%", "%")
 
 
-def _at_worst(each: Foretold) -> str:
+def _at_worst(each: Forecast) -> str:
     return format_duration(each.at_worst_s) if each.at_worst_s <= OUT_OF_REACH_S else "out of reach"

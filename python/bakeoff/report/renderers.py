@@ -1,8 +1,4 @@
-"""`report.html`: one file that opens from a disk, asks nothing of any network and runs no script.
-
-Labels, logs and server names are untrusted: the template escapes everything, undefined names are errors, and a content
-security policy inside the page forbids scripts and requests even if something slipped through.
-"""
+"""Render a report as HTML, Markdown, CSV, JSON and in a terminal, and write the folder to be published."""
 
 import csv
 import io
@@ -13,18 +9,37 @@ from itertools import groupby
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from bakeoff.report import charts, numbers
-from bakeoff.report import view as report
-from bakeoff.report.view import ForestRow, Panel, ReportView, Role, Row, Table, Tone, Value
+from bakeoff.report.view import (
+    ArmView,
+    Code,
+    ForestRow,
+    Panel,
+    Part,
+    Prose,
+    ReportView,
+    Role,
+    Row,
+    Section,
+    Steps,
+    Table,
+    Tone,
+    Value,
+    VerdictView,
+)
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version
 from bakeoff.stats.model import Analysis
+
+# HTML: one file that opens from a disk, asks nothing of any network and runs no script. Labels, logs and server names
+# are untrusted: the template escapes everything, undefined names are errors, and a content security policy inside the
+# page forbids scripts and requests even if something slipped through.
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -41,13 +56,14 @@ def render_html(view: ReportView) -> str:
     )
 
     def drawn(panel: Panel) -> Markup:
-        # Safe: the drawing library escapes texts in the SVG (tests/report/test_html.py tries to break out of it).
+        # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
         return Markup(charts.draw(panel, dashed=dashed))
 
     environment.filters |= {
         "arm_key": lambda slot: charts.css_key(f"arm-{slot}"),
         "arm_shape": _arm_shape,
         "by_group": _by_group,
+        "code": _with_code,
         "drawn": drawn,
         "has_own_keys": _has_own_keys,
         "percent": numbers.share,
@@ -58,6 +74,11 @@ def render_html(view: ReportView) -> str:
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     """Neighbouring rows of one group together; rows without a group each alone."""
     return [(group, list(part)) for group, part in groupby(rows, key=lambda row: row.group)]
+
+
+def _with_code(text: str) -> Markup:
+    """Escape a text; words between backticks become code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _has_own_keys(panel: Panel) -> bool:
@@ -71,7 +92,7 @@ def _arm_shape(slot: int) -> Markup:
     return paint.format(charts.LEGEND_SHAPES[slot % charts.ARM_SLOTS], charts.css_key(f"arm-{slot}"))
 
 
-# The report as Markdown: tables ready for a blog or an issue.
+# Markdown: tables ready for a blog or an issue. Charts and what is folded away are on the page only.
 
 _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
@@ -80,93 +101,73 @@ def render_markdown(view: ReportView) -> str:
     """The whole text; labels and other people's words are escaped."""
     parts = [f"# {_plain(view.question)}", _plain(view.dateline)]
     parts += [f"> **{_plain(status.word)}**: {_plain(status.text)}" for status in view.statuses]
-    parts.append("\n".join(_arm_line(view, index) for index in range(len(view.arms))))
-    parts.append(_plain(" ".join(view.lead)))
-    parts.append("\n".join(_answer_lines(view)))
-    parts += [_plain(sentence) for sentence in (*view.summary, view.conditions)]
-    parts += ["## Throughput", _markdown_table(view.throughput)]
-    if view.scaling.rows:
-        parts += ["## Scaling law", _markdown_table(view.scaling), _plain(view.scaling.note)]
-    parts += ["## Stability", _markdown_table(view.stability), _plain(view.stability.note)]
-    parts += ["## Latency", _plain(view.latency_note), _markdown_table(view.latency)]
-    if view.published.rows:
-        parts += ["## Published and measured", _markdown_table(view.published), _plain(view.published.note)]
-    if view.effects.rows:
-        parts += ["## Effects of the factors", _markdown_table(view.effects), _plain(view.effects.note)]
-    if view.interactions.rows:
-        parts += ["### Interactions", _markdown_table(view.interactions), _plain(view.interactions.note)]
-    if view.pairs:
-        parts += ["## All pairs", "Each row over each column, in per cent of throughput, slowest first."]
-        parts += [_markdown_table(table) for table in view.pairs]
-    if view.tpcc.rows:
-        parts += ["## TPC-C", _markdown_table(view.tpcc), _plain(view.tpcc.note), _markdown_table(view.tpcc_types)]
-    if view.sets.rows:
-        parts += ["### The published way beside ours", _markdown_table(view.sets), _plain(view.sets.note)]
-    parts += ["## What one event costs", _markdown_table(view.costs), _plain(view.costs.note)]
-    if view.sizes.rows:
-        parts += ["## Sizes", _markdown_table(view.sizes), _plain(view.sizes.note)]
-    parts.append("## Settings")
-    parts.append(
-        _markdown_table(view.declared) if view.declared.rows else "The study sets nothing differently on any arm."
-    )
-    if view.undeclared.rows:
-        parts += ["Different without being asked for:", _markdown_table(view.undeclared)]
-    if view.same_rows.rows:
-        parts += ["## Same rows on every arm", _markdown_table(view.same_rows), _plain(view.same_rows.note)]
-    parts += ["## Environment", "\n".join(f"- {_row_text(row.values)}" for row in view.environment.rows)]
-    parts += ["## Method", "\n".join(f"{number}. {_plain(line)}" for number, line in enumerate(view.method, start=1))]
-    parts.append(_plain(view.attempts))
-    if view.wall.rows:
-        parts += ["### Where the time went", _markdown_table(view.wall), _plain(view.wall.note)]
-    if view.discarded.rows:
-        parts += ["Discarded epochs:", _markdown_table(view.discarded)]
-    if view.command:
-        parts += ["## Run it again", f"```sh\n{view.command.replace('```', '')}\n```"]
+    parts.append("\n".join(_arm_line(arm) for arm in view.arms))
+    parts.append(_plain(" ".join(view.summary)))
+    parts.append("\n".join(_verdict_line(verdict) for verdict in view.verdicts))
+    parts += [_plain(sentence) for sentence in (*view.means, view.conditions)]
+    for section in view.sections:
+        parts += _section_lines(section, level=2)
     if view.footnotes:
-        notes = (
-            f"[{n.number}] **{_plain(n.word)}**: {_plain(n.text)} ({_plain('; '.join(n.where))})"
-            for n in view.footnotes
-        )
-        parts += ["## Notes", "\n\n".join(notes)]
+        parts.append("## Notes")
+    parts += [
+        f"[{note.number}] **{_plain(note.word)}**: {_plain(note.text)} ({_plain('; '.join(note.where))})"
+        for note in view.footnotes
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _arm_line(view: ReportView, index: int) -> str:
-    arm = view.arms[index]
+def _arm_line(arm: ArmView) -> str:
     rest = " · ".join(part for part in (arm.version, arm.setup) if part)
     return f"- **{_plain(arm.label)}** ({arm.role.value})" + (f": {_plain(rest)}" if rest else "")
 
 
-def _answer_lines(view: ReportView) -> list[str]:
-    lines = []
-    for answer in view.answers:
-        marks = "".join(f" [{number}]" for number in answer.notes)
-        lines.append(f"- **{_plain(answer.workload)}, {answer.threads}**: {_plain(answer.sentence)}{marks}")
-    return lines
+def _verdict_line(verdict: VerdictView) -> str:
+    return f"- **{_plain(verdict.workload)}, {verdict.threads}**: {_plain(verdict.sentence)}{_marks(verdict.notes)}"
+
+
+def _section_lines(section: Section, level: int) -> list[str]:
+    """The section's paragraphs; empty when nothing in it has a form in text."""
+    parts = [text for part in section.parts for text in _part_lines(part, level)]
+    return [f"{'#' * level} {section.title}", _plain(section.note), *parts] if parts else []
+
+
+def _part_lines(part: Part, level: int) -> list[str]:
+    match part:
+        case Section():
+            return _section_lines(part, level + 1)
+        case Table():
+            return [] if part.page_only else [_markdown_table(part), _plain(part.note)]
+        case Prose():
+            return [_plain(part.text).replace("\\`", "`")]
+        case Steps():
+            return ["\n".join(f"{number}. {_plain(item)}" for number, item in enumerate(part.items, start=1))]
+        case Code():
+            return [f"```sh\n{part.text.replace('```', '')}\n```"]
+        case _:
+            return []
 
 
 def _markdown_table(table: Table) -> str:
-    if not table.rows:
-        return "n/a"
-    grouped = bool(table.group_title)
-    heads = [table.group_title, *table.columns] if grouped else list(table.columns)
-    texts = 1 + grouped
-    marks = ["---" if table.all_text or index < texts else "---:" for index in range(len(heads))]
-    lines = [_line(heads), _line(marks, escape=False)]
+    if table.is_facts:
+        return "\n".join(f"- {': '.join(_plain(value.text) for value in row.values)}" for row in table.rows)
+    grouped = [table.group_title] if table.group_title else []
+    heads = [*grouped, *table.columns]
+    texts = len(heads) if table.all_text else 1 + len(grouped)
+    lines = [_line(heads), "| " + " | ".join("---" if at < texts else "---:" for at in range(len(heads))) + " |"]
     before = None
     for row in table.rows:
-        group = [] if not grouped else ["" if row.group == before else row.group]
+        group = ["" if row.group == before else row.group] if grouped else []
         before = row.group
-        lines.append(_line([*group, *(f"{v.text} ({v.sub})" if v.sub else v.text for v in row.values)]))
+        lines.append(_line([*group, *map(_value_text, row.values)]))
     return "\n".join(lines)
 
 
-def _row_text(values: tuple[Value, ...]) -> str:
-    return ": ".join(_plain(value.text) for value in values)
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(_plain(cell) for cell in cells) + " |"
 
 
-def _line(cells: list[str], *, escape: bool = True) -> str:
-    return "| " + " | ".join(_plain(cell) if escape else cell for cell in cells) + " |"
+def _value_text(value: Value) -> str:
+    return f"{value.text} ({value.sub})" if value.sub else value.text
 
 
 def _plain(text: str) -> str:
@@ -175,7 +176,7 @@ def _plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-# The report in a terminal: the verdicts, one table, what to be wary of, where the rest is.
+# A terminal: the verdicts, the forest plot, the few tables that matter most, what to be wary of, where the rest is.
 
 _STYLES = {
     Tone.FASTER: "bold green",
@@ -197,27 +198,25 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for status in view.statuses:
         style = "bold red" if status.word == "UNTRUSTED" else "yellow"
         console.print(Text.assemble((status.word, style), f": {status.text}"))
-    if len(view.answers) > 1:
+    if len(view.verdicts) > 1:
         console.print()
-        console.print(Text(" ".join(view.lead)))
+        console.print(Text(" ".join(view.summary)))
     console.print()
-    console.print(_terminal_table(view, wide=console.width >= _WIDE))
-    if len(view.answers) <= _SENTENCES_MAX:
+    console.print(_forest_table(view, wide=console.width >= _WIDE))
+    if len(view.verdicts) <= _SENTENCES_MAX:
         console.print()
-        for answer in view.answers:
-            notes = "".join(f" [{number}]" for number in answer.notes)
-            where = f"{answer.workload}, {answer.threads}: "
-            console.print(Text.assemble((where, "dim"), (answer.sentence, _STYLES[answer.tone]), notes))
-    for title, table in (("Published and measured", view.published), ("Interactions", view.interactions)):
-        if table.rows:
-            console.print()
-            console.print(Text(title, style="bold"))
+        for verdict in view.verdicts:
+            where = f"{verdict.workload}, {verdict.threads}: "
+            console.print(
+                Text.assemble((where, "dim"), (verdict.sentence, _STYLES[verdict.tone]), _marks(verdict.notes))
+            )
+    for section in (inner for outer in view.sections for inner in outer.sections() if inner.in_terminal):
+        console.print()
+        console.print(Text(section.title, style="bold"))
+        for table in (part for part in section.parts if isinstance(part, Table)):
             console.print(_grouped(table))
             console.print(Text(table.note, style="dim"))
-    for row in view.tpcc.rows:
-        arm, tpmc, *_ = row.values
-        console.print(Text(f"tpmC, {row.group}, {arm.text}: {tpmc.text} ({tpmc.sub})"))
-    for sentence in view.summary:
+    for sentence in (*view.key_figures, *view.means):
         console.print(Text(sentence))
     if view.conditions:
         console.print(Text(view.conditions, style="dim"))
@@ -226,15 +225,14 @@ def render_terminal(view: ReportView, console: Console) -> None:
         for note in view.footnotes:
             console.print(Text.assemble(f"[{note.number}] ", (note.word, "bold"), f": {note.text}"))
     console.print()
-    console.print(Text(view.attempts, style="dim"))
-    if view.wall.note:
-        console.print(Text(f"Wall time: {view.wall.note}", style="dim"))
+    for line in view.effort:
+        console.print(Text(line, style="dim"))
     console.print(Text(f"Report: {view.directory}/report.html"), soft_wrap=True)
     if view.command:
         console.print(Text(f"Again:  {view.command}", style="dim"), soft_wrap=True)
 
 
-def _terminal_table(view: ReportView, *, wide: bool) -> RichTable:
+def _forest_table(view: ReportView, *, wide: bool) -> RichTable:
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     several = len(view.arms) > 2
     table.add_column("cell", overflow="fold")
@@ -252,26 +250,30 @@ def _terminal_table(view: ReportView, *, wide: bool) -> RichTable:
             cells.append(Text(row.contender))
         if wide:
             cells.append(Text(_strip(row, view.forest.one), style=_STYLES[row.tone]))
-        marks = "".join(f" [{number}]" for number in row.notes)
         cells += [
             Text(row.ratio, style="bold"),
             Text(row.interval or "none yet"),
-            Text(row.verdict + marks, style=_STYLES[row.tone]),
+            Text(row.verdict + _marks(row.notes), style=_STYLES[row.tone]),
         ]
         table.add_row(*cells)
         before = row.short
     return table
 
 
-def _grouped(table: report.Table) -> RichTable:
-    """A table of the view, its groups' names once each."""
+def _marks(notes: Iterable[int]) -> str:
+    """` [1] [3]`: references to footnotes."""
+    return "".join(f" [{number}]" for number in notes)
+
+
+def _grouped(table: Table) -> RichTable:
+    """A table, its groups' names once each."""
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in (table.group_title, *table.columns):
         shown.add_column(Text(name), overflow="fold")
     before = ""
     for row in table.rows:
-        values = (f"{value.text} ({value.sub})" if value.sub else value.text for value in row.values)
-        shown.add_row(*(Text(cell) for cell in ("" if row.group == before else row.group, *values)))
+        group = "" if row.group == before else row.group
+        shown.add_row(*(Text(cell) for cell in (group, *map(_value_text, row.values))))
         before = row.group
     return shown
 
@@ -294,15 +296,7 @@ def _strip(row: ForestRow, one: float) -> str:
     return "".join(line)
 
 
-# The report for programs: CSV (one row a comparison, unrounded) and JSON.
-
-_FOR_PEOPLE = frozenset(
-    {
-        "forest", "throughput", "threads_panels", "scaling_panels", "time_panels", "jitter_panels", "warm_up_panels",
-        "epoch_panels", "percentile_panels", "arm_panels", "host_panels", "pilot_panels", "cpu_bars", "latency",
-        "costs", "method", "documents", "other_settings", "records",
-    }
-)  # fmt: skip
+# Programs: CSV and JSON.
 
 
 def render_csv(view: ReportView) -> str:
@@ -316,8 +310,9 @@ def render_csv(view: ReportView) -> str:
 
 
 def render_json(view: ReportView) -> str:
-    """One document: the answers in words, and under `comparisons` the same unrounded."""
-    document = view.model_dump(mode="json", exclude=set(_FOR_PEOPLE))
+    """One document: the head, under `tables` the sections' tables by id, under `comparisons` unrounded numbers."""
+    document = view.model_dump(mode="json", exclude={"forest", "sections", "records"})
+    document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = list(view.records)
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 

@@ -1,81 +1,333 @@
-"""What differs between the arms (asked for, not asked for, the rest), the files as used, the machine, the command."""
+"""Sections on what was compared and how: settings, data, slices, environment, method, wall time, the command."""
 
+import math
 import shlex
+from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 from bakeoff.plan import Plan
 from bakeoff.plan.sizes import is_tpcc, warehouses
+from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Document, Row, Table, Value
+from bakeoff.report.view import Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
+from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Placement, Study
-from bakeoff.units import format_bytes
+from bakeoff.stats.differences import Answer, RowDifference, row_differences
+from bakeoff.stats.slice_length import SliceChoice
+from bakeoff.units import format_bytes, format_duration, format_ns
 
 _ABSENT = "—"
+_PILOT_LINES = 6
+_DATA_CHECK_LINES = 40
+
+METHOD = (
+    "All servers run side by side. In each short slice one of them alone is loaded, in the order ABBA or BAAB by a "
+    "fair coin, so that whatever else the machine does reaches all of them alike.",
+    "An epoch restores the same data, starts every server anew and measures every cell once. It gives one number a "
+    "cell: the log of the ratio of throughputs, total events over total time.",
+    "Epochs, not seconds and not requests, are what is counted: restarting a server moves its speed by more than any "
+    "measurement inside one start can show.",
+    "The 95% interval is Student's over epochs, widened for stopping as soon as it is narrow enough; verdicts are "
+    "corrected for the number of cells (Holm). An interval shown before the end is valid however often one looks.",
+    "No epoch and no slice is dropped for being slow; epochs are discarded only for mechanical failures, for all arms "
+    "at once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
+)
 
 
-def declared_table(context: Context) -> Table:
+def settings_section(context: Context) -> Section | None:
+    """Everything that differs between the arms, asked for or not, and the files as used."""
+    other = _other_settings_table(context)
+    declared, undeclared = _declared_table(context), _undeclared_table(context)
+    return Section.of(
+        "Settings",
+        Section.of(
+            "Asked for",
+            declared if declared.rows else Prose(text="The study sets nothing differently on any arm."),
+        ),
+        Section.of("Different without being asked for", undeclared if undeclared.rows else Prose(text="None found.")),
+        Fold(
+            title=f"Other variables that differ: names, paths, and what only one version has ({len(other.rows)})",
+            content=other,
+        ),
+        *_configuration_files(context),
+        anchor="settings",
+        nav="Settings",
+    )
+
+
+def _declared_table(context: Context) -> Table:
     """Everything that the study sets differently on some arm: options, data, connection, injected slowdown."""
     facts = {name: _facts(arm) for name, arm in context.arms.items()}
-    names = list(dict.fromkeys(key for arm in facts.values() for key in arm))
-    differing = [name for name in names if len({arm.get(name, _ABSENT) for arm in facts.values()}) > 1]
-    rows = [
-        Row(group="", values=(Value(text=name), *(Value(text=arm.get(name, _ABSENT)) for arm in facts.values())))
-        for name in differing
-    ]
+    names = dict.fromkeys(key for arm in facts.values() for key in arm)
+    values = {name: [arm.get(name, _ABSENT) for arm in facts.values()] for name in names}
+    rows = tuple(Row.of(name, *texts) for name, texts in values.items() if len(set(texts)) > 1)
     columns = ("asked for", *(context.labels[arm] for arm in context.arms))
-    return Table(id="declared", group_title="", columns=columns, rows=tuple(rows), all_text=True)
+    return Table(id="declared", columns=columns, rows=rows, all_text=True)
 
 
-def undeclared_table(context: Context) -> Table:
-    """Settings that differ although nobody asked: {contender: {variable: (baseline, contender)}}."""
-    rows = [
-        Row(
-            group=context.labels.get(arm, arm),
-            values=(Value(text=name), Value(text=before or "''"), Value(text=after or "''")),
-            slot=context.slots.get(arm),
-        )
+def _undeclared_table(context: Context) -> Table:
+    """Settings that differ although nobody asked."""
+    rows = tuple(
+        Row.of(name, before or "''", after or "''", group=context.labels.get(arm, arm), slot=context.slots.get(arm))
         for arm, differences in context.analysis.undeclared.items()
         for name, (before, after) in sorted(differences.items())
-    ]
-    baseline = context.labels[context.analysis.baseline]
+    )
+    columns = ("variable", context.labels[context.analysis.baseline], "this arm")
+    return Table(id="undeclared", group_title="arm", columns=columns, rows=rows, all_text=True)
+
+
+def _other_settings_table(context: Context) -> Table:
+    """The remaining global variables that differ: names and paths of each server, and what only one version has."""
+    variables = {arm: context.variables[arm] for arm in context.arms if arm in context.variables}
+    undeclared = {name for differences in context.analysis.undeclared.values() for name in differences}
+    rows = []
+    for name in sorted({name for values in variables.values() for name in values} - undeclared):
+        texts = [values.get(name, _ABSENT) for values in variables.values()]
+        if len(set(texts)) > 1:
+            rows.append(Row.of(name, *(_shortened(text) or "''" for text in texts)))
+    columns = ("variable", *(context.labels[arm] for arm in variables))
+    return Table(id="other-settings", columns=columns, rows=tuple(rows), all_text=True)
+
+
+def _configuration_files(context: Context) -> list[Fold]:
+    """Each arm's my.cnf in the last epoch that counts."""
+    found = []
+    for arm in context.arms if context.valid_epochs else ():
+        text = context.run.server_text(context.valid_epochs[-1], arm, "my.cnf")
+        if text is not None:
+            found.append(Fold(title=f"my.cnf of {context.labels[arm]}", content=Code(text=text.strip())))
+    return found
+
+
+def setup_line(arm: Arm) -> str:
+    """What is special about an arm, in a line; empty for nothing."""
+    data, connection = arm.data, arm.connection
+    parts = [data.collation or data.charset or ""]
+    for place, charset, collation in (
+        ("tables", data.table_charset, data.table_collation),
+        ("columns", data.column_charset, data.column_collation),
+        ("connection", connection.charset, connection.collation),
+    ):
+        parts += [f"{place} {collation or charset}"] if collation or charset else []
+    parts += [f"{name}={value}" for name, value in data.options]
+    parts += [arm.data.table_options, "" if arm.data.engine == "innodb" else arm.data.engine]
+    parts += [f"{name}={value}" if value else name for name, value in arm.server.options]
+    parts += [f"{name}={value}" for name, value in arm.server.env]
+    if arm.slowdown_percent:
+        parts.append(f"{arm.slowdown_percent:g} uncounted events per 100 (injected slowdown)")
+    return " · ".join(part for part in parts if part)
+
+
+def _facts(arm: Arm) -> dict[str, str]:
+    """What the study sets on an arm: name -> text."""
+    server = arm.server
+    facts = {"server": str(server.model_copy(update={"options": (), "env": (), "cnf_files": ()}))}
+    facts |= {name: value or "on" for name, value in server.options}
+    facts |= {f"env.{name}": value for name, value in server.env}
+    facts |= {f"@{file}": "read" for file in server.cnf_files}
+    facts |= {f"data: {key.replace('_', ' ')}": str(value) for key, value in arm.data if value and key != "options"}
+    facts |= {f"data: {name.replace('_', ' ')}": str(value) for name, value in arm.data.options}
+    facts |= {f"connection: {key.replace('_', ' ')}": str(value) for key, value in arm.connection if value}
+    if arm.slowdown_percent:
+        facts["uncounted events per 100"] = f"{arm.slowdown_percent:g}"
+    return facts
+
+
+def _shortened(text: str, limit: int = 120) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# The data: loads, whether all arms hold the same rows, and the slices in which it was read and written.
+
+
+def data_section(context: Context) -> Section | None:
+    """Each load of the data, the data check, the length of the slices."""
+    return Section.of(
+        "Data and slices",
+        _loads_table(context),
+        Section.of("The same rows on every arm", _data_check_table(context)),
+        _slices_table(context),
+        Charts(panels=_pilot_panels(context), legend=False),
+        anchor="data",
+        nav="Data",
+    )
+
+
+def _loads_table(context: Context) -> Table:
+    """Each load: rows, seconds and bytes, and whatever else the loader wrote down."""
+    found = {name: build for name, build in context.run.builds().items() if isinstance(build, dict)}
+    keys = dict.fromkeys(key for build in found.values() for key in build if key not in ("arm", "build", "format"))
+    plain = [key for key in keys if not any(isinstance(build.get(key), list) for build in found.values())]
+    rows = []
+    for name, build in found.items():
+        arm, _, number = name.rpartition("-")
+        arm = str(build.get("arm", arm))
+        values = (str(build.get("build", number)), *(_load_text(key, build.get(key)) for key in plain))
+        rows.append(Row.of(*values, group=context.labels.get(arm, arm), slot=context.slots.get(arm)))
+    columns = ("load", *(key.removesuffix("_bytes").removesuffix("_s").replace("_", " ") for key in plain))
+    return Table(id="data", group_title="arm", columns=columns, rows=tuple(rows), page_only=True)
+
+
+def _load_text(key: str, value: object) -> str:
+    if isinstance(value, dict):
+        texts = {name: _load_text(key, part) for name, part in value.items()}
+        return ", ".join(f"{name} {text}" if len(texts) > 1 else text for name, text in texts.items())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "n/a" if value is None else str(value)
+    if "bytes" in key:
+        return format_bytes(value)
+    if key in ("seconds", "wall_s") or key.endswith("_s"):
+        return f"{value:.1f} s"
+    return f"{value:,}"
+
+
+def _slices_table(context: Context) -> Table:
+    """The slice length of every cell, and why."""
+    choices = _choices(context)
+    rows = tuple(
+        Row.of(
+            numbers.threads(cell.threads),
+            format_ns(cell.slices.slice_ns),
+            format_ns(cell.slices.guard_ns),
+            "resting server stopped" if cell.freeze else "resting server idle",
+            cell.placement,
+            choices[cell.name].reason if cell.name in choices else "by default",
+            group=cell.workload,
+        )
+        for cell in (context.plan.cells if context.plan else ())
+    )
     return Table(
-        id="undeclared",
-        group_title="arm",
-        columns=("variable", baseline, "this arm"),
-        rows=tuple(rows),
+        id="slices",
+        group_title="workload",
+        columns=("threads", "slice", "guard", "meanwhile", "placement", "chosen because"),
+        rows=rows,
+        all_text=True,
+        page_only=True,
+    )
+
+
+def _pilot_panels(context: Context) -> tuple[Panel, ...]:
+    """The pilot's curve of every cell: how the interval's width depends on the slice length."""
+    lines: list[Series] = []
+    for cell, choice in _choices(context).items():
+        known = [(point.slice_ns, point.j_s) for point in choice.curve if point.j_s is not None]
+        if len(known) >= 2 and len(lines) < _PILOT_LINES:
+            best = min(j for _, j in known) or 1.0
+            title = context.cell_title(cell)
+            lines.append(
+                Series(
+                    name=title,
+                    key="ink" if not lines else "second",
+                    x=tuple(slice_ns / 1e6 for slice_ns, _ in known),
+                    y=tuple(round(math.sqrt(j / best), 4) for _, j in known),
+                    group=(len(lines),) * len(known),  # most lines share a colour
+                    tips=tuple(f"{title}: {format_ns(slice_ns)}" for slice_ns, _ in known),
+                )
+            )
+    panel = Panel(
+        id="pilot",
+        title="width of the interval for the same time, by slice length",
+        x_title="slice, ms",
+        y_title="times the best",
+        series=tuple(lines),
+        x_kind="threads",
+    )
+    return (panel,) if lines else ()
+
+
+def _choices(context: Context) -> dict[str, SliceChoice]:
+    """Cell -> what its pilot found; empty when there was no pilot."""
+    document = context.run.read_json("pilot.json") or {}
+    return {cell: SliceChoice.model_validate(choice) for cell, choice in document.items()}
+
+
+def data_check_status(context: Context) -> Status | None:
+    """The warning at the head of the report when arms hold different rows."""
+    for moment, answers in _row_answers(context).items():
+        differences = row_differences(context.study.arms, answers)
+        if differences:
+            more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
+            return Status(
+                word="DIFFERENT ROWS",
+                text=f"The arms do not hold the same rows ({moment}): table {differences[0].table}, query "
+                f"{differences[0].query}: {_difference_text(context, differences[0])}{more}. Ratios compare different "
+                "work.",
+            )
+    return None
+
+
+def _data_check_table(context: Context) -> Table:
+    """One line a table of each load: what was compared, and what came out; every difference with its arms."""
+    rows: list[Row] = []
+    for moment, answers in _row_answers(context).items():
+        differences = row_differences(context.study.arms, answers)
+        for table in dict.fromkeys(table for tables in answers.values() for table in tables):
+            queries = dict.fromkeys(query for each in answers.values() for query in each.get(table, {}))
+            found = [_difference_text(context, each) for each in differences if each.table == table]
+            if not queries and not found:
+                continue  # a restored server is not asked what takes long
+            arms = sum(table in tables for tables in answers.values())
+            rows.append(Row.of(table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms", group=moment))
+    left = len(rows) - _DATA_CHECK_LINES
+    return Table(
+        id="data-check",
+        group_title="asked",
+        columns=("table", "queries", "answers"),
+        rows=tuple(rows[:_DATA_CHECK_LINES]),
+        note=(
+            "Counts and checksums of rows, rows sampled by primary key, and the first rows in the order of a text; "
+            "texts compared as utf8mb4, orders only between equal collations, arms only where rows are to be equal. "
+            "Columns of times and floating-point numbers are left out."
+            + (f" {left} more tables are in the run directory." if left > 0 else "")
+        ),
         all_text=True,
     )
 
 
-def other_settings_table(context: Context) -> Table:
-    """The remaining global variables that differ: names and paths of each server, and what only one version has."""
-    variables = {arm: context.variables[arm] for arm in context.arms if arm in context.variables}
-    told = {name for differences in context.analysis.undeclared.values() for name in differences}
-    names = sorted({name for values in variables.values() for name in values} - told)
-    rows = []
-    for name in names:
-        texts = [values.get(name, _ABSENT) for values in variables.values()]
-        if len(set(texts)) > 1:
-            rows.append(
-                Row(group="", values=(Value(text=name), *(Value(text=_shortened(text) or "''") for text in texts)))
-            )
-    columns = ("variable", *(context.labels[arm] for arm in variables))
-    return Table(id="other-settings", group_title="", columns=columns, rows=tuple(rows), all_text=True)
+def _difference_text(context: Context, difference: RowDifference) -> str:
+    return " but ".join(
+        f"{answer} on {', '.join(context.labels[name] for name in names)}" for answer, names in difference.arms
+    )
 
 
-def documents(context: Context) -> tuple[Document, ...]:
-    """Each arm's my.cnf in the last epoch that counts."""
-    if not context.valid_epochs:
-        return ()
-    found = []
-    for arm in context.arms:
-        text = context.run.server_text(context.valid_epochs[-1], arm, "my.cnf")
-        if text is not None:
-            found.append(Document(name=f"my.cnf of {context.labels[arm]}", text=text.strip()))
-    return tuple(found)
+def _row_answers(context: Context) -> dict[str, dict[str, dict[str, dict[str, Answer]]]]:
+    """When asked -> arm -> table -> query -> answer."""
+    found: dict[str, dict[str, dict[str, dict[str, Answer]]]] = {}
+    build = 0
+    while (loaded := context.run.read_json(f"rows/{build}.json")) is not None:
+        found[f"load {build}"] = {
+            arm: {
+                table: {query: Answer.model_validate(answer) for query, answer in queries.items()}
+                for table, queries in tables.items()
+            }
+            for arm, tables in loaded.items()
+        }
+        build += 1
+    restored: Mapping[str, Mapping[str, Any]] = (
+        context.run.server_json(context.outcomes[0].epoch, "rows.json") if context.outcomes else {}
+    )
+    if restored:
+        known = found.get("load 0", {})
+        found["first epoch"] = {
+            arm: {table: _asked_again(queries, known.get(arm, {}).get(table, {})) for table, queries in tables.items()}
+            for arm, tables in restored.items()
+        }
+    return found
 
 
-def environment_table(context: Context) -> Table:
+def _asked_again(answers: Mapping[str, str], loaded: Mapping[str, Answer]) -> dict[str, Answer]:
+    """Answers of a restored server, which are kept without their questions, with the questions of the load."""
+    unknown = Answer(sql="", answer="")
+    return {
+        query: loaded.get(query, unknown).model_copy(update={"answer": answer}) for query, answer in answers.items()
+    }
+
+
+# The machine, the method, the time it took, the command.
+
+
+def environment_section(context: Context) -> Section | None:
     """Machine, programs and what the run was given."""
     manifest, host, study = context.manifest, context.manifest.host, context.study
     cores = f", {host.cores} cores" if host.cores else ""
@@ -90,7 +342,7 @@ def environment_table(context: Context) -> Table:
         ("system", f"{host.system}, kernel {host.kernel} ({host.machine})"),
         ("virtual machine", host.virtualisation or "no"),
         ("container", host.container),
-        ("frequency governor", host.governor or "not told"),
+        ("frequency governor", host.governor or "unknown"),
         ("transparent huge pages", host.transparent_huge_pages),
         ("microcode", host.microcode),
         ("load before the run", " ".join(f"{value:.2f}" for value in host.load_average)),
@@ -107,7 +359,7 @@ def environment_table(context: Context) -> Table:
             "bakeoff",
             f"{manifest.bakeoff}" + (f", commit {manifest.commit}" if manifest.commit else "") + f", {manifest.python}",
         ),
-        ("engine", f"{manifest.engine.get('engine', 'not told')}{profile}"),
+        ("engine", f"{manifest.engine.get('engine', 'unknown')}{profile}"),
         ("profile of settings", study.profile.value),
         ("data", f"{_sizes(study)}, {builds} builds an arm"),
         ("threads of a connection", _placement(context.plan)),
@@ -115,8 +367,9 @@ def environment_table(context: Context) -> Table:
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("run", manifest.name),
     ]
-    rows = tuple(Row(group="", values=(Value(text=name), Value(text=value))) for name, value in facts if value)
-    return Table(id="environment", group_title="", columns=("", ""), rows=rows, all_text=True)
+    rows = tuple(Row.of(name, value) for name, value in facts if value)
+    table = Table(id="environment", columns=("", ""), rows=rows, all_text=True)
+    return Section.of("Environment", table, anchor="environment")
 
 
 def _placement(plan: Plan | None) -> str:
@@ -140,6 +393,75 @@ def _sizes(study: Study) -> str:
     return " and ".join(dict.fromkeys(found))
 
 
+def method_section(context: Context) -> Section | None:
+    """How the numbers came about, and where the wall time went."""
+    return Section.of(
+        "Method",
+        Steps(items=METHOD),
+        Prose(text="In full, with formulas and the tests that it passes: `docs/method.md` of bakeoff.", small=True),
+        Section.of("Where the time went", _wall_table(context), anchor="wall"),
+        anchor="method",
+        nav="Method",
+    )
+
+
+_PHASES = {
+    "load": "loading the data, once a build; ANALYZE, flushing, keeping a copy",
+    "restore": "copying the data for every server",
+    "start": "starting the servers",
+    "readiness": "reading every table into memory; purge and flushing done",
+    "check": "comparing rows between the arms, scripts' own checks",
+    "warm": "load that is not counted",
+    "pilot": "choosing the slice length, in the first epoch",
+    "flush": "flushing between writing cells",
+    "measure": "measuring",
+    "stop": "ending the servers, removing their data",
+    "other": "reading variables and counters, statistics between epochs",
+}
+
+
+def _wall_table(context: Context) -> Table:
+    """One row a phase, with its share of the wall time."""
+    taken = wall_time(context.run.builds(), context.outcomes)
+    rows = tuple(
+        Row.of(
+            phase,
+            f"{seconds:.1f} s",
+            numbers.share(seconds / taken.total_s),
+            f"{seconds / len(context.outcomes):.1f} s" if phase != "load" else "",
+            _PHASES[phase],
+        )
+        for phase, seconds in taken.phases_s.items()
+    )
+    columns = ("phase", "in all", "share", "an epoch", "what it is")
+    return Table(id="wall", columns=columns, rows=rows, note=wall_sentence(context))
+
+
+def wall_sentence(context: Context) -> str:
+    """How much of the wall time was measuring; empty when no time is known."""
+    taken = wall_time(context.run.builds(), context.outcomes)
+    if not taken.total_s:
+        return ""
+    return (
+        f"{numbers.share(taken.measured_share)} of {format_duration(taken.total_s)} were measuring; fetching servers "
+        "and making this report are not counted."
+    )
+
+
+def again_section(context: Context) -> Section | None:
+    """The command line that repeats the run."""
+    return Section.of(
+        "Run it again",
+        Code(text=command(context)),
+        Prose(
+            text="Every slice, every setting and every log of this run is in its run directory, "
+            f"`{context.run.name}`; this page is made from it by `bakeoff report`."
+        ),
+        anchor="again",
+        nav="Run it again",
+    )
+
+
 def command(context: Context) -> str:
     """The command line that made this run, ready to be pasted, with its seed: every random choice is then the same."""
     words = list(context.manifest.command)
@@ -148,40 +470,3 @@ def command(context: Context) -> str:
     if words[1:2] in (["duel"], ["run"]) and not any(word.split("=")[0] == "--seed" for word in words):
         words += ["--seed", str(context.manifest.seed)]
     return shlex.join([PurePath(words[0]).name, *words[1:]])
-
-
-def setup_line(arm: Arm) -> str:
-    """What is special about an arm, in a line; empty for nothing."""
-    data, connection = arm.data, arm.connection
-    parts = [data.collation or data.charset or ""]
-    for place, charset, collation in (
-        ("tables", data.table_charset, data.table_collation),
-        ("columns", data.column_charset, data.column_collation),
-        ("connection", connection.charset, connection.collation),
-    ):
-        parts += [f"{place} {collation or charset}"] if collation or charset else []
-    parts += [f"{name}={value}" for name, value in data.options]
-    parts += [arm.data.table_options, "" if arm.data.engine == "innodb" else arm.data.engine]
-    parts += [f"{name}={value}" if value else name for name, value in arm.server.options]
-    parts += [f"{name}={value}" for name, value in arm.server.env]
-    if arm.slowdown_percent:
-        parts.append(f"{arm.slowdown_percent:g} uncounted events per 100 (injected slowdown)")
-    return " · ".join(part for part in parts if part)
-
-
-def _facts(arm: Arm) -> dict[str, str]:
-    server = arm.server
-    facts = {"server": str(server.model_copy(update={"options": (), "env": (), "cnf_files": ()}))}
-    facts |= {name: value or "on" for name, value in server.options}
-    facts |= {f"env.{name}": value for name, value in server.env}
-    facts |= {f"@{file}": "read" for file in server.cnf_files}
-    facts |= {f"data: {key.replace('_', ' ')}": str(value) for key, value in arm.data if value and key != "options"}
-    facts |= {f"data: {name.replace('_', ' ')}": str(value) for name, value in arm.data.options}
-    facts |= {f"connection: {key.replace('_', ' ')}": str(value) for key, value in arm.connection if value}
-    if arm.slowdown_percent:
-        facts["uncounted events per 100"] = f"{arm.slowdown_percent:g}"
-    return facts
-
-
-def _shortened(text: str, limit: int = 120) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

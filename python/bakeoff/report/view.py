@@ -1,18 +1,13 @@
-"""What a report says, before it has a form: every number formatted once, every text plain, nothing escaped yet.
+"""The content of a report before it has a form: every number formatted, every text plain, nothing escaped yet.
 
-`build_view` makes it; the renderers (html, markdown, terminal, csv, json) only lay it out. JSON-serialisable, so that a
-snapshot of it is a test of everything the renderers have in common.
+A report is a small head, which every form needs by name, and a list of sections, which the forms walk through.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict
-
-
-class Frozen(BaseModel):
-    """Base of the values here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from bakeoff.stats.model import Frozen
 
 
 class Role(StrEnum):
@@ -24,7 +19,7 @@ class Role(StrEnum):
 
 
 class Tone(StrEnum):
-    """What kind of answer a line gives; the renderers' colour and sign follow from it."""
+    """What kind of verdict a line gives; the renderers' colour and sign follow from it."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -33,12 +28,15 @@ class Tone(StrEnum):
     CONTROL = "control"
 
 
+# The head: arms, verdicts, the forest plot, warnings and footnotes.
+
+
 class ArmView(Frozen):
     """One arm as a reader meets it.
 
     Attributes:
         slot: number of its colour and shape, the same in every chart.
-        version: what the server itself said; empty when it was not recorded.
+        version: as the server itself gives it; empty when it was not recorded.
         setup: how it differs in a line (`utf8mb4_0900_ai_ci · innodb_flush_method=fsync`); empty for nothing special.
     """
 
@@ -50,15 +48,15 @@ class ArmView(Frozen):
     setup: str
 
 
-class Answer(Frozen):
+class VerdictView(Frozen):
     """The verdict of one cell and contender.
 
     Attributes:
         headline: what follows the contender's name (`is at least 10.3% slower`).
-        sentence: the whole answer in words.
+        sentence: the whole verdict in words.
         remark: what the sentence adds to headline and figures; mostly empty.
         ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; each empty while there is none.
-        basis: what it stands on (`8 restarts · target precision reached`).
+        basis: what it rests on (`8 restarts · target precision reached`).
         notes: numbers of footnotes.
     """
 
@@ -84,7 +82,7 @@ class ForestRow(Frozen):
 
     Attributes:
         kind: `cell`, `control` or `mean`.
-        short: the label where room is scarce (`oltp_read_only/4`).
+        short: the label where there is little space (`oltp_read_only/4`).
         point: of the ratio; means nothing, and is not to be drawn, when the row is not `measured`.
         epochs: one position for every epoch.
         cut_left, cut_right: the interval goes on beyond the axis.
@@ -128,6 +126,94 @@ class Forest(Frozen):
     rows: tuple[ForestRow, ...]
 
 
+class Footnote(Frozen):
+    """A flag raised by the statistics, with the comparisons it belongs to."""
+
+    number: int
+    word: str
+    text: str
+    where: tuple[str, ...]
+
+
+class Status(Frozen):
+    """A warning that stands above everything else (`UNTRUSTED`)."""
+
+    word: str
+    text: str
+
+
+# The parts of a section.
+
+
+class Prose(Frozen):
+    """A paragraph; words between backticks are code."""
+
+    kind: Literal["prose"] = "prose"
+    text: str
+    small: bool = False
+
+
+class Steps(Frozen):
+    """A numbered list."""
+
+    kind: Literal["steps"] = "steps"
+    items: tuple[str, ...]
+
+
+class Code(Frozen):
+    """A command or a file, to be copied as it is."""
+
+    kind: Literal["code"] = "code"
+    text: str
+
+
+class Value(Frozen):
+    """A table's cell: the value, and under it in small what it is compared with (`1.12×`)."""
+
+    text: str
+    sub: str = ""
+
+
+class Row(Frozen):
+    """A table's row; rows of equal `group` stand under one heading; `slot` gives the arm's colour."""
+
+    group: str
+    values: tuple[Value, ...]
+    slot: int | None = None
+
+    @classmethod
+    def of(cls, *values: Value | str, group: str = "", slot: int | None = None) -> Self:
+        """A row of values, given as such or as text."""
+        made = (Value(text=value) if isinstance(value, str) else value for value in values)
+        return cls(group=group, values=tuple(made), slot=slot)
+
+
+class Table(Frozen):
+    """A table with formatted values; one without rows is not shown.
+
+    Attributes:
+        id: stable name for programs and links.
+        columns: headings, the first one of a text column, the others of numbers unless `all_text`; all empty for a
+            list of facts.
+        group_title: heading of the groups' column; empty when there is none.
+        page_only: too long for Markdown.
+    """
+
+    kind: Literal["table"] = "table"
+    id: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    group_title: str = ""
+    all_text: bool = False
+    note: str = ""
+    page_only: bool = False
+
+    @property
+    def is_facts(self) -> bool:
+        """Names and values without headings."""
+        return not any(self.columns)
+
+
 class Series(Frozen):
     """Points of one line, in columns of equal length.
 
@@ -135,7 +221,7 @@ class Series(Frozen):
         key: colour key: `arm-0` …, `cpu-user` …, `ink`.
         low, high: a band around y, or empty.
         group: lines break where it changes (a restart lies between), or empty.
-        tips: what a point says when pointed at, or empty.
+        tips: the text of each point when pointed at, or empty.
         line: whether the points are joined.
     """
 
@@ -167,47 +253,30 @@ class Panel(Frozen):
     title: str
     x_title: str
     y_title: str
-    mark: str
     series: tuple[Series, ...]
+    mark: str = "line"
     x_kind: str = "linear"
     y_zero: bool = True
     y_max: float | None = None
     boundaries: tuple[float, ...] = ()
     level: float | None = None
     level_band: tuple[float, float] | None = None
-    note: str = ""
 
 
-class Value(Frozen):
-    """A table's cell: the value, and under it in small what it is compared with (`1.12×`)."""
-
-    text: str
-    sub: str = ""
-
-
-class Row(Frozen):
-    """A table's row; rows of equal `group` stand under one heading; `slot` gives the arm's colour."""
-
-    group: str
-    values: tuple[Value, ...]
-    slot: int | None = None
-
-
-class Table(Frozen):
-    """A table with formatted values.
+class Charts(Frozen):
+    """Charts side by side, on the page only.
 
     Attributes:
-        id: stable name for programs and links.
-        group_title: heading of the groups' column; empty when there is none.
-        columns: headings, the first one of a text column, the others of numbers unless `all_text`.
+        intro: a paragraph before them.
+        note: small print after them.
+        legend: show the arms' colours above them.
     """
 
-    id: str
-    group_title: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    all_text: bool = False
+    kind: Literal["charts"] = "charts"
+    panels: tuple[Panel, ...]
+    intro: str = ""
     note: str = ""
+    legend: bool = True
 
 
 class Bar(Frozen):
@@ -220,33 +289,103 @@ class Bar(Frozen):
     text: str
 
 
-class Footnote(Frozen):
-    """A flag raised by the statistics, with what it belongs to."""
+class Bars(Frozen):
+    """Bars below each other, on the page only."""
 
-    number: int
-    word: str
-    text: str
-    where: tuple[str, ...]
-
-
-class Status(Frozen):
-    """A warning that stands above everything else (`UNTRUSTED`)."""
-
-    word: str
-    text: str
+    kind: Literal["bars"] = "bars"
+    id: str
+    bars: tuple[Bar, ...]
 
 
-class Document(Frozen):
-    """A configuration file as it was used."""
+class Fold(Frozen):
+    """Something long, folded away, on the page only."""
 
-    name: str
-    text: str
+    kind: Literal["fold"] = "fold"
+    title: str
+    content: Table | Code
+
+
+class Section(Frozen):
+    """A heading and what stands under it; a section inside a section has a smaller heading.
+
+    Attributes:
+        anchor: its id in the page, for links; empty: none.
+        nav: its name in the page's list of contents; empty: it is not listed.
+        note: a paragraph right under the heading.
+        in_terminal: its tables are short and important enough for a terminal.
+    """
+
+    kind: Literal["section"] = "section"
+    title: str
+    parts: tuple["Part", ...]
+    anchor: str = ""
+    nav: str = ""
+    note: str = ""
+    in_terminal: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        *parts: "Part | None",
+        anchor: str = "",
+        nav: str = "",
+        note: str = "",
+        in_terminal: bool = False,
+    ) -> Self | None:
+        """A section of the parts that hold something; None when none does."""
+        kept = tuple(part for part in parts if part is not None and not _is_empty(part))
+        if not kept:
+            return None
+        return cls(title=title, parts=kept, anchor=anchor, nav=nav, note=note, in_terminal=in_terminal)
+
+    def sections(self) -> Iterator["Section"]:
+        """This section and all inside it."""
+        yield self
+        for part in self.parts:
+            if isinstance(part, Section):
+                yield from part.sections()
+
+
+Part = Prose | Steps | Code | Table | Charts | Bars | Fold | Section
+
+
+def _is_empty(part: Part) -> bool:
+    match part:
+        case Table():
+            return not part.rows
+        case Charts():
+            return not part.panels
+        case Bars():
+            return not part.bars
+        case Fold():
+            return _is_empty(part.content)
+        case Prose() | Code():
+            return not part.text
+        case _:
+            return False
+
+
+def tables_of(sections: tuple[Section, ...]) -> dict[str, Table]:
+    """Id -> table of the sections and those inside them, in order; folded ones left out."""
+    inner = (each for section in sections for each in section.sections())
+    return {part.id: part for section in inner for part in section.parts if isinstance(part, Table)}
 
 
 class ReportView(Frozen):
-    """Everything a report shows, in the order in which it is shown."""
+    """Everything a report shows, in the order in which it is shown.
 
-    format: int = 1
+    Attributes:
+        summary: the result in two or three sentences.
+        means: for each contender the geometric mean over several cells, in a sentence.
+        conditions: how busy the machine was, in a sentence; empty when unknown.
+        key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
+        effort: epochs counted and discarded; where the wall time went.
+        command: the command line that repeats the run; empty when unknown.
+        records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
+    """
+
+    format: int = 2
     run: str
     directory: str
     title: str
@@ -254,49 +393,19 @@ class ReportView(Frozen):
     dateline: str
     statuses: tuple[Status, ...]
     arms: tuple[ArmView, ...]
-    lead: tuple[str, ...]
-    answers: tuple[Answer, ...]
     summary: tuple[str, ...]
+    verdicts: tuple[VerdictView, ...]
+    means: tuple[str, ...]
     conditions: str
     forest: Forest
-    throughput: Table
-    threads_panels: tuple[Panel, ...]
-    scaling: Table
-    scaling_panels: tuple[Panel, ...]
-    time_panels: tuple[Panel, ...]
-    stability: Table
-    jitter_panels: tuple[Panel, ...]
-    warm_up_panels: tuple[Panel, ...]
-    epoch_panels: tuple[Panel, ...]
-    latency_note: str
-    latency: Table
-    percentile_panels: tuple[Panel, ...]
-    costs: Table
-    sizes: Table
-    published: Table
-    effects: Table
-    interactions: Table
-    pairs: tuple[Table, ...]
-    tpcc: Table
-    tpcc_types: Table
-    sets: Table
-    cpu_bars: tuple[Bar, ...]
-    arm_panels: tuple[Panel, ...]
-    host_panels: tuple[Panel, ...]
-    pilot: Table
-    pilot_panels: tuple[Panel, ...]
-    data: Table
-    same_rows: Table
-    declared: Table
-    undeclared: Table
-    other_settings: Table
-    documents: tuple[Document, ...]
-    environment: Table
-    method: tuple[str, ...]
-    wall: Table
+    sections: tuple[Section, ...]
+    key_figures: tuple[str, ...]
+    effort: tuple[str, ...]
     command: str
-    discarded: Table
-    attempts: str
     footnotes: tuple[Footnote, ...]
-    detail_note: str
     records: tuple[dict[str, str | int | float | bool | None], ...]
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Id -> table, folded ones left out."""
+        return tables_of(self.sections)

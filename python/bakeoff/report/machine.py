@@ -1,0 +1,273 @@
+"""Sections on what the work cost: resources of one event, bytes on disk, servers and machine while measuring."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from bakeoff.report import numbers
+from bakeoff.report.context import BINS, CellTimes, Context
+from bakeoff.report.performance import summary_rows, time_axis, time_panel
+from bakeoff.report.view import Bar, Bars, Charts, Panel, Row, Section, Series, Table, Value
+from bakeoff.results import RSS_PREFIX, RunDirectory
+from bakeoff.stats.model import ArmSummary
+from bakeoff.units import format_bytes, format_ns
+
+_CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
+_DRAWN_KINDS = _CPU_KINDS[:-1]
+_REST_IS_IDLE = "per cent of all processors; the rest is idle"
+
+_SERVER_CHARTS = (
+    ("server_cpus", "server CPU", "processors kept busy"),
+    ("rss_bytes", "server memory", "bytes resident"),
+    ("read_bytes_per_s", "server reads from disk", "bytes per second"),
+    ("write_bytes_per_s", "server writes to disk", "bytes per second"),
+    ("network_bytes_per_s", "to and from the client", "bytes per second"),
+    ("context_switches_per_s", "context switches", "per second, the whole machine"),
+)
+_SERVER_CHARTS_CELLS = 2  # cells for which they are drawn
+_CPU_CHARTS_ARMS = 6  # arms whose processors' time by kind is drawn
+
+Cost = tuple[str, Callable[[ArmSummary], float | None], Callable[[float], str]]
+
+_COSTS: tuple[Cost, ...] = (
+    ("server CPU", lambda s: s.server_cpu_ns_per_event, format_ns),
+    ("client CPU", lambda s: s.client_cpu_ns_per_event, format_ns),
+    ("context switches", lambda s: s.context_switches_per_event, numbers.count),
+    ("bytes read", lambda s: s.server_read_bytes_per_event, format_bytes),
+    ("bytes written", lambda s: s.server_write_bytes_per_event, format_bytes),
+    ("bytes to client", lambda s: s.received_bytes_per_event, format_bytes),
+    ("errors per million", lambda s: s.errors_per_million, numbers.count),
+    ("retries per million", lambda s: s.retries_per_million, numbers.count),
+)
+_MOSTLY_ZERO = ("bytes read", "errors per million", "retries per million")
+
+
+def costs_section(context: Context) -> Section | None:
+    """What one event costs, with ratios to the baseline in the same cell; columns empty everywhere are left out."""
+    shown = [cost for cost in _COSTS if any(_is_worth_a_column(cost, summary) for summary in context.analysis.arms)]
+
+    def values(summary: ArmSummary) -> Iterable[Value]:
+        base = context.summaries.get((summary.cell, context.analysis.baseline))
+        for _, read, form in shown:
+            own = read(summary)
+            compared = numbers.plain_ratio(own, read(base)) if base and summary.arm != base.arm else ""
+            yield Value(text="n/a" if own is None else form(own), sub=compared)
+
+    table = Table(
+        id="costs",
+        group_title="cell",
+        columns=("arm", *(name for name, _, _ in shown)),
+        rows=summary_rows(context, values),
+        note="Sums over all measured slices over the events in them; ratios are to the baseline, without a verdict.",
+    )
+    return Section.of("What one event costs", table, anchor="costs", nav="Costs")
+
+
+def _is_worth_a_column(cost: Cost, summary: ArmSummary) -> bool:
+    name, read, _ = cost
+    value = read(summary)
+    return bool(value) if name in _MOSTLY_ZERO else value is not None
+
+
+_SIZES = (("data_bytes", "on disk"), ("rows_bytes", "rows"), ("index_bytes", "secondary indexes"))
+
+
+def sizes_section(context: Context) -> Section | None:
+    """Bytes of every arm's data, the mean of its loads, and ratios to the baseline's; None when nothing is known."""
+    loads: dict[str, list[Mapping[str, Any]]] = {}
+    for name, build in context.run.builds().items():
+        if isinstance(build, dict):
+            for arm in build.get("arms") or [build.get("arm", name.rpartition("-")[0])]:
+                loads.setdefault(str(arm), []).append(build)
+    sizes = {arm: {key: _mean_bytes(found, key) for key, _ in _SIZES} for arm, found in loads.items()}
+    base = sizes.get(context.analysis.baseline, {})
+    shown = [(key, name) for key, name in _SIZES if any(each[key] for each in sizes.values())]
+    if not shown:
+        return None
+
+    def value(arm: str, key: str) -> Value:
+        own = sizes[arm][key]
+        compared = numbers.plain_ratio(own, base.get(key)) if arm != context.analysis.baseline else ""
+        return Value(text="n/a" if own is None else format_bytes(own), sub=compared)
+
+    rows = tuple(
+        Row.of(context.labels[arm], *(value(arm, key) for key, _ in shown), slot=context.slots[arm])
+        for arm in context.compared_arms
+        if arm in sizes
+    )
+    table = Table(
+        id="sizes",
+        columns=("arm", *(name for _, name in shown)),
+        rows=rows,
+        note="After loading, before any measurement; on disk: the files of the tables. Rows and secondary indexes as "
+        "the server reckons them. Arms that share their loads have the same sizes.",
+    )
+    return Section.of("Sizes", table, anchor="sizes")
+
+
+def _mean_bytes(builds: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    totals = [sum(build[key].values()) for build in builds if isinstance(build.get(key), dict)]
+    return sum(totals) / len(totals) if totals else None
+
+
+def machine_section(context: Context) -> Section | None:
+    """Processors, every server and the whole machine while measuring."""
+    return Section.of(
+        "The machine meanwhile",
+        Section.of("Processors, while each arm alone was loaded", Bars(id="cpu-bars", bars=_cpu_bars(context))),
+        Section.of("Each server, in its own slices", Charts(panels=_server_panels(context))),
+        Section.of("The whole machine, restarts included", Charts(panels=_host_panels(context), legend=False)),
+        anchor="machine",
+        nav="Machine",
+    )
+
+
+def _cpu_bars(context: Context) -> tuple[Bar, ...]:
+    """Shares of all processors' time while each arm alone was loaded."""
+    shares = {(row["cell"], row["arm"]): row for row in context.processors.iter_rows(named=True)}
+    bars = []
+    for cell in context.detail_cells:
+        for arm, slot in context.slots.items():
+            row = shares.get((cell, arm))
+            if row is None or row["user"] is None:
+                continue
+            busy = [f"client {row['client_cpus']:.2f}"]
+            if row["others_cpus"] is not None:
+                busy = [f"server {row['server_cpus']:.2f}", *busy, f"others {row['others_cpus']:.2f}"]
+            bars.append(
+                Bar(
+                    group=context.cell_title(cell),
+                    label=context.labels[arm],
+                    slot=slot,
+                    parts=tuple((kind, round(row[kind], 4)) for kind in _CPU_KINDS),
+                    text=f"{', '.join(busy)} of {context.manifest.host.cpus}",
+                )
+            )
+    return tuple(bars)
+
+
+def _server_panels(context: Context) -> tuple[Panel, ...]:
+    """What each server did, from the slices in which it alone was loaded; by kind of processor time for one cell."""
+    panels: list[Panel] = []
+    cells = [cell for cell in context.detail_cells if cell in context.times]
+    for cell in cells[:_SERVER_CHARTS_CELLS]:
+        times = context.times[cell]
+        for column, title, unit in _SERVER_CHARTS:
+            values = times.bins[column].drop_nulls()
+            if values.len() and values.ne(0).any():
+                full_title = f"{title} · {context.cell_title(cell)}"
+                panels.append(time_panel(context, times, f"arm-{len(panels)}", full_title, unit, column))
+        if cell == cells[0]:
+            panels += _cpu_panels(context, times, cell)
+    return tuple(panels)
+
+
+def _cpu_panels(context: Context, times: CellTimes, cell: str) -> list[Panel]:
+    """All processors' time by kind while one arm was loaded, a chart for each arm."""
+    x_title, factor = time_axis(times.bins["seconds"], "of measuring, epochs joined")
+    panels: list[Panel] = []
+    for arm in list(context.slots)[:_CPU_CHARTS_ARMS]:
+        part = times.bins.filter((pl.col("arm") == arm) & pl.col("user").is_not_null())
+        if part.is_empty():
+            continue
+        x, group = numbers.rounded(part["seconds"] * factor), tuple(part["epoch"].to_list())
+        panels.append(
+            Panel(
+                id=f"arm-cpu-{len(panels)}",
+                title=f"processors while {context.labels[arm]} was loaded · {context.cell_title(cell)}",
+                x_title=x_title,
+                y_title=_REST_IS_IDLE,
+                mark="stack",
+                series=tuple(
+                    Series(name=kind, key=f"cpu-{kind}", x=x, y=numbers.rounded(100 * part[kind]), group=group)
+                    for kind in _DRAWN_KINDS
+                ),
+                y_max=100.0,
+                boundaries=numbers.rounded(limit * factor for limit in times.boundaries_s),
+            )
+        )
+    return panels
+
+
+def _host_panels(context: Context) -> tuple[Panel, ...]:
+    """The whole machine over the whole run: CPU, memory, disk, network, context switches, tasks."""
+    times = _host_times(context.run, context.valid_epochs)
+    if times is None:
+        return ()
+    samples, limits_s = times
+    x_title, factor = time_axis(samples["seconds"], "of the epochs, joined")
+    x, group = numbers.rounded(samples["seconds"] * factor), tuple(samples["epoch"].to_list())
+    boundaries = numbers.rounded(limit * factor for limit in limits_s)
+
+    def line(name: str, key: str, column: str, scale: float = 1.0) -> Series:
+        y = numbers.rounded((value or 0.0) * scale for value in samples[column])
+        return Series(name=name, key=key, x=x, y=y, group=group)
+
+    def panel(name: str, title: str, unit: str, *lines: Series, stacked: bool = False) -> Panel:
+        return Panel(
+            id=f"host-{name}",
+            title=title,
+            x_title=x_title,
+            y_title=unit,
+            mark="stack" if stacked else "line",
+            series=lines,
+            y_max=100.0 if stacked else None,
+            boundaries=boundaries,
+        )
+
+    sampled = {column.removeprefix(RSS_PREFIX): column for column in samples.columns if column.startswith(RSS_PREFIX)}
+    resident = [
+        line(context.labels.get(arm, arm), f"arm-{context.slots.get(arm, 0)}", column)
+        for arm, column in sampled.items()
+        if samples[column].null_count() < samples.height
+    ]
+    shares = [line(kind, f"cpu-{kind}", kind, 100.0) for kind in _DRAWN_KINDS]
+    read, written = "disk_read_bytes_per_s", "disk_write_bytes_per_s"
+    return (
+        panel("cpu", "Processors", _REST_IS_IDLE, *shares, stacked=True),
+        panel(
+            "memory", "Memory", "bytes",
+            line("used", "ink", "memory_used_bytes"), line("cache", "second", "memory_cached_bytes"),
+        ),
+        *([panel("rss", "Servers' resident memory", "bytes", *resident)] if resident else []),
+        panel("disk", "Disk", "bytes per second", line("written", "ink", written), line("read", "second", read)),
+        panel("network", "Network, loopback included", "bytes per second", line("sent", "ink", "network_bytes_per_s")),
+        panel(
+            "switches", "Context switches and interrupts", "per second",
+            line("context switches", "ink", "context_switches_per_s"), line("interrupts", "second", "interrupts_per_s"),
+        ),
+        panel("tasks", "Tasks", "number", line("running", "ink", "running"), line("blocked", "second", "blocked")),
+    )  # fmt: skip
+
+
+def _host_times(run: RunDirectory, epochs: tuple[int, ...]) -> tuple[pl.DataFrame, list[float]] | None:
+    """The machine's samples of these epochs, averaged into at most about `BINS` rows; None when there are none.
+
+    Returns:
+        Columns of `host.parquet`, `epoch` and `seconds` (epochs joined); and the seconds where epochs begin.
+    """
+    frames: list[pl.DataFrame] = []
+    boundaries: list[float] = []
+    offset_s = 0.0
+    bins_per_epoch = max(2, BINS // max(1, len(epochs)))
+    for epoch in epochs:
+        samples = run.host_samples(epoch)
+        if samples.is_empty():
+            continue
+        if offset_s > 0:
+            boundaries.append(offset_s)
+        seconds = pl.col("time_ns") / 1e9
+        span_s = float(samples.select(seconds.max()).item())
+        step_s = max(span_s / bins_per_epoch, 1e-9)
+        frames.append(
+            samples.with_columns((seconds / step_s).ceil().alias("bin"))
+            .group_by("bin", maintain_order=True)
+            .agg(pl.exclude("bin").mean())
+            .with_columns((seconds + offset_s).alias("seconds"), pl.lit(epoch).alias("epoch"))
+            .drop("bin")
+        )
+        offset_s += span_s
+    if not frames:
+        return None
+    return pl.concat(frames, how="diagonal_relaxed"), boundaries

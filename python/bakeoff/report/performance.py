@@ -1,0 +1,479 @@
+"""Sections on how fast every arm was: throughput, stability, every epoch, latency."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bakeoff.report import numbers
+from bakeoff.report.context import DETAIL_CELLS, CellTimes, Context
+from bakeoff.report.studies import scaling_section
+from bakeoff.report.view import Charts, Panel, Prose, Row, Section, Series, Table, Value
+from bakeoff.results import decode_histogram
+from bakeoff.stats.model import ArmSummary, Comparison
+from bakeoff.stats.summary import STALL, TAIL_MIN, stability
+from bakeoff.units import format_duration, format_ns, format_rate
+
+
+def throughput_section(context: Context) -> Section | None:
+    """Events per second of every arm: with ratios, against threads, as a scaling law, over time."""
+    return Section.of(
+        "Throughput",
+        _throughput_table(context),
+        Section.of(
+            "Against threads",
+            Charts(
+                panels=_threads_panels(context),
+                note="Bands: 95% intervals of the mean over epochs. They are wider than those of the ratios, because "
+                "what moves both arms together cancels in a ratio.",
+            ),
+        ),
+        scaling_section(context),
+        Section.of(
+            "Over time",
+            Charts(
+                panels=time_panels(context, "time", "events per second", "tps", band=True),
+                note="Lines: events over time in short stretches. Bands: the slowest and the fastest slice of each "
+                f"stretch. Vertical lines: restarts.{_cells_not_drawn(context)}",
+            ),
+        ),
+        anchor="throughput",
+        nav="Throughput",
+    )
+
+
+def _throughput_table(context: Context) -> Table:
+    """Events per second of every arm in every cell, with ratios: the table for a blog."""
+    contenders = context.analysis.contenders
+    columns = ["", *(f"{context.labels[arm]}, events/s" for arm in context.compared_arms)]
+    for contender in contenders:
+        columns += [f"ratio {context.labels[contender]}" if len(contenders) > 1 else "ratio", "95% interval", "verdict"]
+    rows = []
+    by_cell = {(c.cell, c.contender): c for c in context.primary}
+    for cell in context.cells:
+        first = next(comparison for comparison in context.primary if comparison.cell == cell)
+        summaries = [context.summaries.get((cell, arm)) for arm in context.compared_arms]
+        values = [numbers.threads(first.threads), *(format_rate(s.tps) if s else "n/a" for s in summaries)]
+        for contender in contenders:
+            comparison = by_cell[cell, contender]
+            values += [
+                numbers.ratio_of(comparison.estimate),
+                numbers.interval(comparison.estimate.interval) or "n/a",
+                " ".join(comparison.verdict.words) + "".join(f" [{note}]" for note in context.notes(comparison)),
+            ]
+        rows.append(Row.of(*values, group=first.workload))
+    return Table(id="throughput", group_title="workload", columns=tuple(columns), rows=tuple(rows))
+
+
+def _threads_panels(context: Context) -> tuple[Panel, ...]:
+    """Throughput against threads with its band, one chart a workload; none where only one concurrency was measured."""
+    panels: list[Panel] = []
+    for workload in dict.fromkeys(comparison.workload for comparison in context.primary):
+        cells = {c.threads: c.cell for c in context.primary if c.workload == workload}
+        if len(cells) < 2:
+            continue
+        series = []
+        for arm in context.slots:
+            keys = ((threads, (cell, arm)) for threads, cell in sorted(cells.items()))
+            found = [(threads, context.summaries[key]) for threads, key in keys if key in context.summaries]
+            series.append(
+                context.arm_series(
+                    arm,
+                    (threads for threads, _ in found),
+                    (summary.tps for _, summary in found),
+                    low=(summary.tps_low for _, summary in found),
+                    high=(summary.tps_high for _, summary in found),
+                    tips=tuple(
+                        f"{context.labels[arm]}, {numbers.threads(n)}: {format_rate(s.tps)} events/s" for n, s in found
+                    ),
+                )
+            )
+        panels.append(
+            Panel(
+                id=f"threads-{len(panels)}",
+                title=workload,
+                x_title="threads",
+                y_title="events per second",
+                series=tuple(series),
+                x_kind="threads",
+            )
+        )
+    return tuple(panels)
+
+
+def time_panels(context: Context, name: str, unit: str, column: str, *, band: bool = False) -> tuple[Panel, ...]:
+    """A chart over time for each detailed cell.
+
+    Args:
+        context: the run.
+        name: start of the panels' ids.
+        unit: title of the vertical axis.
+        column: of `CellTimes.bins`.
+        band: draw the columns `…_low` and `…_high` around it.
+    """
+    return tuple(
+        time_panel(context, context.times[cell], f"{name}-{index}", context.cell_title(cell), unit, column, band=band)
+        for index, cell in enumerate(context.detail_cells)
+        if cell in context.times
+    )
+
+
+def time_panel(
+    context: Context, times: CellTimes, panel_id: str, title: str, unit: str, column: str, *, band: bool = False
+) -> Panel:
+    """One column of a cell's bins over time, a line for each arm."""
+    x_title, factor = time_axis(times.bins["seconds"], "of measuring, epochs joined")
+    series = []
+    for arm in context.slots:
+        part = times.bins.filter((pl.col("arm") == arm) & pl.col(column).is_not_null())
+        if not part.is_empty():
+            series.append(
+                context.arm_series(
+                    arm,
+                    part["seconds"] * factor,
+                    part[column],
+                    low=part[f"{column}_low"] if band else (),
+                    high=part[f"{column}_high"] if band else (),
+                    group=tuple(part["epoch"].to_list()),
+                )
+            )
+    return Panel(
+        id=panel_id,
+        title=title,
+        x_title=x_title,
+        y_title=unit,
+        series=tuple(series),
+        boundaries=numbers.rounded(limit * factor for limit in times.boundaries_s),
+    )
+
+
+def time_axis(seconds: pl.Series, of_what: str) -> tuple[str, float]:
+    """The axis's title with the unit that suits the longest time, and the factor from seconds to that unit."""
+    longest: Any = seconds.max()
+    unit, factor = ("seconds", 1.0) if (longest or 0) < 180 else ("minutes", 1 / 60)
+    return f"{unit} {of_what}", factor
+
+
+def _cells_not_drawn(context: Context) -> str:
+    if len(context.cells) <= DETAIL_CELLS:
+        return ""
+    return (
+        f" Of {len(context.cells)} cells the {DETAIL_CELLS} with the largest differences are drawn; all are in the "
+        "tables, and every slice is in the run directory."
+    )
+
+
+# Stability and jitter, and the warm-up curve after every start.
+
+_WARM_UP_BINS = 40
+_WARM_UP_PANELS = 4
+
+
+def stability_section(context: Context) -> Section | None:
+    """How far throughput moved within a start and between starts, the longest events, the warm-up."""
+    return Section.of(
+        "Stability and jitter",
+        _stability_table(context),
+        Section.of(
+            "The longest event over time",
+            Charts(panels=time_panels(context, "jitter", "longest event, ms", "longest_ms")),
+        ),
+        Section.of(
+            "Warm-up",
+            Charts(
+                panels=_warm_up_panels(context),
+                intro="Throughput after a start, before anything is measured: all epochs together. These events count "
+                "for nothing.",
+            ),
+        ),
+        anchor="stability",
+        nav="Stability",
+    )
+
+
+def _stability_table(context: Context) -> Table:
+    found = {(row["cell"], row["arm"]): row for row in stability(context.slices).iter_rows(named=True)}
+    rows = tuple(
+        Row.of(
+            context.labels[arm],
+            _share(row["slice_cv"]),
+            _share(row["slowest"]),
+            Value(text=_share(row["stalled"]), sub=f"of {row['slices']:,}"),
+            format_ns(row["longest_ns"] or 0),
+            _share(row["epoch_cv"]),
+            group=context.cell_title(cell),
+            slot=slot,
+        )
+        for cell in context.cells
+        for arm, slot in context.slots.items()
+        if (row := found.get((cell, arm)))
+    )
+    return Table(
+        id="stability",
+        group_title="cell",
+        columns=("arm", "slice to slice", "slowest slice", "stalled slices", "longest event", "restart to restart"),
+        rows=rows,
+        note=(
+            "Slice to slice: standard deviation of a slice's throughput over its epoch's. Slowest slice: likewise, in "
+            f"per cent. Stalled: below {STALL:.0%} of it. Restart to restart: standard deviation of the epochs over "
+            "their mean; the machine's own ups and downs are in it, which cancel in the ratios."
+        ),
+    )
+
+
+def _warm_up_panels(context: Context) -> tuple[Panel, ...]:
+    """Throughput against the seconds since the load began after a start, all epochs together."""
+    slices = context.run.scan_warm_up().filter(pl.col("busy_ns") > 0)
+    ends = slices.group_by("cell").agg((pl.col("start_ns") + pl.col("length_ns")).max().alias("end_ns")).collect()
+    panels: list[Panel] = []
+    for cell, end_ns in sorted(ends.iter_rows())[:_WARM_UP_PANELS]:
+        bins = (
+            slices.filter(pl.col("cell") == cell)
+            .group_by("arm", pl.col("start_ns") // max(math.ceil(end_ns / _WARM_UP_BINS), 1))
+            .agg(
+                (pl.col("start_ns").mean() / 1e9).alias("seconds"),
+                (pl.col("events").sum() / (pl.col("busy_ns") / pl.col("connections")).sum() * 1e9).alias("tps"),
+            )
+            .sort("arm", "seconds")
+            .collect()
+        )
+        curves = {arm: bins.filter(pl.col("arm") == arm) for arm in context.slots}
+        panels.append(
+            Panel(
+                id=f"warm-up-{len(panels)}",
+                title=context.cell_title(cell),
+                x_title="seconds of load since the start of the servers",
+                y_title="events per second",
+                series=tuple(
+                    context.arm_series(arm, curve["seconds"], curve["tps"])
+                    for arm, curve in curves.items()
+                    if not curve.is_empty()
+                ),
+            )
+        )
+    return tuple(panels)
+
+
+def _share(value: float | None) -> str:
+    return "n/a" if value is None or not math.isfinite(value) else numbers.share(value)
+
+
+# Every epoch.
+
+
+def epochs_section(context: Context) -> Section | None:
+    """Every epoch's ratio as a point, and the epochs that do not count."""
+    return Section.of(
+        "Every epoch",
+        Charts(
+            panels=tuple(_epoch_panel(context, index, cell) for index, cell in enumerate(context.detail_cells)),
+            intro="One point an epoch, in the order in which they were measured. The intervals come from these points "
+            "and from nothing else.",
+        ),
+        Prose(text=epoch_counts(context), small=True),
+        Section.of("Discarded epochs", _discarded_table(context)),
+        anchor="epochs",
+        nav="Every epoch",
+    )
+
+
+def epoch_counts(context: Context) -> str:
+    """How many epochs were counted, discarded and broken off, and the time they took."""
+    abandoned = context.run.abandoned_epochs()
+    parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
+    if abandoned:
+        parts.append(f"{abandoned} broken off and measured again")
+    spent = sum(outcome.wall_s for outcome in context.outcomes)
+    measured = sum(outcome.measured_s for outcome in context.outcomes)
+    text = f"Epochs: {', '.join(parts)}."
+    if spent > 0:
+        text += f" {format_duration(spent)} in epochs, {format_duration(measured)} of it measuring."
+    return text
+
+
+def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
+    comparisons = [comparison for comparison in context.analysis.comparisons if comparison.cell == cell]
+    primary = next((comparison for comparison in comparisons if not comparison.is_control), comparisons[0])
+    only = primary.estimate if len(context.analysis.contenders) == 1 else None
+    several = len(context.analysis.contenders) > 1 or context.analysis.control is not None
+    band = None
+    if only and only.interval.low is not None and only.interval.high is not None:
+        low, high = numbers.rounded((math.exp(only.interval.low), math.exp(only.interval.high)))
+        band = (low, high)
+    return Panel(
+        id=f"epochs-{index}",
+        title=context.cell_title(cell),
+        x_title="epoch",
+        y_title=f"ratio to {context.labels[context.analysis.baseline]}" if several else "ratio",
+        mark="points",
+        series=tuple(_epoch_series(context, comparison) for comparison in comparisons),
+        y_zero=False,
+        level=numbers.rounded([math.exp(only.mean)])[0] if only else 1.0,
+        level_band=band,
+    )
+
+
+def _epoch_series(context: Context, comparison: Comparison) -> Series:
+    label = context.labels[comparison.contender]
+    return context.arm_series(
+        comparison.contender,
+        (point.epoch for point in comparison.points),
+        (math.exp(point.value) for point in comparison.points),
+        tips=tuple(
+            f"{label}, epoch {point.epoch}, build {point.build}: {numbers.ratio(point.value, 0.002)}"
+            for point in comparison.points
+        ),
+    )
+
+
+def _discarded_table(context: Context) -> Table:
+    """Epochs that count for no arm, with the reason; none is discarded for being slow."""
+    rows = tuple(Row.of(str(epoch), reason) for epoch, reason in context.analysis.discarded.items())
+    return Table(id="discarded", columns=("epoch", "reason"), rows=rows, all_text=True)
+
+
+# Latency: a table of percentiles, and curves over all quantiles from the full histograms.
+
+_CURVE_POINTS = 60
+_LEAST_QUANTILE = 0.2
+
+Curve = list[tuple[float, float]]
+"""(quantile below 1, latency in ns), ascending."""
+
+
+def latency_section(context: Context) -> Section | None:
+    """Percentiles of every arm in every cell, and their curves."""
+    return Section.of(
+        "Latency",
+        _latency_table(context),
+        Charts(panels=_percentile_panels(context, _latency_curves(context))),
+        anchor="latency",
+        nav="Latency",
+        note=_latency_note(context),
+    )
+
+
+def _latency_note(context: Context) -> str:
+    """What the percentiles are: those of a closed loop are no response times."""
+    clocks = {summary.clock for summary in context.analysis.arms}
+    if clocks == {"response"}:
+        return "Response time: from the moment a request was due to its last byte, at the same schedule for every arm."
+    text = (
+        "Service time at saturation: from sending to the last byte, each thread sending its next request at once. It "
+        "says how long the server works on a request when it is kept busy; it is no response time that a user at a "
+        "given load would see, and carries no verdict."
+    )
+    if clocks <= {"service"}:
+        return text
+    return f"{text} Cells at a fixed rate show response time, from the moment a request was due."
+
+
+def _latency_table(context: Context) -> Table:
+    """Percentiles; for contenders the ratio with its interval where epochs give one."""
+    quantiles = sorted({q for summary in context.analysis.arms for q in summary.quantiles_ns}, key=float)
+    ratios = {(r.cell, r.contender, r.quantile): r for r in context.analysis.latencies if r.operation == "event"}
+
+    def values(summary: ArmSummary) -> Iterable[Value | str]:
+        for quantile in quantiles:
+            found = summary.quantiles_ns.get(quantile)
+            ratio = ratios.get((summary.cell, summary.arm, float(quantile)))
+            sub = numbers.estimate_short(ratio.estimate) if ratio and ratio.estimate else ""
+            yield Value(text="n/a" if found is None else format_ns(found), sub=sub)
+        yield format_rate(summary.tps)
+
+    return Table(
+        id="latency",
+        group_title="cell",
+        columns=("arm", *(f"p{float(q) * 100:g}" for q in quantiles), "events/s"),
+        rows=summary_rows(context, values),
+    )
+
+
+def summary_rows(context: Context, values: Callable[[ArmSummary], Iterable[Value | str]]) -> tuple[Row, ...]:
+    """A row of `values` for every cell and arm, the control left out."""
+    return tuple(
+        Row.of(context.labels[arm], *values(summary), group=context.cell_title(cell), slot=context.slots[arm])
+        for cell in context.cells
+        for arm in context.compared_arms
+        if (summary := context.summaries.get((cell, arm)))
+    )
+
+
+def _percentile_panels(context: Context, curves: dict[tuple[str, str], Curve]) -> tuple[Panel, ...]:
+    """Latency against the share of events that were faster; x is stretched so that each further nine takes equal room.
+
+    Args:
+        context: the run.
+        curves: (cell, arm) -> its curve.
+    """
+    panels: list[Panel] = []
+    for cell in context.detail_cells:
+        known = [arm for arm in context.slots if curves.get((cell, arm))]
+        series = [_percentile_series(context, cell, arm, curves[cell, arm]) for arm in known]
+        if series:
+            clock = next(summary.clock for key, summary in context.summaries.items() if key[0] == cell)
+            panels.append(
+                Panel(
+                    id=f"percentiles-{len(panels)}",
+                    title=context.cell_title(cell),
+                    x_title="share of events",
+                    y_title=f"{clock} time, ms",
+                    series=tuple(series),
+                    x_kind="tail",
+                )
+            )
+    return tuple(panels)
+
+
+def _percentile_series(context: Context, cell: str, arm: str, curve: Curve) -> Series:
+    """A curve with its named percentiles as points on it."""
+    summary = context.summaries.get((cell, arm))
+    last = curve[-1][0]
+    named = {float(q): ns for q, ns in (summary.quantiles_ns.items() if summary else ()) if float(q) <= last}
+    values = dict(curve) | named
+    points = sorted(values)
+    return context.arm_series(
+        arm,
+        (-math.log10(1 - quantile) for quantile in points),
+        (values[quantile] / 1e6 for quantile in points),
+        tips=tuple(
+            f"{context.labels[arm]}, p{100 * quantile:g}: {format_ns(named[quantile])}" if quantile in named else ""
+            for quantile in points
+        ),
+    )
+
+
+def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
+    """(cell, arm) -> its curve: in each epoch the quantile, over epochs their geometric mean.
+
+    A curve ends where fewer than `TAIL_MIN` events of the shortest epoch lie beyond: further out it would be chance.
+    Without histograms it has the few quantiles of the summary.
+    """
+    texts: dict[tuple[str, str], list[str]] = {}
+    wanted = set(context.detail_cells)
+    for epoch in context.valid_epochs:
+        for message in context.run.histograms(epoch):
+            if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
+                texts.setdefault((message["cell"], message["arm"]), []).append(message["hdr"])
+    curves = {key: _mean_curve(found) for key, found in texts.items()}
+    for summary in context.analysis.arms:
+        key = (summary.cell, summary.arm)
+        if summary.cell in wanted and not curves.get(key):
+            points = ((float(quantile), ns) for quantile, ns in summary.quantiles_ns.items())
+            curves[key] = sorted((quantile, ns) for quantile, ns in points if 0 <= quantile < 1)
+    return curves
+
+
+def _mean_curve(texts: list[str]) -> Curve:
+    histograms = [decode_histogram(text) for text in texts]
+    fewest = min(histogram.total for histogram in histograms)
+    if fewest <= 2 * TAIL_MIN:
+        return []
+    nines = np.linspace(-math.log10(1 - _LEAST_QUANTILE), math.log10(fewest / TAIL_MIN), _CURVE_POINTS)
+    quantiles: NDArray[np.float64] = 1 - 10.0**-nines
+    logs = np.log(np.maximum([histogram.quantiles(quantiles) for histogram in histograms], 1))
+    means = np.exp(logs.mean(axis=0))
+    return list(zip(quantiles.tolist(), means.tolist(), strict=True))

@@ -1,0 +1,436 @@
+"""Sections that the kind of a study adds: published ratios, effects of factors, all pairs, the scaling law, TPC-C."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bakeoff.report import numbers
+from bakeoff.report.context import Context
+from bakeoff.report.view import Charts, Panel, Row, Section, Table, Value
+from bakeoff.results import EpochData
+from bakeoff.spec.study import Design
+from bakeoff.stats.effects import Interaction, contrast, epoch_values, interactions, main_effects
+from bakeoff.stats.model import Estimate
+from bakeoff.stats.published import SETS, median_ratios, published_ratios
+from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, ladders
+from bakeoff.stats.tpcc import CrossCheck, Judgement, TpccSummary, cross_checks, tpcc_summaries
+from bakeoff.units import format_ns, format_rate
+
+PAIRS_ARMS = (3, 12)
+"""Below three arms a matrix says nothing more than the verdict; above twelve it cannot be read."""
+
+PAIRS_CELLS = 12
+
+
+def published_section(context: Context) -> Section | None:
+    """Published ratio, measured ratio with its interval, and whether they agree; None without published figures."""
+    design = context.study.design
+    if not design or not design.published:
+        return None
+    rows = tuple(
+        Row.of(
+            _pair_text(design, each.factor, each.numerator, each.denominator),
+            numbers.ratio(each.published),
+            _measured(each.measured),
+            Value(text=each.judgement.value, sub="size too" if each.size_too else ""),
+            group=context.cell_title(each.cell),
+        )
+        for each in published_ratios(context.analysis, design)
+    )
+    table = Table(
+        id="published",
+        group_title="cell",
+        columns=("ratio", "published", "measured", "judgement"),
+        rows=rows,
+        note=f"Published: {design.published.source}; without intervals and from another machine, so only the order is "
+        "judged: it agrees when the whole measured interval is on the published side of 1. Published ratios within 3% "
+        "of 1 are taken for equal.",
+    )
+    return Section.of("Published and measured", table, anchor="published", in_terminal=True)
+
+
+def effects_section(context: Context) -> Section | None:
+    """Main effects of every factor in every cell, and interactions; None below two factors."""
+    design = context.study.design
+    if not design:
+        return None
+    return Section.of(
+        "Effects of the factors",
+        _effects_table(context, design),
+        Section.of("Interactions", _interactions_table(context, design), in_terminal=True),
+        anchor="effects",
+    )
+
+
+def _effects_table(context: Context, design: Design) -> Table:
+    rows = tuple(
+        Row.of(
+            each.factor,
+            f"{each.level} over {each.over}",
+            _measured(each.estimate),
+            str(each.combinations),
+            group=context.cell_title(each.cell),
+        )
+        for each in main_effects(context.analysis, design)
+    )
+    note = "Geometric mean over the combinations of the other factors that have both levels; exploratory."
+    return Table(
+        id="effects",
+        group_title="cell",
+        columns=("factor", "levels", "ratio", "averaged over"),
+        rows=rows,
+        note=" ".join((note, *(design.fraction.sentences() if design.fraction else ()))),
+    )
+
+
+def _interactions_table(context: Context, design: Design) -> Table:
+    """How an effect changes with another factor; no rows where no four corners were measured."""
+    rows = tuple(
+        Row.of(
+            f"{each.level} over {each.over}",
+            _effect_at(each.other_base, each.at_base),
+            Value(text=_effect_at(each.other_level, each.at_other), sub=_mixed(each)),
+            _measured(each.estimate),
+            group=context.cell_title(each.cell),
+        )
+        for each in interactions(context.analysis, design)
+    )
+    return Table(
+        id="interactions",
+        group_title="cell",
+        columns=("effect of", "at", "and at", "ratio of the ratios"),
+        rows=rows,
+        note="1 means that the effect is the same at both levels; exploratory.",
+    )
+
+
+def _effect_at(level: str, effect: Estimate | None) -> str:
+    return f"{level}: {numbers.estimate_short(effect)}" if effect else level
+
+
+def _mixed(interaction: Interaction) -> str:
+    """`with row_format × tls`: what a fraction cannot tell from it."""
+    return "with " + ", ".join(f"{a} × {b}" for a, b in interaction.mixed) if interaction.mixed else ""
+
+
+def pairs_section(context: Context) -> Section | None:
+    """For each cell all pairs of arms in per cent, slowest first, as Perl's Benchmark::cmpthese shows them."""
+    if not PAIRS_ARMS[0] <= len(context.compared_arms) <= PAIRS_ARMS[1]:
+        return None
+    return Section.of(
+        "All pairs",
+        *(_pairs_table(context, cell) for cell in context.cells[:PAIRS_CELLS]),
+        anchor="pairs",
+        note="Each row over each column, in per cent of throughput, slowest first.",
+    )
+
+
+def _pairs_table(context: Context, cell: str) -> Table:
+    values = epoch_values(context.analysis)
+
+    def over(upper: str, lower: str) -> Estimate | None:
+        return contrast(values, context.analysis, cell=cell, numerator=upper, denominator=lower)
+
+    def percent(upper: str, lower: str) -> str:
+        found = over(upper, lower) if upper != lower else None
+        return f"{math.expm1(found.mean) * 100:+.0f}%" if found else "–"
+
+    level = {arm: found.mean for arm in context.compared_arms if (found := over(arm, context.analysis.baseline))}
+    ordered = sorted(level, key=level.__getitem__)
+    rows = []
+    for arm in ordered:
+        summary = context.summaries.get((cell, arm))
+        rate = format_rate(summary.tps) if summary else "n/a"
+        percents = (percent(arm, other) for other in ordered)
+        rows.append(
+            Row.of(context.labels[arm], rate, *percents, group=context.cell_title(cell), slot=context.slots[arm])
+        )
+    return Table(
+        id=f"pairs-{cell.replace('/', '-').replace('#', '-')}",
+        group_title="cell",
+        columns=("arm", "events/s", *(context.labels[arm] for arm in ordered)),
+        rows=tuple(rows),
+    )
+
+
+def _pair_text(design: Design, factor: str, numerator: str, denominator: str) -> str:
+    """`mysql:8.0.15 over mysql:5.7.22, utf8mb4_bin`: what differs, then what the two arms have in common."""
+    upper, lower = design.levels[numerator], design.levels[denominator]
+    place = [each.name for each in design.factors].index(factor)
+    rest = [level for at, level in enumerate(upper) if at != place and len(design.factors[at].levels) > 1]
+    return ", ".join([f"{upper[place]} over {lower[place]}", *rest])
+
+
+def _measured(estimate: Estimate | None) -> Value:
+    if estimate is None:
+        return Value(text="not measured")
+    return Value(
+        text=numbers.ratio(estimate.mean, estimate.interval.half_width),
+        sub=numbers.interval(estimate.interval) or "no interval yet",
+    )
+
+
+# The scaling law of every arm over the ladder of threads: a table, and charts of the law beside what was measured.
+
+_SCALING_NOTE = (
+    "X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), fitted to ln X: λ is the throughput of one thread, σ the share of the "
+    "work that waits for others (contention), κ what each pair of threads costs each other (crosstalk). A summary of "
+    "the measured rungs: arms are compared by their ratios on each of them, and nothing is said beyond the last. "
+    "Most at: threads at which the law is greatest. NO: the points lie off the law by more than the epochs scatter; "
+    "read the points. "
+)
+
+
+def scaling_section(context: Context) -> Section | None:
+    """Fits of all arms and workloads that have four rungs or more; None without."""
+    fits = _fits(context)
+    workloads = dict.fromkeys(workload for workload, _ in fits)
+    panels = tuple(_scaling_panel(context, workload, place, fits) for place, workload in enumerate(workloads))
+    return Section.of("Scaling law", _scaling_table(context, fits), Charts(panels=panels), anchor="scaling")
+
+
+def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit]) -> Table:
+    rows = tuple(
+        Row.of(
+            context.labels[arm],
+            _band(fit.rate, format_rate),
+            _band(fit.contention, _coefficient),
+            _band(fit.crosstalk, _coefficient),
+            _band(fit.peak_threads, lambda n: f"{n:.0f}") if fit.peak_threads else f"> {fit.threads[-1]}",
+            _fits_text(fit),
+            group=workload,
+            slot=context.slots[arm],
+        )
+        for (workload, arm), fit in fits.items()
+    )
+    few = any(fit.epochs < EPOCHS_MIN_BOOTSTRAP for fit in fits.values())
+    return Table(
+        id="scaling",
+        group_title="workload",
+        columns=("arm", "λ, events/s", "σ", "κ", "most at", "fits"),
+        rows=rows,
+        note=_SCALING_NOTE
+        + (
+            f"Below {EPOCHS_MIN_BOOTSTRAP} epochs there are no intervals."
+            if few
+            else "Intervals: whole epochs drawn anew (cluster bootstrap)."
+        ),
+    )
+
+
+def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
+    """(workload, arm) -> its fit, by workload in the study's order."""
+    cells = tuple(dict.fromkeys((c.cell, c.workload, c.threads) for c in context.primary))
+    found = {}
+    for arm in context.compared_arms:
+        for workload, rates in ladders(cells, context.epoch_rates, arm).items():
+            if fit := fit_scaling(rates, seed=context.study.seed):
+                found[workload, arm] = fit
+    order = list(dict.fromkeys(workload for _, workload, _ in cells))
+    return dict(sorted(found.items(), key=lambda item: order.index(item[0][0])))
+
+
+def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tuple[str, str], ScalingFit]) -> Panel:
+    series = []
+    for (name, arm), fit in fits.items():
+        if name != workload:
+            continue
+        bands = [(band.low, band.high) for _, band in fit.curve if band.low is not None and band.high is not None]
+        whole = len(bands) == len(fit.curve)
+        series.append(
+            context.arm_series(
+                arm,
+                (n for n, _ in fit.curve),
+                (band.value for _, band in fit.curve),
+                low=(low for low, _ in bands) if whole else (),
+                high=(high for _, high in bands) if whole else (),
+            )
+        )
+        measured = list(zip(fit.threads, fit.points, strict=True))
+        label = context.labels[arm]
+        tips = (f"{label}, {numbers.threads(n)}: {format_rate(x)} events/s measured" for n, x in measured)
+        series.append(context.arm_series(arm, fit.threads, fit.points, tips=tuple(tips), line=False))
+    return Panel(
+        id=f"scaling-{place}",
+        title=workload,
+        x_title="threads",
+        y_title="events per second: measured (points), by the law (lines)",
+        series=tuple(series),
+        x_kind="threads",
+    )
+
+
+def _fits_text(fit: ScalingFit) -> str:
+    """Whether the law fits the points."""
+    if fit.lack_of_fit_p is None:
+        return "cannot tell"
+    p = f"p = {fit.lack_of_fit_p:.2g}" if fit.lack_of_fit_p >= 0.001 else "p < 0.001"
+    return f"yes ({p})" if fit.lack_of_fit_p >= LACK_OF_FIT_P else f"NO ({p})"
+
+
+def _band(band: Band, form: numbers.Form) -> Value:
+    sub = f"{form(band.low)} to {form(band.high)}" if band.low is not None and band.high is not None else ""
+    return Value(text=form(band.value), sub=sub)
+
+
+def _coefficient(value: float) -> str:
+    return "0" if value < 1e-7 else f"{value:.2g}"
+
+
+# TPC-C: tpmC, the standard's constraints, response times by transaction, and the usual three sets (docs/tpcc.md).
+
+_TPCC = "tpcc"
+_ON = ("on", "true", "1")
+_QUANTILES = ("0.5", "0.9", "0.95", "0.99")
+
+
+def tpcc_section(context: Context) -> Section | None:
+    """TpmC and constraints, response times by transaction, and the median of three sets; None without TPC-C."""
+    workload = next((workload for workload in context.study.workloads if workload.script == _TPCC), None)
+    if workload is None:
+        return None
+    epochs = [context.run.load_epoch(epoch) for epoch in context.valid_epochs]
+    summaries = _summaries(dict(workload.options), epochs)
+    if not summaries:
+        return None
+    return Section.of(
+        "TPC-C",
+        _tpmc_table(context, summaries, cross_checks(epochs)),
+        _transactions_table(context, summaries),
+        Section.of("The published way beside ours", _sets_table(context)),
+        anchor="tpcc",
+    )
+
+
+def tpmc_lines(tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """`tpmC, 4 threads, mysql:8.0: 19,355 (19,300 to 19,410)` from each row of the section's first table."""
+    rows = tables["tpcc"].rows if "tpcc" in tables else ()
+    return tuple(
+        f"tpmC, {row.group}, {arm.text}: {tpmc.text} ({tpmc.sub})" for row in rows for arm, tpmc in [row.values[:2]]
+    )
+
+
+def _summaries(options: Mapping[str, Any], epochs: Sequence[EpochData]) -> tuple[TpccSummary, ...]:
+    scale = int(options.get("warehouses") or options.get("scale") or 10)
+    sets = int(options.get("tables") or 1)
+    paced = any(str(options.get(name, "off")).lower() in _ON for name in ("keying_time", "think_time"))
+    return tpcc_summaries(epochs, warehouses=scale * sets, paced=paced)
+
+
+def _tpmc_table(
+    context: Context, summaries: Sequence[TpccSummary], checks: Mapping[tuple[str, str], Sequence[CrossCheck]]
+) -> Table:
+    rows = tuple(
+        Row.of(
+            context.labels[summary.arm],
+            Value(
+                text=format_rate(summary.tpmc),
+                sub=f"{format_rate(summary.tpmc_low)} to {format_rate(summary.tpmc_high)}",
+            ),
+            format_rate(summary.tpm_total),
+            Value(text=f"{summary.rollback_share:.2%}", sub=summary.rollback.value),
+            _worst(kind.response for kind in summary.types),
+            _worst(kind.mix for kind in summary.types),
+            str(sum(kind.retried for kind in summary.types)),
+            _server_count(checks.get((summary.cell, summary.arm), ())),
+            "" if summary.efficiency is None else f"{summary.efficiency:.1%}",
+            group=_threads(summary),
+            slot=context.slots[summary.arm],
+        )
+        for summary in summaries
+    )
+    return Table(
+        id="tpcc",
+        group_title="cell",
+        columns=(
+            "arm", "tpmC", "tpmTotal", "rollbacks", "response times", "mix", "retried", "server's count", "efficiency",
+        ),
+        rows=rows,
+        note=(
+            "tpmC: New-Orders a minute with a 95% interval over epochs; not an audited TPC-C result. Efficiency: of "
+            "12.86 a warehouse, shown with keying and thinking times only. Server's count: growth of sum(d_next_o_id) "
+            "and Com_commit over each cell, never less than what was counted; below it the share that the server did "
+            "and nobody counted (guards). All twelve consistency conditions held after loading and after every epoch."
+        ),
+    )  # fmt: skip
+
+
+def _transactions_table(context: Context, summaries: Sequence[TpccSummary]) -> Table:
+    rows = tuple(
+        Row.of(
+            kind.name.replace("_", "-").title(),
+            f"{kind.share:.1%}",
+            *(format_ns(kind.quantiles_ns[quantile]) for quantile in _QUANTILES),
+            str(kind.retried),
+            group=f"{_threads(summary)} · {context.labels[summary.arm]}",
+            slot=context.slots[summary.arm],
+        )
+        for summary in summaries
+        for kind in summary.types
+    )
+    return Table(
+        id="tpcc-types",
+        group_title="cell and arm",
+        columns=("transaction", "share", "p50", "p90", "p95", "p99", "retried"),
+        rows=rows,
+    )
+
+
+def _server_count(checks: Sequence[CrossCheck]) -> Value:
+    """Whether the server's own sums hold what was counted, in every epoch."""
+    if not checks:
+        return Value(text="not asked")
+    disagreeing = sum(not check.agrees for check in checks)
+    if disagreeing:
+        return Value(text=f"LESS in {disagreeing} of {len(checks)} epochs")
+    return Value(text="agrees", sub=f"{max(check.uncounted_share for check in checks):.1%} more at most")
+
+
+def _worst(judgements: Iterable[Judgement]) -> str:
+    ranked = (Judgement.NOT_OK, Judgement.TOO_FEW, Judgement.OK)
+    return min(judgements, key=ranked.index).value
+
+
+def _threads(summary: TpccSummary) -> str:
+    return numbers.threads(int(summary.cell.rpartition("/")[2]))
+
+
+def _sets_table(context: Context) -> Table:
+    """The publication's way beside ours: the median of three sets, and how far it would have moved with other sets.
+
+    No rows below three epochs.
+    """
+    scripts = {cell.name: cell.script for cell in context.plan.cells} if context.plan else {}
+    rows = []
+    for comparison in context.primary:
+        ratios = median_ratios(
+            context.epoch_rates.get((comparison.cell, comparison.contender), {}),
+            context.epoch_rates.get((comparison.cell, comparison.baseline), {}),
+        )
+        if not ratios or scripts.get(comparison.cell) != _TPCC:
+            continue
+        rows.append(
+            Row.of(
+                context.labels[comparison.contender],
+                numbers.ratio(math.log(ratios[0])),
+                Value(
+                    text=f"{min(ratios):.2f} to {max(ratios):.2f}",
+                    sub=f"{len(ratios)} choices, median {statistics.median(ratios):.2f}",
+                ),
+                _measured(comparison.estimate),
+                group=context.cell_title(comparison.cell),
+                slot=context.slots[comparison.contender],
+            )
+        )
+    return Table(
+        id="sets",
+        group_title="cell",
+        columns=("arm", f"first {SETS} sets", f"any {SETS} sets", "ours"),
+        rows=tuple(rows),
+        note=(
+            f"As published: a ramp-up, {SETS} sets, the median of each arm. A set here is an epoch: a start, the "
+            "warm-up at the most connections, then every number of connections once. Any: every choice of that many "
+            "of the epochs measured, to show how much luck a single choice holds. Ours: all epochs, with the interval."
+        ),
+    )
