@@ -1,5 +1,8 @@
 """stats/tpcc.py against epochs whose right answers are known."""
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
@@ -34,6 +37,15 @@ def test_several_epochs_give_a_mean_and_an_interval():
     assert summary.tpmc_high > 30_000
     assert summary.of("new_order").count == 20_000
     assert only([*epochs, epoch_of(DECKS, seconds=1.0, epoch=2, valid=False)]) == summary
+
+
+def test_all_rounds_of_an_epoch_count():
+    once = epoch_of(DECKS, seconds=30.0)
+    again = [row | {"round": 1} for row in once.histograms]
+    twice = replace(once, slices=pl.concat([once.slices, once.slices]), histograms=[*once.histograms, *again])
+    summary = only([twice])
+    assert (summary.epochs, summary.of("new_order").count) == (1, 20_000)
+    assert summary.tpmc == pytest.approx(20_000)
 
 
 def test_percentiles_are_of_all_epochs_together():

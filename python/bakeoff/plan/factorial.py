@@ -1,6 +1,12 @@
-"""From a study file to a study: its arms are the combinations of levels that `where` leaves, the baseline first.
+"""Make the arms of a study from a study file: combinations of levels that `where` leaves, the baseline first.
 
-From five factors on they are a fraction of these (bakeoff.plan.factorial), unless the file asks for all.
+From five factors on they are a fraction of these, unless the file asks for all: a regular fraction of two-level factors
+of the best resolution there is. Levels are counted as 0 (the baseline's) and 1. Some factors, the basic ones, take all
+combinations of levels; each other factor takes the sum modulo 2 of several basic ones, its generator. Every set of
+factors whose levels always sum to 0 is a word of the defining relation; two effects that differ by a word cannot be
+distinguished.
+
+Source: Box, Hunter & Hunter, Statistics for Experimenters (2005), ch. 6; Montgomery, Design and Analysis, ch. 8.
 """
 
 import csv
@@ -20,21 +26,203 @@ from bakeoff.spec.factors import ArmParts, part_of
 from bakeoff.spec.study import Design, Factor, Fraction, Published, PublishedFigure
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
-# Which combinations of many two-level factors to measure: a regular fraction of the best resolution there is.
-#
-# Levels are counted as 0 (the baseline's) and 1. Some factors, the basic ones, take all combinations of levels; each
-# other factor takes the sum modulo 2 of several basic ones, its generator. Every set of factors whose levels always sum
-# to 0 is a word of the defining relation; two effects that differ by a word cannot be told apart.
-#
-# Source: Box, Hunter & Hunter, Statistics for Experimenters (2005), ch. 6; Montgomery, Design and Analysis, ch. 8.
+ARMS_MAX = 64
+"""More arms than a report can show, or a person can read."""
 
 FACTORS_MIN = 5
 """Varied factors from which a study is fractioned unless it asks for all combinations."""
 
-RESOLUTION_MIN = 4
-"""Main effects are then mixed with no other main effect and no interaction of two factors."""
-
 _SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
+_DEFAULTS = {name: field.default for name, field in Study.model_fields.items()}
+
+Combination = tuple[str, ...]
+
+
+def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
+    """Make the study of a file.
+
+    Args:
+        loaded: the file, one of its scales applied.
+        seed: unless the file has one.
+
+    Raises:
+        SpecError: no contender is left, the baseline is excluded, a combination contradicts itself; with file and line.
+    """
+    form = loaded.form
+    baseline = tuple(form.baseline.get(factor, next(iter(levels))) for factor, levels in loaded.levels.items())
+    everything = list(itertools.product(*loaded.levels.values()))
+    kept = [each for each in everything if not _excluded(loaded, each)]
+    fraction, measured = _measured_combinations(loaded, baseline, kept)
+    workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
+    data_bytes = _expected_bytes(form, workloads)
+    levels = dict(zip(arm_names(len(measured)), measured, strict=True))
+    arms = [_arm(loaded, name, combination, data_bytes) for name, combination in levels.items()]
+    if form.control:
+        arms.append(control_of(arms[0]))
+        levels[arms[-1].name] = baseline
+    sizes = {
+        name: getattr(form, name)
+        for name in ("tables", "table_size", "precision", "builds")
+        if getattr(form, name) is not None
+    }
+    study = Study(
+        title=form.title,
+        arms=tuple(arms),
+        workloads=workloads,
+        threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),
+        equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
+        budget_s=_DEFAULTS["budget_s"] if form.budget is None else form.budget,
+        warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,
+        profile=form.profile,
+        freeze=form.freeze,
+        placement=form.placement,
+        seed=seed if form.seed is None else form.seed,
+        design=Design(
+            question=form.question,
+            about=form.about,
+            scale=loaded.scale,
+            factors=tuple(_factor(name, bundles) for name, bundles in loaded.levels.items()),
+            levels=levels,
+            excluded=len(everything) - len(kept),
+            fraction=fraction,
+        ),
+        **sizes,
+    )
+    assert study.design
+    published = read_published(loaded, study)
+    return study.model_copy(update={"design": study.design.model_copy(update={"published": published})})
+
+
+def arm_names(count: int) -> tuple[str, ...]:
+    """Names of arms: `A` to `Z`, then `AA`, `AB` and so on."""
+    letters = string.ascii_uppercase
+    doubles = (a + b for a in letters for b in letters)
+    return tuple(itertools.islice(itertools.chain(letters, doubles), count))
+
+
+def _measured_combinations(
+    loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
+) -> tuple[Fraction | None, list[Combination]]:
+    """The combinations that are measured, the baseline first, and the fraction that they are of those kept, if any."""
+    form = loaded.form
+    if baseline not in kept:
+        raise loaded.error(
+            "baseline" if form.baseline else "where",
+            reason=f"the baseline ({_words(baseline)}) is left out by where.",
+            hint="Name another one: baseline: {FACTOR: LEVEL}.",
+        )
+    fraction, measured = _fractioned(loaded, baseline, kept)
+    if len(measured) == 1:
+        raise loaded.error("factors", reason="nothing is left to compare the baseline with.", hint="Add a level.")
+    if len(measured) > ARMS_MAX:
+        raise loaded.error(
+            "factors",
+            reason=f"{len(measured)} combinations are more than {ARMS_MAX} arms.",
+            hint="Leave some out with where, or split the study."
+            + (" Without `design: full` a fraction is measured." if form.design == "full" else ""),
+        )
+    return fraction, [baseline, *(each for each in measured if each != baseline)]
+
+
+def _excluded(loaded: LoadedStudy, combination: Combination) -> bool:
+    levels = dict(zip(loaded.levels, combination, strict=True))
+    return any(
+        all(levels[factor] in ([wanted] if isinstance(wanted, str) else wanted) for factor, wanted in each.items())
+        for each in (exclusion.exclude for exclusion in loaded.form.where)
+    )
+
+
+def _fractioned(
+    loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
+) -> tuple[Fraction | None, list[Combination]]:
+    """The fraction of the combinations that is measured, if any.
+
+    Fractioned are the factors of two levels that `where` does not name; the others are crossed with them in full, so
+    that whatever is left out by `where`, every level of the fractioned ones comes equally often.
+    """
+    form = loaded.form
+    varied = [factor for factor, levels in loaded.levels.items() if len(levels) > 1]
+    if form.design == "full" or (form.design == "auto" and len(varied) < FACTORS_MIN):
+        return None, kept
+    crossed = {factor for exclusion in form.where for factor in exclusion.exclude}
+    names = [factor for factor in varied if len(loaded.levels[factor]) == 2 and factor not in crossed]
+    chosen = generators(len(names)) if names else ()
+    if not chosen:
+        if form.design == "fraction":
+            raise loaded.error(
+                "design",
+                reason=f"there is no fraction of resolution IV of {len(names)} factors of two levels.",
+                hint="It takes four or more that where does not name; leave design out for all combinations.",
+            )
+        return None, kept
+    basic = len(names) - len(chosen)
+    places = [list(loaded.levels).index(name) for name in names]
+    wanted = set(points(chosen, basic))
+    measured = [each for each in kept if tuple(int(each[at] != baseline[at]) for at in places) in wanted]
+    relation = tuple(
+        tuple(name for place, name in enumerate(names) if word >> place & 1) for word in words(chosen, basic)
+    )
+    return Fraction(factors=tuple(names), words=relation, measured=len(measured), complete=len(kept)), measured
+
+
+def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: int) -> Arm:
+    settings = dict(loaded.form.settings)
+    for (factor, levels), level in zip(loaded.levels.items(), combination, strict=True):
+        for setting, value in levels[level].items():
+            if setting in settings and setting not in loaded.form.settings:
+                raise loaded.error(
+                    *loaded.place_of(factor, level),
+                    reason=f"{setting} is varied by another factor too.",
+                    hint="Let one factor vary a setting.",
+                )
+            settings[setting] = value
+    parts = ArmParts(data_bytes=data_bytes)
+    try:
+        if "server" not in settings:
+            raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
+        parts.apply(settings)
+    except SpecError as error:
+        place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
+        raise loaded.error(*place, reason=f"{_words(combination)}: {error.message}", hint=error.hint) from None
+    assert parts.server
+    return Arm(
+        name=name,
+        label=_label(loaded, combination),
+        server=parts.server,
+        data=parts.data,
+        connection=parts.connection,
+    )
+
+
+def _label(loaded: LoadedStudy, combination: Combination) -> str:
+    """The levels of what is varied; a factor that has one level says nothing."""
+    varied = [level for levels, level in zip(loaded.levels.values(), combination, strict=True) if len(levels) > 1]
+    return _words(tuple(varied))
+
+
+def _words(combination: Combination) -> str:
+    return " · ".join(combination)
+
+
+def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
+    form = WorkloadForm(script=written) if isinstance(written, str) else written
+    beside = folder / form.script
+    script = str(beside.resolve()) if form.script.endswith(".lua") and beside.is_file() else form.script
+    options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
+    return Workload(script=script, options=options, rate_per_s=form.rate_per_s, name=form.name, writes=form.writes)
+
+
+def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...]) -> int:
+    sizes = {
+        "tables": form.tables or _DEFAULTS["tables"],
+        "table_size": form.table_size or _DEFAULTS["table_size"],
+    }
+    return max(workload_bytes(workload.script, sizes | dict(workload.options)) for workload in workloads)
+
+
+def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
+    parts = dict.fromkeys(part_of(setting) for settings in bundles.values() for setting in settings)
+    return Factor(name=name, parts=tuple(parts), levels=tuple(bundles))
 
 
 def generators(count: int) -> tuple[int, ...]:
@@ -81,9 +269,6 @@ def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
     for word in relation:
         counts[word.bit_count()] += 1
     return tuple(counts)
-
-
-# Published figures, found for the arms and cells of a study; read from the CSV that a study file names.
 
 
 def read_published(loaded: LoadedStudy, study: Study) -> Published | None:
@@ -165,203 +350,3 @@ def _same(factor: str, level: str, written: str) -> bool:
 def _series(server: str) -> tuple[str, str] | None:
     found = re.fullmatch(r"([a-z]+):(\d+\.\d+)[\d.]*", server.partition(",")[0].lower())
     return (found[1], found[2]) if found else None
-
-
-ARMS_MAX = 64
-"""More arms than a report can show, or a person can read."""
-
-_DEFAULTS = {name: field.default for name, field in Study.model_fields.items()}
-
-Combination = tuple[str, ...]
-
-
-def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
-    """Make the study of a file.
-
-    Args:
-        loaded: the file, one of its scales applied.
-        seed: unless the file has one.
-
-    Raises:
-        SpecError: no contender is left, the baseline is excluded, a combination contradicts itself; with file and line.
-    """
-    form = loaded.form
-    baseline = _baseline(loaded)
-    everything = list(itertools.product(*loaded.levels.values()))
-    kept = [each for each in everything if not _excluded(loaded, each)]
-    if baseline not in kept:
-        raise loaded.error(
-            "baseline" if form.baseline else "where",
-            reason=f"the baseline ({_words(baseline)}) is left out by where.",
-            hint="Name another one: baseline: {FACTOR: LEVEL}.",
-        )
-    complete = len(kept)
-    fraction, kept = _fractioned(loaded, baseline, kept)
-    kept.remove(baseline)
-    if not kept:
-        raise loaded.error("factors", reason="nothing is left to compare the baseline with.", hint="Add a level.")
-    if len(kept) >= ARMS_MAX:
-        raise loaded.error(
-            "factors",
-            reason=f"{len(kept) + 1} combinations are more than {ARMS_MAX} arms.",
-            hint="Leave some out with where, or split the study."
-            + (" Without `design: full` a fraction is measured." if form.design == "full" else ""),
-        )
-    workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
-    combinations = (baseline, *kept)
-    names = arm_names(len(combinations))
-    arms = [
-        _arm(loaded, name, combination, _expected_bytes(form, workloads))
-        for name, combination in zip(names, combinations, strict=True)
-    ]
-    levels = dict(zip(names, combinations, strict=True))
-    if form.control:
-        arms.append(control_of(arms[0]))
-        levels[arms[-1].name] = baseline
-    sizes = {
-        name: getattr(form, name)
-        for name in ("tables", "table_size", "precision", "builds")
-        if getattr(form, name) is not None
-    }
-    study = Study(
-        title=form.title,
-        arms=tuple(arms),
-        workloads=workloads,
-        threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),
-        equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
-        budget_s=_DEFAULTS["budget_s"] if form.budget is None else form.budget,
-        warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,
-        profile=form.profile,
-        freeze=form.freeze,
-        placement=form.placement,
-        seed=seed if form.seed is None else form.seed,
-        design=Design(
-            question=form.question,
-            about=form.about,
-            scale=loaded.scale,
-            factors=tuple(_factor(name, bundles) for name, bundles in loaded.levels.items()),
-            levels=levels,
-            excluded=len(everything) - complete,
-            fraction=fraction,
-        ),
-        **sizes,
-    )
-    assert study.design
-    published = read_published(loaded, study)
-    return study.model_copy(update={"design": study.design.model_copy(update={"published": published})})
-
-
-def arm_names(count: int) -> tuple[str, ...]:
-    """Names of arms: `A` to `Z`, then `AA`, `AB` and so on."""
-    letters = string.ascii_uppercase
-    doubles = (a + b for a in letters for b in letters)
-    return tuple(itertools.islice(itertools.chain(letters, doubles), count))
-
-
-def _baseline(loaded: LoadedStudy) -> Combination:
-    named = loaded.form.baseline
-    return tuple(named.get(factor, next(iter(levels))) for factor, levels in loaded.levels.items())
-
-
-def _excluded(loaded: LoadedStudy, combination: Combination) -> bool:
-    levels = dict(zip(loaded.levels, combination, strict=True))
-    return any(
-        all(levels[factor] in ([wanted] if isinstance(wanted, str) else wanted) for factor, wanted in each.items())
-        for each in (exclusion.exclude for exclusion in loaded.form.where)
-    )
-
-
-def _fractioned(
-    loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
-) -> tuple[Fraction | None, list[Combination]]:
-    """The fraction of the combinations that is measured, if any.
-
-    Fractioned are the factors of two levels that `where` does not name; the others are crossed with them in full, so
-    that whatever is left out by `where`, every level of the fractioned ones comes equally often.
-    """
-    form = loaded.form
-    varied = [factor for factor, levels in loaded.levels.items() if len(levels) > 1]
-    if form.design == "full" or (form.design == "auto" and len(varied) < FACTORS_MIN):
-        return None, kept
-    crossed = {factor for exclusion in form.where for factor in exclusion.exclude}
-    names = [factor for factor in varied if len(loaded.levels[factor]) == 2 and factor not in crossed]
-    chosen = generators(len(names)) if names else ()
-    if not chosen:
-        if form.design == "fraction":
-            raise loaded.error(
-                "design",
-                reason=f"there is no fraction of resolution IV of {len(names)} factors of two levels.",
-                hint="It takes four or more that where does not name; leave design out for all combinations.",
-            )
-        return None, kept
-    basic = len(names) - len(chosen)
-    places = [list(loaded.levels).index(name) for name in names]
-    wanted = set(points(chosen, basic))
-    measured = [each for each in kept if tuple(int(each[at] != baseline[at]) for at in places) in wanted]
-    relation = tuple(
-        tuple(name for place, name in enumerate(names) if word >> place & 1) for word in words(chosen, basic)
-    )
-    return Fraction(factors=tuple(names), words=relation, measured=len(measured), complete=len(kept)), measured
-
-
-def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: int) -> Arm:
-    settings = dict(loaded.form.settings)
-    for (factor, levels), level in zip(loaded.levels.items(), combination, strict=True):
-        for setting, value in levels[level].items():
-            if setting in settings and setting not in loaded.form.settings:
-                raise loaded.error(
-                    *loaded.place_of(factor, level),
-                    reason=f"{setting} is varied by another factor too.",
-                    hint="Let one factor vary a setting.",
-                )
-            settings[setting] = value
-    parts = ArmParts(data_bytes=data_bytes)
-    try:
-        if "server" not in settings:
-            raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
-        parts.apply(settings)
-    except SpecError as error:
-        place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
-        raise loaded.error(
-            *place,
-            reason=f"{_words(combination)}: {error.message}",
-            hint=error.hint,
-        ) from None
-    return Arm(
-        name=name,
-        label=_label(loaded, combination),
-        server=parts.server,
-        data=parts.data,
-        connection=parts.connection,
-    )
-
-
-def _label(loaded: LoadedStudy, combination: Combination) -> str:
-    """The levels of what is varied; a factor that has one level says nothing."""
-    told = [level for levels, level in zip(loaded.levels.values(), combination, strict=True) if len(levels) > 1]
-    return _words(tuple(told))
-
-
-def _words(combination: Combination) -> str:
-    return " · ".join(combination)
-
-
-def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
-    form = WorkloadForm(script=written) if isinstance(written, str) else written
-    beside = folder / form.script
-    script = str(beside.resolve()) if form.script.endswith(".lua") and beside.is_file() else form.script
-    options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
-    return Workload(script=script, options=options, rate_per_s=form.rate_per_s, name=form.name, writes=form.writes)
-
-
-def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...]) -> int:
-    sizes = {
-        "tables": form.tables or _DEFAULTS["tables"],
-        "table_size": form.table_size or _DEFAULTS["table_size"],
-    }
-    return max(workload_bytes(workload.script, sizes | dict(workload.options)) for workload in workloads)
-
-
-def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
-    parts = dict.fromkeys(part_of(setting) for settings in bundles.values() for setting in settings)
-    return Factor(name=name, parts=tuple(parts), levels=tuple(bundles))
