@@ -1,45 +1,43 @@
-"""Many duels whose answers are known, several at a time, in a random order of kinds, into one journal.
+"""Many duels whose true ratio is known: run several at a time into one journal, and summed up from it.
 
-    python -m validation.campaign --folder DIR --kinds aa=50,plant2=20 --server mysql:8.0.15 --lanes 2
-
-Started again with the same words it goes on where it stopped. The first SIGTERM (or Ctrl-C) lets the duels that run
-come to their end and starts no more; the second ends them.
+The kinds are mixed at random. A campaign that was ended continues where it stopped: the first SIGTERM (or Ctrl-C) lets
+the running duels finish and starts no more, the second ends them.
 """
 
-import argparse
 import contextlib
 import fcntl
 import math
 import os
 import re
 import shutil
-import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from statistics import median
 
 from pydantic import ValidationError
 
-from bakeoff.errors import BakeoffError, HostError, ResultsError, SpecError
+from bakeoff.errors import HostError, ResultsError, SpecError
 from bakeoff.plan.model import seed_for
 from bakeoff.servers.paths import make_open_folder
+from bakeoff.stats import interval as iv
+from bakeoff.stats.verdict import enough
 from bakeoff.units import format_duration
-from validation.duels import Background, Duel, Outcome, run_duel
+from validation.check import fewest, most
+from validation.duels import Background, Duel, Judgement, LoadClass, Outcome, run_duel
 
-# A journal of duels: a line each, only ever appended to: a campaign of hours can be killed and gone on with.
-
-NAME = "duels.jsonl"
+JOURNAL = "duels.jsonl"
 
 
 class DuelJournal:
-    """Outcomes on disk; failed duels are kept too, so that nothing is left out in silence.
+    """Outcomes on disk, a line each, only ever appended to. Failed duels are kept too: nothing is left out in silence.
 
     Args:
-        path: the file; made when missing. A last line that a kill cut off is passed over, and so is never counted.
+        path: the file; made when missing. A last line that a kill cut off is skipped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +69,7 @@ class DuelJournal:
         return first_by_key(self.outcomes)
 
     def failures(self, key: str) -> int:
-        """How often a duel was tried in vain."""
+        """How often a duel failed."""
         with self._lock:
             return self._failures[key]
 
@@ -132,7 +130,7 @@ GRID_THREADS = (1, 2, 4, 8, 16, 32)
 GRID_BUDGET = "9m"
 """Six epochs of 24 cells, 2 s each, with room for a crowded machine."""
 WARM_UP, BUDGET = "2s", "60s"
-"""Six epochs, as few as a verdict takes: many short duels tell more of false claims than few long ones."""
+"""Six epochs, as few as a verdict takes: many short duels say more about false claims than few long ones."""
 
 
 def planned(
@@ -148,14 +146,14 @@ def planned(
     """The duels of a campaign, in the order to run them: kinds and servers mixed at random, all growing evenly.
 
     Args:
-        kinds: how many of each: `aa`, `plantK` (K uncounted events per 100), `swap` (pairs of duels), `grid`;
+        kinds: how many of each: `aa`, `slowK` (K uncounted events per 100), `swap` (pairs of duels), `grid`;
             `aa@SERVER` for one server alone.
         servers: each of them gets that many of the other kinds; `swap` has servers of its own.
         seed: of the duels' own seeds and of the order.
         precision: of each duel.
         warm_up: of each duel.
         budget: of each duel but a grid.
-        background: they will be run beside load of our own: kinds of their own, with `+load` in their names.
+        background: they will run beside `Background`: their kinds end in `+load`.
 
     Raises:
         SpecError: a kind that does not exist.
@@ -188,8 +186,8 @@ def _duels(common: Duel) -> Iterator[Duel]:
     same = {"servers": (server, server)}
     if kind == "aa":
         yield common.model_copy(update=same)
-    elif found := re.fullmatch(r"plant(\d+(?:\.\d+)?)", kind):
-        yield common.model_copy(update=same | {"plant": float(found[1])})
+    elif found := re.fullmatch(r"slow(\d+(?:\.\d+)?)", kind):
+        yield common.model_copy(update=same | {"slowdown_percent": float(found[1])})
     elif kind == "swap":
         yield common.model_copy(update={"kind": "swap-ab", "servers": SWAP})
         yield common.model_copy(update={"kind": "swap-ba", "servers": SWAP[::-1], "seed": (common.seed + 1) % 2**31})
@@ -197,7 +195,7 @@ def _duels(common: Duel) -> Iterator[Duel]:
         cells = {"workloads": GRID_WORKLOADS, "threads": GRID_THREADS, "budget": GRID_BUDGET}
         yield common.model_copy(update=same | cells)
     else:
-        raise SpecError(f"--kinds: {kind!r} is unknown.", hint="Kinds are aa, plant2 (any number), swap and grid.")
+        raise SpecError(f"--kinds: {kind!r} is unknown.", hint="Kinds are aa, slow2 (any number), swap and grid.")
 
 
 class Campaign:
@@ -205,7 +203,7 @@ class Campaign:
 
     Args:
         folder: of the journal and of the runs' own folders; servers' accounts must be able to enter.
-        background: run bursts of our own beside the duels.
+        background: run `Background` beside the duels.
 
     Attributes:
         stop: set it, and no more duels are started.
@@ -214,14 +212,14 @@ class Campaign:
 
     def __init__(self, folder: Path, *, lanes: int = 1, background: bool = False, seed: int = 1) -> None:
         self.folder = make_open_folder(folder)
-        self.journal = DuelJournal(folder / NAME)
+        self.journal = DuelJournal(folder / JOURNAL)
         self.stop = threading.Event()
         self.kill = threading.Event()
         self._lanes = lanes
         self._background = background
         self._seed = seed
 
-    def run(self, duels: Iterable[Duel], *, tell: Callable[[str], None] = lambda text: None) -> dict[str, Outcome]:
+    def run(self, duels: Iterable[Duel], *, report: Callable[[str], None] = lambda text: None) -> dict[str, Outcome]:
         """Run those that are missing; a duel that failed is tried once more.
 
         Returns:
@@ -231,14 +229,14 @@ class Campaign:
             HostError: another campaign runs in this folder.
         """
         with self._alone():
-            return self._run(tuple(duels), tell)
+            return self._run(tuple(duels), report)
 
-    def _run(self, asked: tuple[Duel, ...], tell: Callable[[str], None]) -> dict[str, Outcome]:
+    def _run(self, asked: tuple[Duel, ...], report: Callable[[str], None]) -> dict[str, Outcome]:
         shutil.rmtree(self.folder / "runs", ignore_errors=True)  # what a kill left
         make_open_folder(self.folder / "runs")
         finished = self.journal.finished()
         queue = [duel for duel in asked if duel.key not in finished]
-        tell(f"{len(queue)} of {len(asked)} duels to run")
+        report(f"{len(queue)} of {len(asked)} duels to run")
         begin, done = time.monotonic(), 0
         burners = Background(self._seed) if self._background else contextlib.nullcontext()
         with burners, ThreadPoolExecutor(self._lanes) as lanes, self._ending_all_on_an_error():
@@ -256,13 +254,13 @@ class Campaign:
                     if outcome.error and self.journal.failures(outcome.duel.key) < _ATTEMPTS:
                         queue.append(outcome.duel)
                     left_s = (time.monotonic() - begin) / done * (len(queue) + len(running))
-                    tell(f"{line(outcome)}; {len(queue)} left, about {format_duration(left_s)}")
+                    report(f"{line(outcome)}; {len(queue)} left, about {format_duration(left_s)}")
         keys = {duel.key for duel in asked}
         return {key: outcome for key, outcome in self.journal.finished().items() if key in keys}
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Two campaigns in one folder would remove each other's runs; the kernel lets go when the process dies."""
+        """Hold the folder's lock: two campaigns would remove each other's runs. It is freed when the process dies."""
         with (self.folder / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -274,7 +272,7 @@ class Campaign:
 
     @contextlib.contextmanager
     def _ending_all_on_an_error(self) -> Iterator[None]:
-        """So that nobody waits for minutes after a Ctrl-C."""
+        """End the duels that run, so that nobody waits for minutes after a Ctrl-C."""
         try:
             yield
         except BaseException:
@@ -295,16 +293,16 @@ def line(outcome: Outcome) -> str:
     machine = f", others {outcome.machine.other:.0%} of the processors" if outcome.machine else ""
     if len(outcome.judgements) > 1:
         return f"{name}: {len(outcome.judgements)} cells, {outcome.wall_s:.0f} s{machine}"
-    told = outcome.only
-    width = f"± {told.half_width:.2%}" if math.isfinite(told.half_width) else "without an interval"
+    judgement = outcome.only
+    width = f"± {judgement.half_width:.2%}" if math.isfinite(judgement.half_width) else "without an interval"
     return (
-        f"{name}: {told.mean:+.2%} {width}, {'+'.join(told.words)}, n = {len(told.points)}, "
-        f"{told.stop}, {outcome.wall_s:.0f} s{machine}"
+        f"{name}: {judgement.mean:+.2%} {width}, {'+'.join(judgement.words)}, n = {len(judgement.points)}, "
+        f"{judgement.stop}, {outcome.wall_s:.0f} s{machine}"
     )
 
 
 def parse_kinds(text: str) -> dict[str, int]:
-    """`aa=50,plant2=20`.
+    """`aa=50,slow2=20`.
 
     Raises:
         SpecError: an entry is not KIND=NUMBER.
@@ -313,61 +311,186 @@ def parse_kinds(text: str) -> dict[str, int]:
     for entry in text.split(","):
         kind, _, count = entry.strip().rpartition("=")
         if not kind or not count.isdigit():
-            raise SpecError(f"--kinds: {entry!r} is not KIND=NUMBER.", hint="Write --kinds aa=50,plant2=20.")
+            raise SpecError(f"--kinds: {entry!r} is not KIND=NUMBER.", hint="Write --kinds aa=50,slow2=20.")
         kinds[kind] += int(count)
     return dict(kinds)
 
 
-def main() -> int:
-    """Run a campaign from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m validation.campaign", description=__doc__.split("\n")[0])
-    parser.add_argument("--folder", type=Path, required=True, help="of the journal; servers' accounts may enter it")
-    parser.add_argument(
-        "--kinds",
-        required=True,
-        help="aa=50,plant2=20,swap=5,grid=2: of each for every server; aa@mariadb:10.11=50 for that alone",
-    )
-    parser.add_argument("--server", action="append", required=True, help="as on the command line; repeatable")
-    parser.add_argument("--lanes", type=int, default=1, help="duels at a time")
-    parser.add_argument("--background", action="store_true", help="bursts of our own load beside them")
-    parser.add_argument("--precision", default="2%")
-    parser.add_argument("--warm-up", default=WARM_UP)
-    parser.add_argument("--budget", default=BUDGET)
-    parser.add_argument("--minutes", type=float, help="start no duel after that; those that run come to their end")
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    try:
-        duels = planned(
-            parse_kinds(asked.kinds),
-            asked.server,
-            seed=asked.seed,
-            precision=asked.precision,
-            warm_up=asked.warm_up,
-            budget=asked.budget,
-            background=asked.background,
+# Sums over duels.
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One cell of one duel beside the truth, a log ratio."""
+
+    outcome: Outcome
+    judgement: Judgement
+    truth: float
+
+    @property
+    def wrong(self) -> bool:
+        """A difference was claimed between equal arms, or the wrong sign between unequal ones."""
+        sign = int(math.copysign(1, self.truth)) if self.truth else 0
+        return self.judgement.claim not in (0, sign)
+
+    @property
+    def right(self) -> bool:
+        """A difference that is there was claimed."""
+        return self.truth != 0 and self.judgement.claim == int(math.copysign(1, self.truth))
+
+    @property
+    def covered(self) -> bool:
+        """The reported interval holds the truth."""
+        return self.judgement.covers(self.truth)
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds that its cell was measured in an epoch, the mean over cells and epochs."""
+        return self.outcome.measured_s / max(len(self.judgement.points) * len(self.outcome.judgements), 1)
+
+    @property
+    def load(self) -> LoadClass | None:
+        """Of other work while it measured."""
+        return self.outcome.machine.load if self.outcome.machine else None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sums over duels of one truth; widths are log ratios, times are wall seconds of the whole command.
+
+    Attributes:
+        able: those with enough epochs for any verdict; the others cannot claim, and prove nothing about claims.
+        most_wrong: what 5 % of false claims allow in `able` duels.
+        fewest_covered: what 93 % of coverage demand in `duels` duels.
+        epoch_sd: standard deviation of a duel's epochs, a log ratio, the median over duels; NaN when none has two.
+        epoch_s: seconds that a cell is measured in an epoch, the median over duels.
+        bias: mean over duels of estimate less truth, a log ratio; `bias_se` its standard error. It shows an arm that is
+            treated worse by less than any single interval can show.
+    """
+
+    duels: int
+    able: int
+    wrong: int
+    right: int
+    covered: int
+    most_wrong: int
+    fewest_covered: int
+    half_width: float
+    epochs: float
+    epoch_sd: float
+    epoch_s: float
+    wall_s: float
+    measured_share: float
+    bias: float
+    bias_se: float
+
+    @property
+    def biased(self) -> bool:
+        """The bias is beyond chance (p < 0.001)."""
+        return self.duels > 2 and abs(self.bias) > iv.t_quantile(0.9995, self.duels - 1) * self.bias_se
+
+    @classmethod
+    def of(cls, judged: Sequence[Judged]) -> "Summary":
+        """Add up; at least one."""
+        n = len(judged)
+        errors = [each.judgement.mean - each.truth for each in judged]
+        sds = [iv.standard_deviation(each.judgement.points) for each in judged if len(each.judgement.points) > 1]
+        able = sum(enough(len(each.judgement.points), each.judgement.stop) for each in judged)
+        return cls(
+            duels=n,
+            able=able,
+            wrong=sum(each.wrong for each in judged),
+            right=sum(each.right for each in judged),
+            covered=sum(each.covered for each in judged),
+            most_wrong=most(able, 0.05),
+            fewest_covered=fewest(n, 0.93),
+            half_width=median(each.judgement.half_width for each in judged),
+            epochs=median(len(each.judgement.points) for each in judged),
+            epoch_sd=median(sds) if sds else math.nan,
+            epoch_s=median(each.measured_s for each in judged),
+            wall_s=median(each.outcome.wall_s for each in judged),
+            measured_share=median(each.outcome.measured_s / each.outcome.wall_s for each in judged),
+            bias=math.fsum(errors) / n,
+            bias_se=iv.standard_deviation(errors) / math.sqrt(n),
         )
-        campaign = Campaign(asked.folder, lanes=asked.lanes, background=asked.background, seed=asked.seed)
-    except BakeoffError as error:
-        parser.error(str(error))
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        if campaign.stop.is_set():
-            campaign.kill.set()
-        campaign.stop.set()
-        print("ending when the duels that run have ended; once more to end them now", flush=True)
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    if asked.minutes:
-        timer = threading.Timer(60 * asked.minutes, campaign.stop.set)
-        timer.daemon = True
-        timer.start()
-    try:
-        finished = campaign.run(duels, tell=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True))
-    except BakeoffError as error:
-        parser.error(str(error))
-    return 0 if len(finished) == len(duels) else 1
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+def judged(outcomes: Iterable[Outcome]) -> list[Judged]:
+    """Every cell of every duel whose truth is known."""
+    return [
+        Judged(outcome, judgement, outcome.duel.truth)
+        for outcome in outcomes
+        if outcome.duel.truth is not None
+        for judgement in outcome.judgements
+    ]
+
+
+def ever_excludes(points: Sequence[float], truth: float, *, alpha: float = iv.ALPHA_LIVE) -> bool:
+    """Whether the live interval excluded the truth after any epoch, where somebody who peeks would have stopped."""
+    for n in range(2, len(points) + 1):
+        mean = math.fsum(points[:n]) / n
+        if abs(mean - truth) > iv.anytime_half_width(iv.standard_deviation(points[:n]), n, alpha=alpha):
+            return True
+    return False
+
+
+def summary_table(outcomes: Iterable[Outcome]) -> str:
+    """A row for each kind, server, target and load of the machine, then the misses with their epochs."""
+    found = judged(outcomes)
+    groups: dict[tuple[str, str, str, str], list[Judged]] = {}
+    for each in found:
+        duel = each.outcome.duel
+        for load in (str(each.load or "unknown"), "all"):
+            asked = f"±{duel.precision} in {duel.budget}"
+            groups.setdefault((duel.kind, duel.servers[0], asked, load), []).append(each)
+    rows = [
+        "| duels | server | asked | other load | n | able to claim | false or wrong claims | held by the interval "
+        "| claimed | half-width | epochs | each measured | SD of epochs | wall | bias |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        *(_row(*name, Summary.of(each)) for name, each in sorted(groups.items())),
+    ]
+    odd = [each for each in found if each.wrong or not each.covered]
+    spent = _phases([each.outcome for each in found])
+    return "\n".join(
+        [*rows, "", *spent, f"Misses and wrong claims: {len(odd)} of {len(found)}.", "", *map(describe, odd)]
+    )
+
+
+def _phases(outcomes: Sequence[Outcome]) -> list[str]:
+    """Where the wall time of a duel goes, in a line; nothing when the outcomes do not hold it."""
+    known = [outcome for outcome in outcomes if outcome.phases_s]
+    if not known:
+        return []
+    whole = sum(outcome.wall_s for outcome in known)
+    seconds = Counter({"outside epochs": whole - sum(sum(outcome.phases_s.values()) for outcome in known)})
+    for outcome in known:
+        seconds.update(outcome.phases_s)
+    parts = [f"{name} {each / whole:.0%}" for name, each in seconds.most_common()]
+    return [f"Wall time of {len(known)} duels: {', '.join(parts)}.", ""]
+
+
+def _row(kind: str, server: str, asked: str, load: str, total: Summary) -> str:
+    claimed = f"{total.right}" if kind.startswith("slow") else ""
+    return (
+        f"| {kind} | {server} | {asked} | {load} | {total.duels} | {total.able} "
+        f"| {total.wrong} (at most {total.most_wrong}) | {total.covered} (at least {total.fewest_covered}) "
+        f"| {claimed} | ±{total.half_width:.1%} | {total.epochs:.0f} | {total.epoch_s:.1f} s | {total.epoch_sd:.1%} "
+        f"| {total.wall_s:.0f} s | {total.bias:+.1%} ± {2 * total.bias_se:.1%} |"
+    )
+
+
+def describe(each: Judged) -> str:
+    """A line about a miss: the verdict, its epochs, its flags and the other load."""
+    judgement = each.judgement
+    points = " ".join(f"{point:+.3f}" for point in judgement.points)
+    load = f"other work {each.outcome.machine.other:.0%}" if each.outcome.machine else "load unknown"
+    ends = (
+        "without an interval"
+        if judgement.low is None or judgement.high is None
+        else f"{judgement.low:+.2%} to {judgement.high:+.2%}"
+    )
+    flags = "; ".join(flag.kind for flag in judgement.flags) or "no flags"
+    return (
+        f"- {each.outcome.duel.key} {judgement.cell}: {'+'.join(judgement.words)} ({ends}, truth {each.truth:+.2%}), "
+        f"{judgement.stop}, epochs {points}, {flags}, {load}"
+    )

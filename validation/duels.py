@@ -1,7 +1,7 @@
-"""One complete duel on real servers, run as a user types it, and what is kept of it.
+"""Runs one complete duel on real servers, as a user types it, and keeps its numbers; other load to run beside it.
 
 The command runs in a process group of its own and is bounded in time. Its run directory is deleted once its numbers
-are read: a campaign of hundreds would fill the disk.
+are read: hundreds of them would fill the disk.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Comparison, Flag, Interval, Stop, Word
 from bakeoff.units import parse_duration_s, parse_precision
 
-FORMAT = 1
+FORMAT = 2
 """Version of a kept duel.
 
-1: the first one (docs/gauntlet.md).
+1: `plant`, `voided` and kinds `plant2`, where 2 has `slowdown_percent`, `discarded` and `slow2`; read as 2.
 """
 
-_OTHERS_LIMIT_S = 300.0  # beyond thrice the budget: for fetching and loading on a crowded machine
+_OTHERS_LIMIT_S = 300.0  # beyond three times the budget: for fetching and loading on a crowded machine
 _END_S = 30.0  # from one signal to the next, harder one
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 class Frozen(BaseModel):
-    """Base of the values here."""
+    """Base of the values in a journal."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,21 +53,21 @@ class LoadClass(StrEnum):
     BUSY = "busy"  # less than half
     CROWDED = "crowded"
 
-
-def load_class(other_share: float) -> LoadClass:
-    """The class of a share of all processors' time."""
-    limits = ((0.05, LoadClass.QUIET), (0.25, LoadClass.LIGHT), (0.5, LoadClass.BUSY))
-    return next((name for limit, name in limits if other_share < limit), LoadClass.CROWDED)
+    @classmethod
+    def of(cls, other_share: float) -> "LoadClass":
+        """The class of a share of all processors' time."""
+        limits = ((0.05, cls.QUIET), (0.25, cls.LIGHT), (0.5, cls.BUSY))
+        return next((name for limit, name in limits if other_share < limit), cls.CROWDED)
 
 
 class Duel(Frozen):
-    """A duel to be run: the question, and nothing of the answer.
+    """A duel to be run: the question, and nothing of the result.
 
     Attributes:
-        kind: what it is for: `aa`, `plant2`, `swap-ab` …
+        kind: what it is for: `aa`, `slow2`, `swap-ab` …
         number: from 0 within its kind and servers.
         servers: as on the command line, the baseline first.
-        plant: uncounted events per 100 of the last server's.
+        slowdown_percent: injected into the last server: uncounted events per 100 counted.
         precision, warm_up, budget: as on the command line.
     """
 
@@ -75,7 +75,7 @@ class Duel(Frozen):
     number: int
     servers: tuple[str, ...]
     seed: int
-    plant: float = 0.0
+    slowdown_percent: float = 0.0
     workloads: tuple[str, ...] = ("oltp_point_select",)
     threads: tuple[int, ...] = (4,)
     tables: int = 1
@@ -95,7 +95,7 @@ class Duel(Frozen):
     @property
     def truth(self) -> float | None:
         """The log ratio that is known to hold in every cell; None between servers that differ by themselves."""
-        return -math.log1p(self.plant / 100) if len(set(self.servers)) == 1 else None
+        return -math.log1p(self.slowdown_percent / 100) if len(set(self.servers)) == 1 else None
 
     @property
     def target(self) -> float:
@@ -104,7 +104,7 @@ class Duel(Frozen):
 
     def command(self, runs: Path) -> tuple[str, ...]:
         """The words after `bakeoff`."""
-        injected = ("--inject-slowdown", f"{self.plant:g}%") if self.plant else ()
+        injected = ("--inject-slowdown", f"{self.slowdown_percent:g}%") if self.slowdown_percent else ()
         return (
             "duel", *self.servers,
             "--workload", ",".join(self.workloads), "--threads", ",".join(map(str, self.threads)),
@@ -115,13 +115,12 @@ class Duel(Frozen):
 
 
 class Judgement(Frozen):
-    """What bakeoff said of one cell; log ratios, contender over baseline.
+    """What bakeoff's analysis says of one cell; log ratios, contender over baseline.
 
     Attributes:
-        low, high: the interval told; None below two epochs.
-        live: the anytime-valid one.
+        low, high: the reported interval; None below two epochs.
+        live: the anytime-valid interval.
         points: one value an epoch, in order.
-        discarded: epochs that were not used.
     """
 
     cell: str
@@ -155,12 +154,12 @@ class Judgement(Frozen):
 
     @property
     def claim(self) -> int:
-        """1: FASTER was said, -1: SLOWER, 0: neither."""
+        """1 for FASTER, -1 for SLOWER, 0 for neither."""
         return (Word.FASTER in self.words) - (Word.SLOWER in self.words)
 
     @property
     def half_width(self) -> float:
-        """Of the interval told; infinite without one."""
+        """Of the reported interval; infinite without one."""
         return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def covers(self, truth: float) -> bool:
@@ -173,7 +172,7 @@ class Machine(Frozen):
 
     Attributes:
         busy: user and system.
-        other: of it not the duel's servers and client.
+        other: the part of it that is not the duel's servers and client.
         steal: taken by the hypervisor.
     """
 
@@ -184,7 +183,23 @@ class Machine(Frozen):
     @property
     def load(self) -> LoadClass:
         """The class of the other work."""
-        return load_class(self.other)
+        return LoadClass.of(self.other)
+
+    @classmethod
+    def of(cls, slices: pl.LazyFrame) -> "Machine | None":
+        """Over all slices; None when the kernel's ticks (10 ms) were too coarse to say anything."""
+        columns = pl.selectors.starts_with("host_", "client_", "server_cpu_")
+        sums = slices.select(columns.sum()).collect().row(0, named=True)
+        whole = sum(value for name, value in sums.items() if name.startswith("host_"))
+        if not whole:
+            return None
+        busy = sums["host_user_ns"] + sums["host_system_ns"]
+        ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
+        return cls(
+            busy=round(busy / whole, 4),
+            other=round(max(busy - ours, 0) / whole, 4),
+            steal=round(sums["host_steal_ns"] / whole, 4),
+        )
 
 
 class Outcome(Frozen):
@@ -195,9 +210,9 @@ class Outcome(Frozen):
         started_at: UTC.
         wall_s: of the whole command; `measured_s` of it were measuring.
         discarded: epochs not used.
-        phases_s: wall seconds by phase, sums over the epochs; what of `wall_s` is missing here is loading and report.
+        phases_s: wall seconds by phase, summed over the epochs; the rest of `wall_s` is loading and the report.
         machine: the processors while it measured.
-        background: load of our own was running (`validation.duels`).
+        background: `Background` ran beside it.
         commit: of the checkout that ran, `+` after it when it had changes.
         engine: commit that the engine was built from.
         versions: of the servers, in the duel's order.
@@ -219,6 +234,17 @@ class Outcome(Frozen):
     versions: tuple[str, ...] = ()
     error: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_format_1(cls, data: Any) -> Any:  # noqa: ANN401 — whatever a journal holds
+        if not isinstance(data, dict) or data.get("format") != 1:
+            return data
+        duel = dict(data["duel"])
+        duel["slowdown_percent"] = duel.pop("plant", 0.0)
+        duel["kind"] = duel["kind"].replace("plant", "slow")
+        rest = {name: value for name, value in data.items() if name != "voided"}
+        return rest | {"format": FORMAT, "duel": duel, "discarded": data.get("voided", 0)}
+
     @property
     def only(self) -> Judgement:
         """The judgement of a duel of one cell."""
@@ -233,26 +259,26 @@ def run_duel(
 
     Args:
         duel: what to run.
-        folder: its run directory is made in it, and deleted unless `keep`; servers' accounts must be able to enter.
+        folder: its run directory is made in it, and deleted unless `keep`; server accounts must be able to enter.
         background: noted in the outcome.
         keep: leave the run directory.
         stop: ends the duel when set.
 
     Returns:
-        What came of it, also when the command failed: `error` says how then.
+        The outcome, also when the command failed: `error` then says how.
     """
     folder.mkdir(parents=True, exist_ok=True)
     started_at = datetime.now(UTC)
     begin = time.monotonic()
     command = [sys.executable, "-m", "bakeoff.cli.main", *duel.command(folder)]
-    ran = _run(command, 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop or threading.Event())
+    code, out, err = _run(command, 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop or threading.Event())
     wall_s = round(time.monotonic() - begin, 2)
     facts: dict[str, Any] = {"duel": duel, "started_at": started_at, "background": background, "wall_s": wall_s}
     try:
-        if ran.code != 0:
-            return Outcome(**facts, error=f"exit code {ran.code}: {_last_line(ran.err)}")
-        path = Path(json.loads(ran.out)["directory"])
-        return Outcome(**facts, **read_run(RunDirectory(path)))
+        if code != 0:
+            return Outcome(**facts, error=f"exit code {code}: {_last_line(err)}")
+        path = Path(json.loads(out)["directory"])
+        return Outcome(**facts, **_read_run(RunDirectory(path)))
     except (ValueError, KeyError, ValidationError) as error:
         return Outcome(**facts, error=f"its output cannot be read: {str(error).splitlines()[0]}")
     finally:
@@ -260,21 +286,19 @@ def run_duel(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def read_run(run: RunDirectory) -> dict[str, Any]:
-    """The fields of an `Outcome` that the run directory tells."""
+def _read_run(run: RunDirectory) -> dict[str, Any]:
+    """The fields of an `Outcome` that the run directory holds."""
     analysis = Analysis.model_validate(run.analysis())
     manifest = run.manifest()
     build = manifest.engine.get("build")
     outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
     variables = run.server_json(outcomes[-1].epoch, "variables.json")
+    phases = dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
     return {
-        "machine": machine_of(run.scan_slices()),
+        "machine": Machine.of(run.scan_slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
-        "phases_s": {
-            name: round(sum(outcome.phases_s.get(name, 0.0) for outcome in outcomes), 3)
-            for name in dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
-        },
+        "phases_s": {name: round(sum(each.phases_s.get(name, 0.0) for each in outcomes), 3) for name in phases},
         "discarded": sum(not outcome.valid for outcome in outcomes),
         "commit": manifest.commit,
         "engine": str(build.get("commit")) if isinstance(build, dict) else None,
@@ -282,29 +306,8 @@ def read_run(run: RunDirectory) -> dict[str, Any]:
     }
 
 
-def machine_of(slices: pl.LazyFrame) -> Machine | None:
-    """Over all slices; None when the kernel's ticks (10 ms) were too coarse to tell anything."""
-    sums = slices.select(pl.selectors.starts_with("host_", "client_", "server_cpu_").sum()).collect().row(0, named=True)
-    whole = sum(value for name, value in sums.items() if name.startswith("host_"))
-    if not whole:
-        return None
-    busy = sums["host_user_ns"] + sums["host_system_ns"]
-    ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
-    return Machine(
-        busy=round(busy / whole, 4),
-        other=round(max(busy - ours, 0) / whole, 4),
-        steal=round(sums["host_steal_ns"] / whole, 4),
-    )
-
-
-class _Ran(Frozen):
-    code: int
-    out: str
-    err: str
-
-
-def _run(command: Sequence[str], limit_s: float, stop: threading.Event) -> _Ran:
-    """Run a command in a process group of its own."""
+def _run(command: Sequence[str], limit_s: float, stop: threading.Event) -> tuple[int, str, str]:
+    """Run a command in a process group of its own; returns exit code, standard output and standard error."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -318,11 +321,11 @@ def _run(command: Sequence[str], limit_s: float, stop: threading.Event) -> _Ran:
     try:
         while time.monotonic() < deadline and not stop.is_set():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                out, err = process.communicate(timeout=_LOOK_S)
-                return _Ran(code=process.returncode, out=out, err=err)
+                out, err = process.communicate(timeout=_POLL_S)
+                return process.returncode, out, err
         why = "it was ended by hand" if stop.is_set() else f"it was ended after {limit_s:.0f} s"
         out, err = _end(process)
-        return _Ran(code=124, out=out, err=f"{err}\nbakeoff: {why}")
+        return 124, out, f"{err}\nbakeoff: {why}"
     except BaseException:
         _end(process)
         raise
@@ -339,16 +342,16 @@ def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
 
 
 def _last_line(text: str) -> str:
-    told = [line for line in text.splitlines() if line.startswith("bakeoff:")] or text.strip().splitlines()
-    return told[-1].strip() if told else "it said nothing"
+    lines = [line for line in text.splitlines() if line.startswith("bakeoff:")] or text.strip().splitlines()
+    return lines[-1].strip() if lines else "it printed nothing"
 
 
 # Load of our own beside a measurement: random bursts on random numbers of processors, as other people's work comes.
 
 BURST_S = (1.0, 20.0)
-"""Shortest and longest burst (method, G2)."""
+"""Shortest and longest burst of test G2."""
 
-# Counts, until its time is over or its parent is gone: no burner outlives the campaign, however that ends.
+# Counts until its time is over or its parent is gone: no burner outlives the campaign, however that ends.
 _BURNER = """
 import os, sys, time
 end, parent = time.monotonic() + float(sys.argv[1]), int(sys.argv[2])

@@ -1,4 +1,4 @@
-"""The fake server as a process: known truth without a database (crates/fakeserver/README.md)."""
+"""Starts the fake server (fakeserver/README.md) and measures whole epochs against it through the real engine."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from bakeoff.plan.timing import guard_ns
 from bakeoff.results.epoch_data import EpochData, slices_frame
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
-from validation.model import Finding, Setting
+from validation.check import Finding, Setting
 from validation.simulation import simulated_study
 
 _START_S = 10.0
@@ -35,9 +35,9 @@ def fakeserver_path() -> Path:
     """
     name = "bakeoff-fakeserver"
     named = os.environ.get("BAKEOFF_FAKESERVER")
-    built = Path(__file__).resolve().parents[3] / "target" / "release" / name
+    built = Path(__file__).resolve().parents[1] / "target" / "release" / name
     places = [Path(named)] if named else [Path(sys.executable).with_name(name), built]
-    with contextlib.suppress(HostError):  # without an engine something else fails first, and says so
+    with contextlib.suppress(HostError):  # a missing engine is reported by whatever needs it
         places += [] if named else [engine_path().with_name(name)]
     found: Path | str | None = next((place for place in places if place.exists()), None)
     found = found or (None if named else shutil.which(name))
@@ -73,10 +73,10 @@ class FakeServer:
         first = self._process.stdout.readline()
         if not first:
             assert self._process.stderr
-            silence = "it said nothing" if in_time else f"it said nothing for {_START_S:g} s"
-            said = self._process.stderr.read().strip().splitlines() or [silence]
+            silence = "it printed nothing" if in_time else f"it printed nothing for {_START_S:g} s"
+            lines = self._process.stderr.read().strip().splitlines() or [silence]
             self._process.wait()
-            raise HostError(f"bakeoff-fakeserver did not start: {said[-1]}")
+            raise HostError(f"bakeoff-fakeserver did not start: {lines[-1]}")
         self.ready: dict[str, Any] = json.loads(first)
 
     def __enter__(self) -> Self:
@@ -96,7 +96,7 @@ class FakeServer:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End it; `counters` then say what it has done (of one that crashed: nothing). Safe to call twice."""
+        """End it and read its `counters` (none of one that crashed). Safe to call twice."""
         self._process.terminate()
         try:
             out, _ = self._process.communicate(timeout=_END_S)
@@ -126,7 +126,7 @@ class FakeServer:
 
 
 def on_fake_server(run: Callable[[Setting], Finding]) -> Callable[[Setting], Finding]:
-    """A check that needs the fake server: without its binary the finding is what to do about it."""
+    """A check that needs the fake server: without its binary the finding says what to do."""
 
     def checked(setting: Setting) -> Finding:
         try:
@@ -138,7 +138,7 @@ def on_fake_server(run: Callable[[Setting], Finding]) -> Callable[[Setting], Fin
     return checked
 
 
-# Whole epochs through the real engine against fake servers: started afresh, measured, stopped, in about a second.
+# Whole epochs: servers started anew, measured, stopped, in about a second.
 
 _SCRIPT = "oltp_point_select"  # one statement an event: an event's law is the statement's
 MS = 1_000_000
@@ -183,7 +183,7 @@ class FakeBench:
     """
 
     def __init__(self, setting: Setting, name: str, *, cpus: frozenset[int] | None = None) -> None:
-        self._seed = seed_for(setting.seed, "gauntlet", name)
+        self._seed = seed_for(setting.seed, "validation", name)
         self._folder = Path(tempfile.mkdtemp(prefix="bakeoff-fake-"))  # short: a socket's path has 107 bytes at most
         try:
             self._engine = Engine(cpus=cpus)
@@ -201,10 +201,10 @@ class FakeBench:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def epoch(self, arms: Mapping[str, FakeArm], load: Load) -> EpochData:
-        """Start a server for every arm, measure, stop them; `counters` then has what each of them counted.
+        """Start a server for every arm, measure, stop them; `counters` then holds their counters.
 
         Raises:
-            EngineError: as the engine says.
+            EngineError: the engine reports an error.
         """
         number, self._epochs = self._epochs, self._epochs + 1
         servers: dict[str, FakeServer] = {}
@@ -253,7 +253,7 @@ class FakeBench:
 
 
 def judge(epochs: Sequence[EpochData], load: Load, *, precision: float = 0.01) -> Analysis:
-    """What a run of these epochs would have told at the end of its budget; the first arm measured is the baseline."""
-    arms = tuple(dict.fromkeys(sorted(epochs[0].slices["arm"])))
+    """The analysis of a run of these epochs at the end of its budget; the first arm by name is the baseline."""
+    arms = tuple(sorted(set(epochs[0].slices["arm"])))
     study = simulated_study(arms=arms, precision=precision, cells=(load.threads,))
     return analyse(epochs, study, ended=Stop.BUDGET)

@@ -1,6 +1,6 @@
-"""G18 and G19: what goes wrong on one arm is seen and counts for both; without restarts there is no verdict.
+"""Checks G18 and G19: faults injected into one arm discard the epoch for both; without restarts there is no verdict.
 
-Whole runs (`run_study`) against fake servers that are named by URL, as a user's own servers are.
+Whole runs (`run_study`) go to fake servers that are named by URL, as a user's own servers are.
 """
 
 import math
@@ -25,14 +25,14 @@ from bakeoff.run.epoch import discards_epoch
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Comparison, Stop, Word
+from validation.check import Check, Finding, Setting, Size
 from validation.fake_server import FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
-from validation.model import Check, Finding, Setting, Size
 
 _LATENCY = ("--latency", "constant:500us")
 _EVERY = 200  # statements from one deadlock to the next
 _CRASH_AT = 40_000  # the statement at which a server crashes: in its second epoch or its third
 _BUDGET_S = 50.0
-# A fake server keeps no tables, and a run looks whether sysbench's are those that it asks for.
+# A script without tables: a fake server has none, and a run checks that sysbench's tables are there.
 _SCRIPT = """
 function thread_init()
    con = sysbench.sql.driver():connect()
@@ -46,7 +46,7 @@ _CLAIMS = {Word.FASTER, Word.SLOWER}
 
 
 def errors(setting: Setting) -> Finding:
-    """Deadlocks on one arm: tried again inside the same event, and never counted as one."""
+    """Deadlocks on one arm are retried inside the same event, and are not counted as events."""
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--error", f"1213/{_EVERY}"))}
     with FakeBench(setting, "errors") as bench:
         slices = bench.epoch(arms, Load(seconds=0.5)).slices.filter(pl.col("arm") == "B")
@@ -55,7 +55,7 @@ def errors(setting: Setting) -> Finding:
             bench.epoch({"A": arms["A"], "B": FakeArm((*_LATENCY, "--fault", "close@500"))}, Load(seconds=0.5))
             lost = "nothing"
         except EngineError as error:
-            lost = error.code if discards_epoch(error) else f"{error.code}, which does not void the epoch"
+            lost = error.code if discards_epoch(error) else f"{error.code}, which does not discard the epoch"
     events, retries = int(slices["events"].sum()), int(slices["retries"].sum())
     # Guards and drains are answered and not counted, so the counted share of the errors is what can be checked.
     share = retries / (events + retries)
@@ -71,51 +71,55 @@ def errors(setting: Setting) -> Finding:
 
 
 def crash(setting: Setting) -> Finding:
-    """One server crashes in the middle of an epoch and comes back: no arm has that epoch, and the report says so."""
+    """A server crashes in the middle of an epoch and comes back: no arm uses that epoch, and the report says so."""
     with _fakes() as pool:
         pool.start("A", _LATENCY)
         pool.start("B", (*_LATENCY, "--fault", f"exit@{_CRASH_AT}"))
-        analysis, run, told = _run(pool, setting)
+        analysis, run, listener = _run(pool, setting)
     discarded = analysis.discarded
     epochs = {number: run.load_epoch(number) for number in run.finished_epochs()}
     used = {point.epoch for comparison in analysis.comparisons for point in comparison.points}
-    said = any("discarded for all arms" in line for line in told.notes) and "void" in told.report.lower()
+    said = any("discarded for all arms" in line for line in listener.notes) and "discarded" in listener.report.lower()
     right = (
         len(discarded) == 1 and not used & discarded.keys() and all(not epochs[number].valid for number in discarded)
     )
     reason = next(iter(discarded.values()), "no epoch was discarded")
     return Finding(
         found=f"{len(discarded)} of {len(epochs)} epochs discarded for both arms ({reason}); "
-        + ("told while it ran and in the report" if said else "NOT TOLD"),
+        + ("reported while it ran and at the end" if said else "NOT REPORTED"),
         passed=right and said,
         figures={"discarded": dict(discarded), "epochs": len(epochs), "used": sorted(used)},
     )
 
 
-def traps(setting: Setting) -> Finding:
-    """What looks like a clear result and is none: servers never restarted, and one start of each."""
+def negative_controls(setting: Setting) -> Finding:
+    """Negative controls that look clear and prove nothing: servers that never restart, and one start of each."""
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--slow-factor", "4"))}
     load = Load(seconds=0.35, threads=4)
-    with FakeBench(setting, "traps") as bench:
+    with FakeBench(setting, "negative controls") as bench:
         epochs = [bench.epoch(arms, load) for _ in range(8)]
     with _fakes() as pool:
         never = analyse(epochs, _url_study(pool, setting, _BUDGET_S), ended=Stop.BUDGET).comparisons[0]
     once = judge(epochs[:1], load).comparisons[0]
-    kept = judge(epochs, load).comparisons[0]  # the same figures from servers that were started anew
+    restarted = judge(epochs, load).comparisons[0]  # the same figures, as of servers that were started anew
     refused = _without_verdict(never) and _without_verdict(once)
     flagged = any(flag.kind == "NO RESTARTS" for flag in never.flags)
     return Finding(
         found=(
-            f"ratio {math.exp(never.estimate.mean):.2f}: {_told(never)} without a restart, {_told(once)} from one "
-            f"start, {_told(kept)} from {kept.estimate.n}"
+            f"ratio {math.exp(never.estimate.mean):.2f}: {_verdict(never)} without a restart, "
+            f"{_verdict(once)} from one start, {_verdict(restarted)} from {restarted.estimate.n}"
         ),
         # Where even restarted servers this far apart cannot be told apart, refusing proves nothing.
-        passed=refused and flagged if not _without_verdict(kept) else None,
-        figures={"never": never.verdict.sentence, "once": once.verdict.sentence, "restarted": kept.verdict.sentence},
+        passed=refused and flagged if not _without_verdict(restarted) else None,
+        figures={
+            "never": never.verdict.sentence,
+            "once": once.verdict.sentence,
+            "restarted": restarted.verdict.sentence,
+        },
     )
 
 
-def _told(comparison: Comparison) -> str:
+def _verdict(comparison: Comparison) -> str:
     return "no verdict" if _without_verdict(comparison) else " and ".join(comparison.verdict.words)
 
 
@@ -141,8 +145,8 @@ class _Fakes:
         return ServerSpec(origin=Origin.URL, location=f"mysql://root@localhost/?socket={self.folder / f'{name}.sock'}")
 
     @contextmanager
-    def keeper(self) -> Iterator[None]:
-        """While it stands, a server that has crashed is started again, without what made it crash."""
+    def restarting(self) -> Iterator[None]:
+        """Inside the block a server that has crashed is started again, without the fault that made it crash."""
         done = threading.Event()
 
         def watch() -> None:
@@ -174,7 +178,7 @@ def _fakes() -> Iterator[_Fakes]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Told(QuietLive):
+class _Listener(QuietLive):
     """Keeps the notes of a run, and its report as a terminal shows it."""
 
     def __init__(self) -> None:
@@ -182,7 +186,7 @@ class _Told(QuietLive):
         self.report = ""
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """Keep a note."""
         self.notes.append(text)
 
 
@@ -199,22 +203,22 @@ def _url_study(pool: _Fakes, setting: Setting, budget_s: float) -> Study:
     )
 
 
-def _run(pool: _Fakes, setting: Setting) -> tuple[Analysis, RunDirectory, _Told]:
-    told = _Told()
+def _run(pool: _Fakes, setting: Setting) -> tuple[Analysis, RunDirectory, _Listener]:
+    listener = _Listener()
     script = pool.folder / "select.lua"
     script.write_text(_SCRIPT, encoding="utf-8")
     study = _url_study(pool, setting, _BUDGET_S).model_copy(update={"workloads": (Workload(script=str(script)),)})
-    with pool.keeper():
+    with pool.restarting():
         run, analysis = run_study(
-            study, setting.folder, listener=told, stop=threading.Event(), passwords={}, command_line=("gauntlet",)
+            study, setting.folder, listener=listener, stop=threading.Event(), passwords={}, command_line=("validation",)
         )
     with StringIO() as page:
         render_terminal(build_view(run, analysis), Console(file=page, width=200))
-        told.report = page.getvalue()
-    return analysis, run, told
+        listener.report = page.getvalue()
+    return analysis, run, listener
 
 
-CHECKS = (
+FAULT_CHECKS = (
     Check(
         test="G18",
         what="deadlocks and cut connections on one fake server",
@@ -225,7 +229,7 @@ CHECKS = (
     Check(
         test="G18",
         what="a fake server crashes in the middle of a run",
-        target="the epoch is discarded for both arms, and said so",
+        target="the epoch is discarded for both arms, and the report says so",
         sizes=frozenset({Size.QUICK, Size.FULL}),
         run=on_fake_server(crash),
     ),
@@ -234,6 +238,6 @@ CHECKS = (
         what="a factor of 4 apart, never restarted, or started once",
         target="no verdict",
         sizes=frozenset(Size),
-        run=on_fake_server(traps),
+        run=on_fake_server(negative_controls),
     ),
 )

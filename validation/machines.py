@@ -1,24 +1,26 @@
-"""Machines whose truth is known, from which complete runs are replayed: a simulated law, or recorded real servers.
+"""Machines whose truth is known, from which complete runs are replayed: simulated noise, or traces of real servers.
 
-How a duel is emulated from the slices of one server, and why that is sound. In a recording (validation.record) a
-server was started many times, and each start was measured in slices of 20 ms, in turn with a reference that was started
-once. So the log throughput of a slice splits into
+How a duel is emulated from the slices of one server, and why that is sound. In a recording (`validation.record`) a
+server was started many times. Each start was measured in slices of 20 ms, in turn with a reference server that was
+started once. So the log throughput of a slice splits into two parts:
 
     level of the start   l_r = ln(rate of start r) - ln(rate of the reference beside it)
-    machine              what is left at each moment: other work, clocks, scheduling, counting noise, stalls
+    machine              what remains at each moment: other work, clocks, scheduling, counting noise, stalls
 
-An emulated epoch draws, for its two arms, two *different whole starts* and takes their levels; and for its machine the
-moments of a third start, from a random one on, in the order in which they happened. Slices of 100 ms are put together
-from five neighbouring moments and dealt to the arms ABBA or BAAB, by the coin that deals real ones. So both arms meet
-the same real noise, with its bursts and its correlation in time, as they do when they take turns; each arm keeps the
-luck of its start for the whole epoch, and draws anew in the next. The arms are exchangeable: whatever the noise is
-like, the truth between equal arms is 0, and a injected effect of x is x. A level is known with the error of its 12 s of
-measuring; the levels are drawn together so that their variance is what is left when the errors' is taken away, because
-the emulated epoch has an error of its own.
+An emulated epoch draws two *different whole starts* for its two arms and takes their levels. Its machine is the moments
+of a third start, from a random one on, in the order in which they happened. Slices of 100 ms are five neighbouring
+moments each, and a random ABBA or BAAB order assigns them to the arms, as in a real epoch. So both arms meet the same
+real noise, with its bursts and its correlation in time, as they do when they take turns; each arm keeps the level of
+its start for the whole epoch and draws anew in the next. The arms are exchangeable: whatever the noise is like, the
+true difference between equal arms is 0, and an injected effect of x is x. A level is known with the error of its 12 s
+of measuring. The levels are drawn together until their variance is what remains without that error, because the
+emulated epoch has an error of its own.
 
-What it cannot show: how one arm's load reaches into the other's slices. That takes real servers (quick, full).
+Replay cannot show how the load of one arm reaches into the other's slices. That takes real servers (quick, full).
 """
 
+import io
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,13 +30,15 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
-from bakeoff.results.epoch_data import EpochData
+from bakeoff.errors import ResultsError
+from bakeoff.results.epoch_data import EpochData, write_atomically
 from bakeoff.stats.estimate import variance_of_mean
-from validation import traces
-from validation.replay_runs import BASELINE, CONTENDER
 from validation.simulation import (
+    BASELINE,
     CLOUD,
+    CONTENDER,
     LOADED,
     QUIET,
     Floats,
@@ -44,6 +48,9 @@ from validation.simulation import (
     epoch_of_slices,
     simulate_epoch,
 )
+
+TRACES = Path(__file__).parent / "traces"
+"""Folder of the sets of traces that ship: `NAME.npz`, and `NAME.json` with the `Origin`."""
 
 SLICE_S = 0.1
 _STEP_S = 0.105  # with its guard
@@ -107,7 +114,7 @@ DISTURBANCES: dict[str, Disturbance] = {
 """What the machine does to both arms, by name."""
 
 DRIFTS = tuple(name for name in DISTURBANCES if name and name != "bursts")
-"""Those of the test G4."""
+"""The drifts of test G4."""
 
 
 class Machine(Protocol):
@@ -156,7 +163,7 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A set of traces, as the module says.
+    """A set of traces, replayed as the module's comment explains.
 
     Attributes:
         name: of a set that ships, or the path of another one's `.npz`.
@@ -207,9 +214,78 @@ class Recorded:
         )
 
 
+class Origin(BaseModel):
+    """Where a set of traces comes from.
+
+    Attributes:
+        recorded_at: UTC, when it began.
+        load: mean share of the machine's CPU time used by anything but the recorded servers and their client.
+        machine: CPUs, memory, system, in one line.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server: str
+    workload: str
+    threads: int
+    restarts: int
+    slice_ms: float
+    guard_ms: float
+    seconds: float
+    recorded_at: str
+    machine: str
+    load: float
+    bakeoff: str
+    commit: str | None
+    command: str
+
+
+@dataclass(frozen=True)
+class Traces:
+    """A series of slices for each of many starts of one server; arrays of shape (restarts, slices).
+
+    Attributes:
+        events: completed in a slice.
+        taken_us: microseconds that a slice took: the mean over its connections of the time they were busy.
+        reference: the slice was of the second server, which was started once and measured in turn with the first.
+    """
+
+    origin: Origin
+    events: NDArray[np.uint16]
+    taken_us: NDArray[np.uint32]
+    reference: NDArray[np.bool_]
+
+    @classmethod
+    def read(cls, name: str | Path) -> "Traces":
+        """Read a set that ships, by its name, or any other by the path of its `.npz`.
+
+        Raises:
+            ResultsError: it is missing or damaged.
+        """
+        path = Path(name) if str(name).endswith(".npz") else TRACES / f"{name}.npz"
+        try:
+            with np.load(path) as arrays:
+                origin = Origin.model_validate(json.loads(path.with_suffix(".json").read_text(encoding="utf-8")))
+                return cls(origin, arrays["events"], arrays["taken_us"], arrays["reference"])
+        except (OSError, ValueError, KeyError) as error:
+            raise ResultsError(f"{path}: {error}.", hint="Record it again: python -m validation record.") from None
+
+    def write(self, path: Path) -> None:
+        """Write `path`, an `.npz`, and the `.json` beside it."""
+        packed = io.BytesIO()
+        np.savez_compressed(packed, events=self.events, taken_us=self.taken_us, reference=self.reference)
+        write_atomically(path, packed.getvalue())
+        write_atomically(path.with_suffix(".json"), (self.origin.model_dump_json(indent=1) + "\n").encode())
+
+
+def shipped_traces() -> tuple[str, ...]:
+    """Names of the sets that ship."""
+    return tuple(sorted(path.stem for path in TRACES.glob("*.npz")))
+
+
 @dataclass(frozen=True)
 class Moments:
-    """A recording split as the module says.
+    """A recording split into machine and levels, as the module's comment explains.
 
     Attributes:
         events, seconds: of every moment, at the level of the reference: (starts, moments).
@@ -232,8 +308,7 @@ def moments(name: str) -> Moments:
     Raises:
         ResultsError: there is no such set.
     """
-    path = Path(name) if name.endswith(".npz") else traces.SHIPPED / f"{name}.npz"
-    recorded = traces.read(path)
+    recorded = Traces.read(name)
     events, seconds = recorded.events.astype(np.float64), recorded.taken_us / 1e6
 
     def level(mine: NDArray[np.bool_]) -> Floats:
@@ -248,7 +323,7 @@ def moments(name: str) -> Moments:
 
 
 def _without_error(levels: Floats, events: Floats, seconds: Floats, reference: NDArray[np.bool_]) -> Floats:
-    """Levels drawn together: their variance less what their measuring added, as its blocks of four slices tell."""
+    """Levels drawn together: their variance less what measuring added, estimated from blocks of four slices."""
     log_rate = np.log(np.maximum(events, 0.5) / seconds)
     signed = np.where(reference, -log_rate, log_rate).reshape(len(levels), -1, 4).sum(axis=2) / 2
     added = np.mean([variance_of_mean(contrasts) or 0.0 for contrasts in signed])
@@ -258,4 +333,4 @@ def _without_error(levels: Floats, events: Floats, seconds: Floats, reference: N
 
 def recorded_sets() -> tuple[Recorded, ...]:
     """One machine for each set of traces that ships."""
-    return tuple(Recorded(name) for name in traces.names())
+    return tuple(Recorded(name) for name in shipped_traces())

@@ -1,38 +1,33 @@
-"""The ways in which servers are compared in published posts, and bakeoff's, made comparable: what each says of a pair.
+"""Compares the procedures in common use with bakeoff: what each says of a pair of servers whose true ratio is known.
 
-What counts as a claim is stated here and nowhere else. The ways in use print a ratio without an interval, and a reader
+This module alone says what counts as a claim. The procedures in use print a ratio without an interval, and a reader
 takes it for a difference when it is visible: **more than 1 % away from 1**. bakeoff claims when its verdict says FASTER
-or SLOWER. Every way gets the same wall time, starts and warming included, and the serial ways are given their most
-careful common form: every run on a freshly started, warmed server, and the servers in turn.
+or SLOWER. Every procedure gets the same wall time, starts and warming included. The serial procedures get their most
+careful common form: every run on a newly started, warmed server, and the servers in turn.
 """
 
 import math
-import tempfile
-import time
+import zlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from statistics import median
-from typing import Self
 
 import numpy as np
 
-from bakeoff.results.manifest import checkout_commit
-from bakeoff.spec import Arm, Data, Study, Workload, parse_server
-from bakeoff.stats.model import Comparison, Word
-from bakeoff.units import parse_duration_s
-from validation.duels import Duel, Frozen, Machine, machine_of
-from validation.real_epochs import RealBench, Way
+from validation.machines import EPOCH_S, OVERHEAD_S, Moments, Recorded, moments
+from validation.replay_checks import epochs_in
+from validation.replay_runs import Question, single_runs
+
+INJECTED = (0.0, 2.0, 5.0)
+"""Uncounted events per 100 of the contender: the truths about which every procedure is asked."""
 
 VISIBLE = math.log(1.01)
 """A log ratio beyond this is a claim when it is printed without an interval."""
 
 
 class Procedure(StrEnum):
-    """A way to judge a pair, as the table names it."""
+    """A procedure to judge a pair, as the table names it."""
 
     ONE_LONG = "one long run each"
     MEDIAN_OF_THREE = "median of three runs each"
@@ -55,12 +50,12 @@ class Serial:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a way said of a pair once.
+    """What a procedure says of a pair once.
 
     Attributes:
         log_ratio: contender over baseline.
         claim: 1: the contender is faster, -1: slower, 0: nothing claimed.
-        half_width: of the interval that the way told with it; None: it tells none.
+        half_width: of the interval that the procedure reports; None: it reports none.
     """
 
     log_ratio: float
@@ -74,9 +69,9 @@ class Rates:
 
     Attributes:
         right, wrong: shares that claimed the true sign, and the other one (any claim, when the truth is 0).
-        error_95: 95 % of the ratios lie within this of the truth (log): the width that the way really has.
-        told: median of the half-widths that were told with them; None where none are told.
-        held: share of the told intervals that hold the truth; None likewise.
+        error_95: 95 % of the ratios lie within this of the truth (log): the width that the procedure really has.
+        half_width: median of the reported half-widths; None where none are reported.
+        held: how many reported intervals hold the truth; None likewise.
     """
 
     runs: int
@@ -84,7 +79,7 @@ class Rates:
     right: int
     wrong: int
     error_95: float
-    told: float | None
+    half_width: float | None
     held: int | None
 
     @property
@@ -93,135 +88,142 @@ class Rates:
         return 0 if self.truth == 0 else self.runs - self.right
 
 
-def serial(way: Procedure, *, wall_s: float, overhead_s: float) -> Serial:
-    """How a serial way spends its time.
+def serial(procedure: Procedure, *, wall_s: float, overhead_s: float) -> Serial:
+    """How a serial procedure spends its time.
 
     Args:
-        way: any but BAKEOFF.
+        procedure: any but BAKEOFF.
         wall_s: all of it.
         overhead_s: to start and warm one server.
     """
-    order = ("A", "B") * (1 if way is Procedure.ONE_LONG else 3)
+    order = ("A", "B") * (1 if procedure is Procedure.ONE_LONG else 3)
     return Serial(order=order, seconds=max(wall_s / len(order) - overhead_s, 0.0))
 
 
-def judge_serial(way: Procedure, baseline: Sequence[float], contender: Sequence[float]) -> Judgement:
-    """What a serial way says.
+def judge_serial(procedure: Procedure, baseline: Sequence[float], contender: Sequence[float]) -> Judgement:
+    """What a serial procedure says.
 
     Args:
-        way: any but BAKEOFF.
+        procedure: any but BAKEOFF.
         baseline: mean throughput of each of its runs; `contender` likewise. One each for ONE_LONG, else three.
         contender: see there.
     """
     log_ratio = math.log(median(contender) / median(baseline))
     claim = 0 if abs(log_ratio) <= VISIBLE else int(math.copysign(1, log_ratio))
-    if way is Procedure.THREE_APART:
+    if procedure is Procedure.THREE_APART:
         claim = int(min(contender) > max(baseline)) - int(max(contender) < min(baseline))
     return Judgement(log_ratio=log_ratio, claim=claim)
-
-
-def judge_bakeoff(comparison: Comparison) -> Judgement:
-    """What bakeoff's verdict says."""
-    words = comparison.verdict.words
-    return Judgement(
-        log_ratio=comparison.estimate.mean,
-        claim=int(Word.FASTER in words) - int(Word.SLOWER in words),
-        half_width=comparison.estimate.interval.half_width,
-    )
 
 
 def rates(judgements: Sequence[Judgement], *, truth: float) -> Rates:
     """Add up judgements of pairs whose true log ratio is `truth`; at least one."""
     sign = int(math.copysign(1, truth)) if truth else 0
     errors = np.abs([judgement.log_ratio - truth for judgement in judgements])
-    told = [judgement for judgement in judgements if judgement.half_width is not None]
+    with_interval = [judgement for judgement in judgements if judgement.half_width is not None]
     return Rates(
         runs=len(judgements),
         truth=truth,
         right=sum(judgement.claim == sign for judgement in judgements) if sign else 0,
         wrong=sum(judgement.claim not in (0, sign) for judgement in judgements),
         error_95=float(np.quantile(errors, 0.95)),
-        told=median(judgement.half_width or 0.0 for judgement in told) if told else None,
-        held=sum(abs(j.log_ratio - truth) <= (j.half_width or 0.0) for j in told) if told else None,
+        half_width=median(j.half_width or 0.0 for j in with_interval) if with_interval else None,
+        held=sum(abs(j.log_ratio - truth) <= (j.half_width or 0.0) for j in with_interval) if with_interval else None,
     )
 
 
-# Servers measured one after the other, each freshly started on the same data and alone: what the ways in use do.
-#
-# Server, settings, data, warming and client are those of a duel between two such servers, so that nothing but the way of
-# comparing differs.
+@dataclass(frozen=True)
+class Asked:
+    """One judgement of one procedure, and the slowdown that was injected."""
 
-_SLICE_NS = 100_000_000
-_ALONE = "A"
+    procedure: Procedure
+    slowdown_percent: float
+    judgement: Judgement
 
-
-class SerialRun(Frozen):
-    """One server, started, warmed, measured and stopped.
-
-    Attributes:
-        per_s: mean throughput, events per second.
-        seconds: measured; `wall_s` of it all, restoring and stopping included.
-    """
-
-    started_at: datetime
-    per_s: float
-    seconds: float
-    wall_s: float
-    machine: Machine | None
-    commit: str | None
+    @property
+    def truth(self) -> float:
+        """Log ratio that is known to hold."""
+        return -math.log1p(self.slowdown_percent / 100)
 
 
-class SerialServer:
-    """Loads the data of a server once; then `run` as often as asked.
+def table(asked: Sequence[Asked]) -> str:
+    """A row for each procedure and truth, as Markdown."""
+    rows = [
+        "| the same server twice, B slowed by | procedure | judgements | false or wrong claims | right claims "
+        "| 95 % of ratios are off by at most | interval | held |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for percent in INJECTED:
+        for procedure in Procedure:
+            known = [a.judgement for a in asked if a.procedure is procedure and a.slowdown_percent == percent]
+            if not known:
+                continue
+            found = rates(known, truth=-math.log1p(percent / 100))
+            right = _share(found.right, found.runs) if percent else ""
+            width = f"±{found.half_width:.1%}" if found.half_width is not None else "none"
+            held = _share(found.held, found.runs) if found.held is not None else ""
+            rows.append(
+                f"| {f'{percent:g} %' if percent else 'nothing'} | {procedure} | {found.runs} "
+                f"| {_share(found.wrong, found.runs)} | {right} | {math.expm1(found.error_95):.1%} | {width} | {held} |"
+            )
+    return "\n".join(rows)
 
-    Args:
-        duel: of two such servers: its first server, workload, connections, data and warming are taken.
-    """
 
-    def __init__(self, duel: Duel) -> None:
-        self._study = Study(
-            title="serial runs",
-            # Two, for the memory that each of a duel's servers has; only the first is ever started.
-            arms=tuple(
-                Arm(name=name, label=name, server=parse_server(duel.servers[0]), data=Data(charset="utf8mb4"))
-                for name in (_ALONE, "B")
-            ),
-            workloads=tuple(Workload(script=script) for script in duel.workloads),
-            threads=duel.threads,
-            tables=duel.tables,
-            table_size=duel.table_size,
-            builds=1,
-            seed=duel.seed,
-        )
-        self._warm_s = parse_duration_s(duel.warm_up)
-        self._exit = ExitStack()
-        self._bench: RealBench
+def _share(count: int, of: int) -> str:
+    return f"{count / of:.0%}"
 
-    def __enter__(self) -> Self:
-        """Load.
 
-        Raises:
-            BakeoffError: the server cannot be had, started or loaded.
-        """
-        with tempfile.TemporaryDirectory(prefix="bakeoff-serial-") as folder:
-            self._bench = self._exit.enter_context(RealBench(self._study, Path(folder)))
-        return self
+# On recorded traces. A serial run draws a start (its level) and takes the machine as it was recorded, from a random
+# moment on; the next run follows in the next moments, as time goes by. A recorded start stands for the wall time of an
+# epoch. A recording lasts about ten minutes, so the rates of the serial procedures come from a few independent parts of
+# it. bakeoff's runs are those of the size `replay`; `validation.machines` says why that is sound.
 
-    def __exit__(self, *_: object) -> None:
-        self._exit.close()
+WALL_S = 240.0
+"""Of each judgement."""
 
-    def run(self, seconds: float) -> SerialRun:
-        """Start a server, measure it for that long, stop it."""
-        started_at, begin = datetime.now(UTC), time.monotonic()
-        way = Way("serial", _SLICE_NS, seconds, threads=self._study.threads[0])
-        slices = self._bench.epoch([way], arms=(_ALONE,), warm_s=self._warm_s).slices
-        wall_s = time.monotonic() - begin
-        busy_s = float((slices["busy_ns"] / slices["connections"]).sum()) / 1e9
-        return SerialRun(
-            started_at=started_at,
-            per_s=float(slices["events"].sum()) / busy_s,
-            seconds=round(busy_s, 3),
-            wall_s=round(wall_s, 3),
-            machine=machine_of(slices.lazy()),
-            commit=checkout_commit(),
-        )
+_PRECISION = 0.01
+
+
+def replayed(machine: Recorded, *, repeats: int, seed: int) -> list[Asked]:
+    """Judgements of every procedure and every injected slowdown."""
+    said = []
+    for percent in INJECTED:
+        effect = -math.log1p(percent / 100)
+        for procedure in Procedure:
+            own = (seed, zlib.crc32(f"{machine}/{procedure}/{percent}".encode()))
+            judged = (
+                _by_bakeoff(machine, effect, repeats=repeats, seed=own)
+                if procedure is Procedure.BAKEOFF
+                else by_serial(procedure, moments(machine.name), effect, repeats=repeats, seed=own)
+            )
+            said += [Asked(procedure, percent, judgement) for judgement in judged]
+    return said
+
+
+def by_serial(
+    procedure: Procedure, recorded: Moments, effect: float, *, repeats: int, seed: Sequence[int]
+) -> list[Judgement]:
+    """What a serial procedure says, `repeats` times."""
+    rng = np.random.default_rng(seed)
+    order = serial(procedure, wall_s=WALL_S, overhead_s=0.0).order
+    starts, moments_of_start = recorded.seconds.shape
+    length = round(WALL_S / len(order) / (EPOCH_S + OVERHEAD_S) * moments_of_start)  # moments of a run
+    per_s = recorded.events.ravel(), recorded.seconds.ravel()
+    said = []
+    for _ in range(repeats):
+        levels = recorded.levels[rng.permutation(starts)[: len(order)]]
+        begin = int(rng.integers(per_s[0].size))
+        tps: dict[str, list[float]] = {"A": [], "B": []}
+        for place, arm in enumerate(order):
+            events, seconds = (
+                np.take(each, np.arange(begin + place * length, begin + (place + 1) * length), mode="wrap").sum()
+                for each in per_s
+            )
+            tps[arm].append(float(events / seconds * np.exp(levels[place] + (effect if arm == "B" else 0.0))))
+        said.append(judge_serial(procedure, tps["A"], tps["B"]))
+    return said
+
+
+def _by_bakeoff(machine: Recorded, effect: float, *, repeats: int, seed: Sequence[int]) -> list[Judgement]:
+    question = Question(precision=_PRECISION, epochs_max=epochs_in(WALL_S / 60), effect=effect)
+    ends = single_runs(machine, question, runs=repeats, seed=seed)
+    return [Judgement((end.low + end.high) / 2, end.claim, end.half_width) for end in ends]

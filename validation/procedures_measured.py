@@ -1,41 +1,119 @@
-"""The ways in use against bakeoff on real servers, at equal wall time: measured, in a table and in a picture.
+"""Measures the procedures in common use and bakeoff on real servers, each in the same wall time.
 
-    python -m validation.procedures_measured --folder DIR --minutes 20 [--duels JOURNAL] [--picture FILE.svg]
+Every measurement compares a server with itself, so the true ratio is known to be 1. The series alternate in short
+rounds, so that all procedures meet the same machine. Two economies make rates possible; neither changes what a
+procedure would have said:
 
-Every measurement compares a server with itself, so that the truth is known: 1. The series alternate in short rounds,
-so that all ways see the same machine. Two economies make rates possible; neither changes what a way would have said:
-
-- A serial way is one long series of starts of one server; its judgements are of neighbouring starts, and overlap.
-- A injected slowdown of k uncounted events per 100 divides the throughput by 1 + k/100 exactly. So what the same
+- A serial procedure is one long series of starts of one server; its judgements are of neighbouring starts, and overlap.
+- An injected slowdown of k uncounted events per 100 divides the throughput by 1 + k/100 exactly. So what the same
   measurements would have said of a contender slower by that much is arithmetic: of the contender's runs for the serial
-  ways; of the epochs, judged again by the stopping rule, for bakeoff.
+  procedures; of the epochs, judged again by the stopping rule, for bakeoff.
 
-Started again with the same folder it goes on: the journals only grow.
+Started again with the same folder it continues: the journals only grow.
 """
 
-import argparse
 import math
 import os
-import signal
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import Self
 
-from bakeoff.errors import BakeoffError
+from pydantic import AliasChoices, Field
+
+from bakeoff.results.manifest import checkout_commit
 from bakeoff.servers.paths import make_open_folder
+from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from bakeoff.stats.interval import N_MIN_DECISIVE
 from bakeoff.units import parse_duration_s
-from validation import procedures
-from validation.campaign import BUDGET, WARM_UP, Campaign, first_by_key, planned, read_outcomes
-from validation.duels import Duel, Frozen, LoadClass, Outcome
-from validation.procedures import Procedure, SerialRun, SerialServer
+from validation.campaign import Campaign, planned
+from validation.duels import Duel, Frozen, LoadClass, Machine, Outcome
+from validation.procedures import INJECTED, Asked, Judgement, Procedure, judge_serial, serial
+from validation.real_epochs import RealBench, Way
 from validation.simulation import run_to_end
 
-INJECTED = (0.0, 2.0, 5.0)
-"""Uncounted events per 100 of the contender, for which every way is asked."""
+# Server, settings, data, warming and client of a serial run are those of a duel between two such servers, so only the
+# procedure differs.
+
+_SLICE_NS = 100_000_000
+_ALONE = "A"
+
+
+class SerialRun(Frozen):
+    """One server, started, warmed, measured and stopped.
+
+    Attributes:
+        per_s: mean throughput, events per second.
+        seconds: measured; `wall_s` of it all, restoring and stopping included.
+    """
+
+    started_at: datetime
+    per_s: float
+    seconds: float
+    wall_s: float
+    machine: Machine | None
+    commit: str | None
+
+
+class SerialServer:
+    """Loads the data of a server once; then `run` as often as asked.
+
+    Args:
+        duel: of two such servers: its first server, workload, connections, data and warming are taken.
+    """
+
+    def __init__(self, duel: Duel) -> None:
+        self._study = Study(
+            title="serial runs",
+            # Two, for the memory that each of a duel's servers has; only the first is ever started.
+            arms=tuple(
+                Arm(name=name, label=name, server=parse_server(duel.servers[0]), data=Data(charset="utf8mb4"))
+                for name in (_ALONE, "B")
+            ),
+            workloads=tuple(Workload(script=script) for script in duel.workloads),
+            threads=duel.threads,
+            tables=duel.tables,
+            table_size=duel.table_size,
+            builds=1,
+            seed=duel.seed,
+        )
+        self._warm_s = parse_duration_s(duel.warm_up)
+        self._exit = ExitStack()
+        self._bench: RealBench
+
+    def __enter__(self) -> Self:
+        """Load.
+
+        Raises:
+            BakeoffError: the server cannot be had, started or loaded.
+        """
+        with tempfile.TemporaryDirectory(prefix="bakeoff-serial-") as folder:
+            self._bench = self._exit.enter_context(RealBench(self._study, Path(folder)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit.close()
+
+    def run(self, seconds: float) -> SerialRun:
+        """Start a server, measure it for that long, stop it."""
+        started_at, begin = datetime.now(UTC), time.monotonic()
+        way = Way("serial", _SLICE_NS, seconds, threads=self._study.threads[0])
+        slices = self._bench.epoch([way], arms=(_ALONE,), warm_s=self._warm_s).slices
+        wall_s = time.monotonic() - begin
+        busy_s = float((slices["busy_ns"] / slices["connections"]).sum()) / 1e9
+        return SerialRun(
+            started_at=started_at,
+            per_s=float(slices["events"].sum()) / busy_s,
+            seconds=round(busy_s, 3),
+            wall_s=round(wall_s, 3),
+            machine=Machine.of(slices.lazy()),
+            commit=checkout_commit(),
+        )
+
 
 _REPORT_S = 7.0  # what the command takes beyond the budget: to start, and to write the report
 
@@ -52,29 +130,15 @@ class Series(Frozen):
     """Starts of one server, one right after the other.
 
     Attributes:
-        way: ONE_LONG or MEDIAN_OF_THREE; THREE_APART judges the runs of the second.
+        procedure: ONE_LONG or MEDIAN_OF_THREE; THREE_APART judges the runs of the second. `way` up to format 2.
         warm_up, budget: of the duels that it is to be compared with.
     """
 
-    format: int = 2
-    way: Procedure
+    format: int = 3
+    procedure: Procedure = Field(validation_alias=AliasChoices("procedure", "way"))
     warm_up: str
     budget: str
     runs: tuple[SerialRun, ...]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One judgement of one way."""
-
-    way: Procedure
-    plant: float
-    judgement: procedures.Judgement
-
-    @property
-    def truth(self) -> float:
-        """Log ratio that is known to hold."""
-        return -math.log1p(self.plant / 100)
 
 
 def wall_s(budget: str) -> float:
@@ -90,7 +154,7 @@ def measure(
     budget: str,
     until: float,
     seed: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     with_duels: bool = True,
 ) -> None:
     """Measure rounds of all series until the time is up; a round that is begun is finished.
@@ -99,35 +163,38 @@ def measure(
         folder: of the journals `series.jsonl` and `duels.jsonl`; servers' accounts must be able to enter.
         server: as on the command line.
         warm_up: of a duel, and of every serial run.
-        budget: of a duel; every other way gets the same wall time.
+        budget: of a duel; every other procedure gets the same wall time.
         until: by `time.monotonic`.
         seed: of the duels and of the keys.
-        tell: progress, a line at a time.
-        with_duels: a duel of equal servers in each round; without them others' journals must tell bakeoff's part.
+        report: prints a line of progress.
+        with_duels: a duel of equal servers in each round; without them bakeoff's part comes from other journals.
 
     Raises:
         BakeoffError: the server cannot be had, started or loaded.
     """
     campaign = Campaign(make_open_folder(folder), seed=seed)
     shape = Duel(kind="aa", number=0, servers=(server, server), seed=seed, warm_up=warm_up, budget=budget)
-    with SerialServer(shape) as serial:
+    with SerialServer(shape) as server_alone:
         while time.monotonic() < until:
-            for way in _ROUND:
-                _append(folder / "series.jsonl", _one_series(serial, way, shape, tell))
+            for procedure in _ROUND:
+                _append(folder / "series.jsonl", _one_series(server_alone, procedure, shape, report))
             if with_duels:
                 number = len(campaign.journal.finished()) + 1
-                campaign.run(planned({"aa": number}, [server], seed=seed, warm_up=warm_up, budget=budget), tell=tell)
+                campaign.run(
+                    planned({"aa": number}, [server], seed=seed, warm_up=warm_up, budget=budget), report=report
+                )
 
 
-def _one_series(serial: SerialServer, way: Procedure, duel: Duel, tell: Callable[[str], None]) -> Series:
+def _one_series(alone: SerialServer, procedure: Procedure, duel: Duel, report: Callable[[str], None]) -> Series:
     runs: list[SerialRun] = []
     overhead_s = parse_duration_s(duel.warm_up) + _START_S
-    for number in range(_ROUND[way]):
-        seconds = procedures.serial(way, wall_s=wall_s(duel.budget), overhead_s=overhead_s).seconds
-        runs.append(serial.run(max(seconds, 1.0)))
+    for number in range(_ROUND[procedure]):
+        seconds = serial(procedure, wall_s=wall_s(duel.budget), overhead_s=overhead_s).seconds
+        runs.append(alone.run(max(seconds, 1.0)))
         overhead_s = median(run.wall_s - run.seconds for run in runs)
-        tell(f"{way}: start {number + 1} of {_ROUND[way]}, {runs[-1].per_s:,.0f} events/s in {runs[-1].wall_s:.0f} s")
-    return Series(way=way, warm_up=duel.warm_up, budget=duel.budget, runs=tuple(runs))
+        rate = f"{runs[-1].per_s:,.0f} events/s in {runs[-1].wall_s:.0f} s"
+        report(f"{procedure}: start {number + 1} of {_ROUND[procedure]}, {rate}")
+    return Series(procedure=procedure, warm_up=duel.warm_up, budget=duel.budget, runs=tuple(runs))
 
 
 def _append(path: Path, series: Series) -> None:
@@ -146,74 +213,49 @@ def read_series(path: Path) -> list[Series]:
 
 
 def judgements(series: Iterable[Series], duels: Iterable[Outcome]) -> Iterator[Asked]:
-    """What every way says of every truth."""
+    """What every procedure says of every truth."""
     known = tuple(series)
-    for plant in INJECTED:
-        for way, source in _SERIES.items():
-            width = len(procedures.serial(way, wall_s=0.0, overhead_s=0.0).order)
+    for percent in INJECTED:
+        for procedure, source in _SERIES.items():
+            width = len(serial(procedure, wall_s=0.0, overhead_s=0.0).order)
             for each in known:
-                if each.way is source:
+                if each.procedure is source:
                     for first in range(len(each.runs) - width + 1):
-                        yield Asked(way, plant, _serial(way, each.runs[first : first + width], plant))
+                        yield Asked(procedure, percent, _serial(procedure, each.runs[first : first + width], percent))
     for outcome in duels:
         if outcome.error or outcome.duel.truth is None or len(outcome.judgements) != 1:
             continue
         if outcome.duel.kind == "aa":
-            for plant in INJECTED:
-                yield Asked(Procedure.BAKEOFF, plant, _bakeoff(outcome, plant))
-        elif outcome.duel.plant in INJECTED:
-            told = outcome.only
+            for percent in INJECTED:
+                yield Asked(Procedure.BAKEOFF, percent, _bakeoff(outcome, percent))
+        elif outcome.duel.slowdown_percent in INJECTED:
+            judgement = outcome.only
             yield Asked(
-                Procedure.BAKEOFF, outcome.duel.plant, procedures.Judgement(told.mean, told.claim, told.half_width)
+                Procedure.BAKEOFF,
+                outcome.duel.slowdown_percent,
+                Judgement(judgement.mean, judgement.claim, judgement.half_width),
             )
 
 
-def _serial(way: Procedure, runs: Sequence[SerialRun], plant: float) -> procedures.Judgement:
-    slowed = [run.per_s / (1 + plant / 100) for run in runs[1::2]]
-    return procedures.judge_serial(way, [run.per_s for run in runs[::2]], slowed)
+def _serial(procedure: Procedure, runs: Sequence[SerialRun], percent: float) -> Judgement:
+    slowed = [run.per_s / (1 + percent / 100) for run in runs[1::2]]
+    return judge_serial(procedure, [run.per_s for run in runs[::2]], slowed)
 
 
-def _bakeoff(outcome: Outcome, plant: float) -> procedures.Judgement:
+def _bakeoff(outcome: Outcome, percent: float) -> Judgement:
     """What the rule says of an A/A duel's epochs when the contender is slower by a known amount."""
-    shift = -math.log1p(plant / 100)
-    told = outcome.only
-    if not plant:
-        return procedures.Judgement(told.mean, told.claim, told.half_width)
-    if len(told.points) < N_MIN_DECISIVE:  # too few for any verdict, wherever the truth lies
-        return procedures.Judgement(told.mean + shift, 0, told.half_width)
-    end = run_to_end([point + shift for point in told.points], precision=outcome.duel.target)
+    shift = -math.log1p(percent / 100)
+    judgement = outcome.only
+    if not percent:
+        return Judgement(judgement.mean, judgement.claim, judgement.half_width)
+    if len(judgement.points) < N_MIN_DECISIVE:  # too few for any verdict, wherever the truth lies
+        return Judgement(judgement.mean + shift, 0, judgement.half_width)
+    end = run_to_end([point + shift for point in judgement.points], precision=outcome.duel.target)
     assert end.interval.low is not None
     assert end.interval.high is not None
     middle = (end.interval.low + end.interval.high) / 2
     claim = int(math.copysign(1, middle)) if end.claimed else 0
-    return procedures.Judgement(middle, claim, (end.interval.high - end.interval.low) / 2)
-
-
-def table(asked: Sequence[Asked]) -> str:
-    """A row for each way and truth, as Markdown."""
-    rows = [
-        "| the same server twice, B slowed by | way | judgements | false or wrong claims | right claims "
-        "| 95 % of ratios are off by at most | interval told | held |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for plant in INJECTED:
-        for way in Procedure:
-            found = [each.judgement for each in asked if each.way is way and each.plant == plant]
-            if not found:
-                continue
-            rates = procedures.rates(found, truth=-math.log1p(plant / 100))
-            right = "" if not plant else _share(rates.right, rates.runs)
-            told = f"±{rates.told:.1%}" if rates.told is not None else "none"
-            held = _share(rates.held, rates.runs) if rates.held is not None else ""
-            rows.append(
-                f"| {'nothing' if not plant else f'{plant:g} %'} | {way} | {rates.runs} "
-                f"| {_share(rates.wrong, rates.runs)} | {right} | {math.expm1(rates.error_95):.1%} | {told} | {held} |"
-            )
-    return "\n".join(rows)
-
-
-def _share(count: int, of: int) -> str:
-    return f"{count / of:.0%}"
+    return Judgement(middle, claim, (end.interval.high - end.interval.low) / 2)
 
 
 def conditions(series: Sequence[Series], duels: Sequence[Outcome], budget: str) -> str:
@@ -234,78 +276,7 @@ def conditions(series: Sequence[Series], duels: Sequence[Outcome], budget: str) 
     return "; ".join(parts) + f". Each judgement took about {wall_s(budget):.0f} s{spent}."
 
 
-def main() -> int:
-    """Measure and tell."""
-    from validation.procedures_chart import draw  # drawing takes a second to import
-
-    parser = argparse.ArgumentParser(
-        prog="python -m validation.procedures_measured", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--folder", type=Path, required=True, help="of the journals; servers' accounts may enter it")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=0.0,
-        help="to measure, whole rounds (5 minutes each by default); 0: only tell what was measured",
-    )
-    parser.add_argument("--server", default="mysql:8.0.15")
-    parser.add_argument("--budget", default=BUDGET, help="of a duel; the wall time of every other way follows")
-    parser.add_argument("--warm-up", default=WARM_UP, help="of a duel and of every serial run")
-    parser.add_argument("--duels", type=Path, action="append", default=[], help="another journal of duels to count")
-    parser.add_argument("--serial-only", action="store_true", help="no duels of its own: --duels has them")
-    parser.add_argument(
-        "--load", type=LoadClass, action="append", help="only measurements beside such load; repeatable"
-    )
-    parser.add_argument("--picture", type=Path, help="SVG to write")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-
-    def tell(text: str) -> None:
-        print(time.strftime("%H:%M:%S"), text, flush=True)
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # in order: servers are stopped
-    try:
-        if options.minutes:
-            until = time.monotonic() + 60 * options.minutes
-            measure(
-                options.folder,
-                options.server,
-                warm_up=options.warm_up,
-                budget=options.budget,
-                until=until,
-                seed=options.seed,
-                tell=tell,
-                with_duels=not options.serial_only,
-            )
-    except BakeoffError as error:
-        parser.error(str(error))
-    asked_of = (options.warm_up, options.budget)
-    series = [each for each in read_series(options.folder / "series.jsonl") if (each.warm_up, each.budget) == asked_of]
-    journals = [options.folder / "duels.jsonl", *options.duels]
-    duels = [
-        outcome
-        for path in journals
-        for outcome in first_by_key(read_outcomes(path)).values()
-        if set(outcome.duel.servers) == {options.server} and (outcome.duel.warm_up, outcome.duel.budget) == asked_of
-    ]
-    if options.load:
-        series = [each for each in series if _typical(each) in options.load]
-        duels = [outcome for outcome in duels if outcome.machine and outcome.machine.load in options.load]
-    asked = list(judgements(series, duels))
-    if not asked:
-        parser.error("nothing has been measured: give --minutes.")
-    print(f"\n{conditions(series, duels, options.budget)}\n\n{table(asked)}")
-    if options.picture:
-        options.picture.write_text(draw(asked), encoding="utf-8")
-        print(f"\n{options.picture}")
-    return 0
-
-
-def _typical(series: Series) -> LoadClass | None:
+def typical_load(series: Series) -> LoadClass | None:
     """Class of load of most of its runs."""
     loads = [run.machine.load for run in series.runs if run.machine]
     return max(loads, key=loads.count) if loads else None
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

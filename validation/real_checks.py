@@ -1,8 +1,8 @@
-"""G1, G2, G3, G5, G7, G11 and G16: complete duels on real servers, whose answers are known.
+"""Checks on real servers: complete duels with a known ratio, undeclared settings, writes, and the client's limit.
 
-The duels of one run of the gauntlet lie in one journal beside the tests' folders: what one test has measured, another
-that asks the same takes from there. $BAKEOFF_GAUNTLET_DUELS names the folder of another journal, such as that of a
-campaign (`python -m validation.campaign`), whose duels count then.
+The duels of one suite run lie in one journal beside the checks' folders: a check takes from it what another one has
+measured. $BAKEOFF_VALIDATION_DUELS names the folder of another journal, such as a campaign's
+(`python -m validation campaign`), whose duels count then.
 """
 
 import math
@@ -22,13 +22,24 @@ from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import carry_over, carry_over_flag
 from bakeoff.stats.differences import differences, undeclared
 from bakeoff.stats.interval import standard_deviation, t_quantile
-from bakeoff.stats.model import Estimate, Stop, Word
-from validation.campaign import BUDGET, Campaign, planned
-from validation.duel_summary import Judged, Tally, describe, ever_excludes, judged
+from bakeoff.stats.model import Stop, Word
+from validation.campaign import BUDGET, Campaign, Judged, Summary, describe, ever_excludes, judged, planned
+from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most
 from validation.duels import LoadClass, Outcome
 from validation.fake_server import MS, FakeArm, FakeBench, Load, judge, on_fake_server
-from validation.model import Check, Finding, Setting, Size, agrees, by_way, fewest, mean_of, most, rate, shown
-from validation.real_epochs import RealBench, Way, question
+from validation.real_epochs import (
+    RealBench,
+    Way,
+    agrees,
+    at_every_length,
+    by_way,
+    figures_of,
+    mean_of,
+    question,
+    rate,
+    shown,
+    usable_cpus,
+)
 from validation.simulation import QUIET, simulate_epoch
 
 MARIADB = "mariadb:10.11"
@@ -56,39 +67,41 @@ def equal_arms_under_load(setting: Setting) -> Finding:
 
 def injected(setting: Setting) -> Finding:
     """G3: whether intervals hold a truth of -2 % and -5 %."""
-    kinds = {"plant5": 2} if setting.size is Size.QUICK else {"plant2": 40, "plant5": 40}
+    kinds = {"slow5": 2} if setting.size is Size.QUICK else {"slow2": 40, "slow5": 40}
     duels = _duels(setting, kinds, (setting.server,))
     if duels.nothing:
         return duels.nothing
-    told, holds, figures = [], True, {}
+    shown_kinds, holds, figures = [], True, {}
     for kind in kinds:
         of_kind = [each for each in duels.judged if each.outcome.duel.kind == kind]
         if not of_kind:
             continue
-        tally = Tally.of(of_kind)
-        holds = holds and tally.covered >= tally.fewest_covered and not tally.wrong
-        told.append(
-            f"-{of_kind[0].outcome.duel.plant:g} %: held by {tally.covered} of {tally.duels}, "
-            f"claimed {tally.right}, wrong sign {tally.wrong}, ±{tally.half_width:.1%} in {tally.wall_s:.0f} s"
+        total = Summary.of(of_kind)
+        holds = holds and total.covered >= total.fewest_covered and not total.wrong
+        shown_kinds.append(
+            f"-{of_kind[0].outcome.duel.slowdown_percent:g} %: held by {total.covered} of {total.duels}, "
+            f"claimed {total.right}, wrong sign {total.wrong}, ±{total.half_width:.1%} in {total.wall_s:.0f} s"
         )
-        figures[kind] = _real_duels_figures(of_kind)
-    return duels.finding("; ".join(told), holds, figures)
+        figures[kind] = _figures(of_kind)
+    return duels.finding("; ".join(shown_kinds), holds, figures)
 
 
 def claimed_in_time(setting: Setting) -> Finding:
     """G3: whether -2 % is claimed within 10 minutes and -5 % within 5, at a target of 1 %."""
-    promises = {"plant2": ("10m", 0.90), "plant5": ("5m", 0.99)}
-    told, holds, figures, calm = [], True, {}, True
+    promises = {"slow2": ("10m", 0.90), "slow5": ("5m", 0.99)}
+    shown_kinds, holds, figures, calm = [], True, {}, True
     for kind, (budget, share) in promises.items():
         duels = _duels(setting, {kind: _CLAIMS}, (setting.server,), precision="1%", budget=budget)
         if duels.nothing:
             return duels.nothing
-        tally = Tally.of(duels.judged)
-        calm = calm and sum(each.load in _CALM for each in duels.judged) > tally.duels / 2
-        holds = holds and tally.right >= fewest(tally.duels, share) and not tally.wrong
-        told.append(f"{kind[5:]} %: claimed by {tally.right} of {tally.duels}, in {tally.wall_s:.0f} s")
-        figures[kind] = _real_duels_figures(duels.judged)
-    words = "; ".join(told)
+        total = Summary.of(duels.judged)
+        calm = calm and sum(each.load in _CALM for each in duels.judged) > total.duels / 2
+        holds = holds and total.right >= fewest(total.duels, share) and not total.wrong
+        shown_kinds.append(
+            f"{kind.removeprefix('slow')} %: claimed by {total.right} of {total.duels}, in {total.wall_s:.0f} s"
+        )
+        figures[kind] = _figures(duels.judged)
+    words = "; ".join(shown_kinds)
     if not calm and not holds:
         return Finding(found=f"the machine was too busy with other work to tell: {words}", passed=None, figures=figures)
     return Finding(found=words, passed=holds, figures=figures)
@@ -116,12 +129,12 @@ def peeking(setting: Setting) -> Finding:
     duels = _duels(setting, {"aa": _SMALL[setting.size]}, _servers(setting))
     if duels.nothing:
         return duels.nothing
-    fooled = [each for each in duels.judged if ever_excludes(each.judgement.points, 0.0)]
+    misled = [each for each in duels.judged if ever_excludes(each.judgement.points, 0.0)]
     n = len(duels.judged)
     return duels.finding(
-        f"{len(fooled)} of {n} would have stopped with a false claim (at most {most(n, 0.05)})",
-        len(fooled) <= most(n, 0.05),
-        {"duels": n, "fooled": [describe(each) for each in fooled]},
+        f"{len(misled)} of {n} would have stopped with a false claim (at most {most(n, 0.05)})",
+        len(misled) <= most(n, 0.05),
+        {"duels": n, "misled": [describe(each) for each in misled]},
     )
 
 
@@ -131,38 +144,37 @@ def grid(setting: Setting) -> Finding:
     if duels.nothing:
         return duels.nothing
     claims = [[each.claim for each in outcome.judgements if each.claim] for outcome in duels.outcomes]
-    n, fooled = len(claims), sum(bool(each) for each in claims)
+    n, misled = len(claims), sum(bool(each) for each in claims)
     covered = sum(each.covered for each in duels.judged)
     return duels.finding(
-        f"{fooled} of {n} grids with any claim (at most {most(n, 0.05)}); "
+        f"{misled} of {n} grids with any claim (at most {most(n, 0.05)}); "
         f"{covered} of {len(duels.judged)} single intervals hold 1",
-        fooled <= most(n, 0.05),
-        {"grids": n, "with_a_claim": fooled, "cells": len(duels.judged), "cells_covered": covered},
+        misled <= most(n, 0.05),
+        {"grids": n, "with_a_claim": misled, "cells": len(duels.judged), "cells_covered": covered},
     )
 
 
 def repeated(setting: Setting) -> Finding:
-    """G16: the same question again and again: any two answers within their combined interval."""
-    duels = _duels(setting, {"plant5": _REPEATS}, (setting.server,))
+    """G16: the same question again and again: any two results differ by less than their combined interval."""
+    duels = _duels(setting, {"slow5": _REPEATS}, (setting.server,))
     if len(duels.outcomes) < 2:
         return Finding(found=duels.missing or "fewer than two duels", passed=None)
-    told = [outcome.only for outcome in duels.outcomes]
-    pairs = list(combinations(told, 2))
+    judgements = [outcome.only for outcome in duels.outcomes]
+    runs, pairs = len(judgements), list(combinations(judgements, 2))
     within = sum(abs(a.mean - b.mean) <= math.hypot(a.half_width, b.half_width) for a, b in pairs)
     begun = sorted(outcome.started_at for outcome in duels.outcomes)
     hours = (begun[-1] - begun[0]).total_seconds() / 3600
     # Pairs of the same runs are not independent: the bound is that of as many pairs as there are runs.
-    bound = fewest(len(told), 0.93) / len(told)
+    bound = fewest(runs, 0.93) / runs
     return duels.finding(
-        f"{within / len(pairs):.0%} of {len(pairs)} pairs within the combined interval; "
-        f"{len(told)} runs in {hours:.1f} h",
+        f"{within / len(pairs):.0%} of {len(pairs)} pairs within the combined interval; {runs} runs in {hours:.1f} h",
         within / len(pairs) >= bound,
-        {"runs": len(told), "pairs": len(pairs), "within": within, "hours": hours, "ratios": [t.mean for t in told]},
+        {"runs": runs, "pairs": len(pairs), "within": within, "hours": hours, "ratios": [j.mean for j in judgements]},
     )
 
 
 class _Duels:
-    """The outcomes that a test asked for, and what could not be run."""
+    """The outcomes that a check asked for, and what could not be run."""
 
     def __init__(self, outcomes: Sequence[Outcome], missing: str) -> None:
         self.outcomes = outcomes
@@ -171,11 +183,11 @@ class _Duels:
 
     @property
     def nothing(self) -> Finding | None:
-        """The finding of a test none of whose duels could be run."""
+        """The finding when no duel could be run."""
         return None if self.outcomes else Finding(found=self.missing or "no duel was run", passed=None)
 
     def finding(self, found: str, holds: bool, figures: Mapping[str, object]) -> Finding:
-        """With missing duels a target that seems to hold is not proven."""
+        """While duels are missing, a target that seems to hold is not proven."""
         words = f"{found}; {self.missing}" if self.missing else found
         return Finding(found=words, passed=None if self.missing and holds else holds, figures=figures)
 
@@ -189,13 +201,13 @@ def _duels(
     precision: str = "2%",
     budget: str = BUDGET,
 ) -> _Duels:
-    named = os.environ.get("BAKEOFF_GAUNTLET_DUELS")
+    named = os.environ.get("BAKEOFF_VALIDATION_DUELS")
     folder = Path(named) if named else setting.folder.parent / "duels"
-    # A duel keeps four workers and four connections busy: two of them on four CPUs would be each other's load.
+    # A duel keeps four workers and four connections busy: two of them on four CPUs would load each other.
     lanes = min(2, max(1, (os.cpu_count() or 1) // 8))
     asked = planned(kinds, servers, seed=setting.seed, precision=precision, budget=budget, background=background)
     campaign = Campaign(folder, lanes=lanes, background=background, seed=setting.seed)
-    outcomes = list(campaign.run(asked, tell=setting.tell).values())
+    outcomes = list(campaign.run(asked, report=setting.report).values())
     lost = len(asked) - len(outcomes)
     if not lost:
         return _Duels(outcomes, "")
@@ -211,33 +223,33 @@ def _servers(setting: Setting) -> tuple[str, ...]:
 def _false_claims(duels: _Duels) -> Finding:
     if duels.nothing:
         return duels.nothing
-    tally = Tally.of(duels.judged)
+    total = Summary.of(duels.judged)
     loads = [each.outcome.machine.other for each in duels.judged if each.outcome.machine]
     beside = f"; other work took {min(loads):.0%} to {max(loads):.0%} of the processors" if loads else ""
-    biased = ", beyond chance" if tally.biased else ""
+    biased = ", beyond chance" if total.biased else ""
     return duels.finding(
-        f"{tally.wrong} false claims in {tally.able} duels (at most {tally.most_wrong}), "
-        f"±{tally.half_width:.1%} in {tally.wall_s:.0f} s; "
-        f"bias {tally.bias:+.2%} ± {2 * tally.bias_se:.2%}{biased}{beside}",
-        tally.wrong <= tally.most_wrong and not tally.biased,
-        _real_duels_figures(duels.judged),
+        f"{total.wrong} false claims in {total.able} duels (at most {total.most_wrong}), "
+        f"±{total.half_width:.1%} in {total.wall_s:.0f} s; "
+        f"bias {total.bias:+.2%} ± {2 * total.bias_se:.2%}{biased}{beside}",
+        total.wrong <= total.most_wrong and not total.biased,
+        _figures(duels.judged),
     )
 
 
-def _real_duels_figures(found: Sequence[Judged]) -> dict[str, object]:
-    tally = Tally.of(found)
+def _figures(found: Sequence[Judged]) -> dict[str, object]:
+    total = Summary.of(found)
     return {
-        "duels": tally.duels,
-        "able_to_claim": tally.able,
-        "false_or_wrong_claims": tally.wrong,
-        "right_claims": tally.right,
-        "held": tally.covered,
-        "half_width_median": tally.half_width if math.isfinite(tally.half_width) else None,
-        "epochs_median": tally.epochs,
-        "bias": tally.bias,
-        "bias_se": tally.bias_se,
-        "wall_s_median": tally.wall_s,
-        "measured_share_median": tally.measured_share,
+        "duels": total.duels,
+        "able_to_claim": total.able,
+        "false_or_wrong_claims": total.wrong,
+        "right_claims": total.right,
+        "held": total.covered,
+        "half_width_median": total.half_width if math.isfinite(total.half_width) else None,
+        "epochs_median": total.epochs,
+        "bias": total.bias,
+        "bias_se": total.bias_se,
+        "wall_s_median": total.wall_s,
+        "measured_share_median": total.measured_share,
         "other_share_median": median([e.outcome.machine.other for e in found if e.outcome.machine] or [0.0]),
         "misses": [describe(each) for each in found if each.wrong or not each.covered],
     }
@@ -248,7 +260,7 @@ def _check(test: str, what: str, target: str, run: Callable[[Setting], Finding],
     return Check(test=test, what=what, target=target, sizes=sizes, run=run)
 
 
-REAL_DUELS_CHECKS = (
+DUEL_CHECKS = (
     _check("G1", "equal servers, complete duels", "false claims ≤ 5 %, no bias", equal_arms, quick=True),
     _check("G2", "equal servers beside bursts of load", "false claims ≤ 5 %, no bias", equal_arms_under_load),
     _check(
@@ -264,13 +276,13 @@ REAL_DUELS_CHECKS = (
     _check("G11", "24 equal cells in one duel", "any claim ≤ 5 %", grid),
     _check("G16", "the same duel again", "differences within the combined interval ≥ 93 %", repeated),
 )
-"""Tests of this page, for the registry."""
 
 
-# G15: two servers that differ where nobody said so. Every difference must be listed, or the verdict refused.
+# G15, negative controls: servers that differ in a setting nobody declared. Every difference must be listed, or the
+# verdict refused.
 
-# Option files of a contender: the usual way in which a setting differs without anybody typing it.
-_TRAPS: Mapping[str, tuple[str, ...]] = {
+# Option files of a contender, by the setting they change: the usual way in which servers differ unnoticed.
+_UNDECLARED: Mapping[str, tuple[str, ...]] = {
     "log_bin": ("log_bin=binlog", "server_id=7"),
     "innodb_doublewrite": ("innodb_doublewrite=OFF",),
     "sync_binlog": ("log_bin=binlog", "server_id=7", "sync_binlog=1000"),
@@ -282,9 +294,13 @@ _MEMORY = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
 
 
 def settings(setting: Setting) -> Finding:
-    """Start a server for each trap (quick: one with all of them) and look at what is listed."""
+    """G15: start a server for each option file (quick: one with all of them) and compare its settings."""
     together = setting.size is Size.QUICK
-    files = {"all": tuple(dict.fromkeys(line for lines in _TRAPS.values() for line in lines))} if together else _TRAPS
+    files = (
+        {"all": tuple(dict.fromkeys(line for lines in _UNDECLARED.values() for line in lines))}
+        if together
+        else _UNDECLARED
+    )
     base = _study(parse_server(setting.server), parse_server(setting.server))
     missed = []
     with ServerPool(work_root()) as pool:
@@ -292,28 +308,28 @@ def settings(setting: Setting) -> Finding:
         for name, lines in files.items():
             file = setting.folder / f"{name}.cnf"
             file.write_text("[mysqld]\n" + "\n".join(lines) + "\n", encoding="utf-8")
-            setting.tell(f"{setting.server},@{file.name}")
+            setting.report(f"{setting.server},@{file.name}")
             study = _study(base.baseline.server, _with_file(base.baseline.server, file))
             listed = undeclared(differences(plain, _variables(pool, study.arms[1]), study, study.arms[1]))
-            missed += [trap for trap in (_TRAPS if together else (name,)) if trap not in listed]
+            missed += [each for each in (_UNDECLARED if together else (name,)) if each not in listed]
     rows = _rows_are_refused()
-    listed_count = len(_TRAPS) - len(missed)
+    listed_count = len(_UNDECLARED) - len(missed)
     return Finding(
-        found=f"{listed_count} of {len(_TRAPS)} settings listed as undeclared"
+        found=f"{listed_count} of {len(_UNDECLARED)} settings listed as undeclared"
         + (f", not {', '.join(missed)}" if missed else "")
         + f"; tables of other rows on running servers: {'no verdict' if rows else 'CLAIMED'}",
         passed=not missed and rows,
-        figures={"traps": list(_TRAPS), "missed": missed},
+        figures={"settings": list(_UNDECLARED), "missed": missed},
     )
 
 
 def _study(baseline: ServerSpec, contender: ServerSpec) -> Study:
-    # Tables in the servers' own character set: a data set with one of its own would overrule the trap.
+    # Tables in the servers' own character set: a data set with one of its own would hide the difference.
     arms = tuple(
         Arm(name=name, label=name, server=spec, data=Data())
         for name, spec in zip("AB", (baseline, contender), strict=True)
     )
-    return Study(title="traps", arms=arms, workloads=(Workload(script="oltp_point_select"),))
+    return Study(title="undeclared settings", arms=arms, workloads=(Workload(script="oltp_point_select"),))
 
 
 def _with_file(server: ServerSpec, file: Path) -> ServerSpec:
@@ -332,52 +348,41 @@ def _variables(pool: ServerPool, arm: Arm) -> dict[str, str]:
 
 
 def _rows_are_refused() -> bool:
-    """Bakeoff loads equal rows into servers of its own. Running ones keep theirs, and get no verdict, however clear."""
+    """Whether running servers, which keep rows of their own, get no verdict, however clear the difference."""
     urls = [ServerSpec(origin=Origin.URL, location=f"mysql://root@127.0.0.1:{port}/") for port in (3306, 3307)]
     rng = np.random.default_rng(1)
     epochs = [simulate_epoch(rng, epoch=number, effects={"A": 0.0, "B": -0.3}, noise=QUIET) for number in range(8)]
-    (told,) = analyse(epochs, _study(urls[0], urls[1]), ended=Stop.BUDGET).comparisons
-    return set(told.verdict.words) == {Word.INCONCLUSIVE} and any(flag.kind == "NO RESTARTS" for flag in told.flags)
+    (found,) = analyse(epochs, _study(urls[0], urls[1]), ended=Stop.BUDGET).comparisons
+    return set(found.verdict.words) == {Word.INCONCLUSIVE} and any(flag.kind == "NO RESTARTS" for flag in found.flags)
 
 
-CONFIG_TRAPS_CHECKS = (
-    Check(
-        test="G15",
-        what="servers that differ in what nobody declared",
-        target="every difference listed, or the verdict refused",
-        sizes=frozenset({Size.QUICK, Size.FULL}),
-        run=settings,
-    ),
-)
-
-
-# G12 and G13 for workloads that write: what a resting server still owes, and whose slices pay for it.
+# G12 and G13 for workloads that write: pending background work (dirty pages, purge lag) that one arm's slice leaves
+# must not slow the other arm's slices.
 #
-# The arms are the same binary. In G12 they differ in how eagerly they write in the background, so that the debt is
-# unequal; the truth is the serial measurement, in which each arm is alone on the machine. In G13 one arm is slowed by a
-# injected 5 %.
+# The arms are the same binary. In G12 they differ in how eagerly they write in the background, so their pending work
+# differs; the truth is the serial measurement, in which each arm is alone on the machine. In G13 one arm has an
+# injected slowdown of 5 %.
 
 _SCRIPT = "oltp_write_only"
 _EAGER = "innodb_io_capacity=4000,innodb_io_capacity_max=8000,innodb_purge_threads=4"
 _LAZY = "innodb_io_capacity=100,innodb_io_capacity_max=200,innodb_purge_threads=1"
 _SLICE_NS = 2_000_000_000
 _WIDEST = 0.10  # agreeing with a serial interval wider than this says nothing
-_SHADOW = 5.0
-_TRUTH = -math.log1p(_SHADOW / 100)
+_SLOWDOWN_PERCENT = 5.0
+_WRITE_EPOCHS = 12
 _PRECISION = math.log(1.01)
 
 
-def unequal_debt(setting: Setting) -> Finding:
-    """Interleaved with freezing and without, against each arm alone after a restart of its own."""
-    epochs = 12
+def unequal_pending_work(setting: Setting) -> Finding:
+    """G12: interleaved with freezing and without, against each arm alone after a restart of its own."""
     study = question(f"{setting.server},{_EAGER}", f"{setting.server},{_LAZY}", workloads=(_SCRIPT,), seed=setting.seed)
     frozen = Way("freeze", _SLICE_NS, 16.0, freeze=True)
     running = Way("no freeze", _SLICE_NS, 16.0)
     together: list[EpochData] = []
     alone: list[float] = []
-    with RealBench(study, setting.folder, tell=setting.tell) as bench:
-        for number in range(epochs):
-            # Each way has servers of its own: a debt left by one must not be paid by the other.
+    with RealBench(study, setting.folder, report=setting.report) as bench:
+        for number in range(_WRITE_EPOCHS):
+            # Each way has servers of its own, so that no pending work passes from one to the other.
             together += [bench.epoch([way]) for way in ((frozen, running) if number % 2 else (running, frozen))]
             rates = {}
             for arm in "AB" if number % 2 else "BA":
@@ -385,80 +390,44 @@ def unequal_debt(setting: Setting) -> Finding:
             alone.append(math.log(rates["B"] / rates["A"]))
     pairs = by_way(together)
     serial = mean_of(alone)
-    told = [f"alone {shown(serial)}"]
-    figures = {"alone": _write_debt_figures(serial)}
+    results = [f"alone {shown(serial)}"]
+    figures = {"alone": figures_of(serial)}
     agree: dict[str, bool] = {}
     flags: dict[str, bool] = {}
     for name, found in pairs.items():
         estimate = mean_of([pair.value for pair in found])
         agree[name] = agrees(estimate, serial)
         flags[name] = carry_over_flag(carry_over(found), _PRECISION) is not None
-        told.append(f"{name} {shown(estimate)}" + (" CARRY-OVER" if flags[name] else ""))
-        figures[name] = _write_debt_figures(estimate) | {"agrees": agree[name], "carry_over_flag": flags[name]}
+        results.append(f"{name} {shown(estimate)}" + (" CARRY-OVER" if flags[name] else ""))
+        figures[name] = figures_of(estimate) | {"agrees": agree[name], "carry_over_flag": flags[name]}
     held = agree["freeze"] or flags["freeze"]
     too_noisy = held and (serial.interval.half_width or math.inf) > _WIDEST
     return Finding(
-        found="B over A: " + ", ".join(told) + ("; the machine is too busy to tell" if too_noisy else ""),
+        found="B over A: " + ", ".join(results) + (TOO_BUSY if too_noisy else ""),
         passed=None if too_noisy else held,
         figures=figures,
     )
 
 
 def slice_lengths(setting: Setting) -> Finding:
-    """A injected 5 % in slices of tau and 4 tau, with freezing."""
-    epochs = 12
-    study = question(setting.server, slowdown_percent=_SHADOW, workloads=(_SCRIPT,), seed=setting.seed)
+    """G13: an injected 5 % in slices of tau and 4 tau, with freezing."""
+    study = question(setting.server, slowdown_percent=_SLOWDOWN_PERCENT, workloads=(_SCRIPT,), seed=setting.seed)
     ways = [Way(f"{length_ns / 1e9:g} s", length_ns, 16.0, freeze=True) for length_ns in (500_000_000, _SLICE_NS)]
-    with RealBench(study, setting.folder, tell=setting.tell) as bench:
-        found = by_way([bench.epoch(ways) for _ in range(epochs)])
+    with RealBench(study, setting.folder, report=setting.report) as bench:
+        found = by_way([bench.epoch(ways) for _ in range(_WRITE_EPOCHS)])
     estimates = {name: mean_of([pair.value for pair in pairs]) for name, pairs in found.items()}
-    apart = []
-    for name, estimate in estimates.items():
-        half = estimate.interval.half_width or math.inf
-        if abs(estimate.mean - _TRUTH) > max(1.5 * half, 0.05 * abs(_TRUTH)):
-            apart.append(name)
-    widest = max(estimate.interval.half_width or math.inf for estimate in estimates.values())
-    too_noisy = not apart and widest > abs(_TRUTH)
-    return Finding(
-        found=f"injected {math.expm1(_TRUTH):+.2%}: "
-        + ", ".join(f"{shown(estimate)} at {name}" for name, estimate in estimates.items())
-        + ("; the machine is too busy to tell" if too_noisy else ""),
-        passed=None if too_noisy else not apart,
-        figures={"truth": _TRUTH} | {name: _write_debt_figures(estimate) for name, estimate in estimates.items()},
-    )
+    return at_every_length(estimates, -math.log1p(_SLOWDOWN_PERCENT / 100))
 
 
-def _write_debt_figures(estimate: Estimate) -> dict[str, object]:
-    return {"mean": estimate.mean, "half_width": estimate.interval.half_width, "n": estimate.n}
-
-
-WRITE_DEBT_CHECKS = (
-    Check(
-        test="G12",
-        what="writes with unequal background debt (io_capacity, purge threads)",
-        target="interleaved with freeze = serial within the intervals, or CARRY-OVER",
-        sizes=frozenset({Size.FULL}),
-        run=unequal_debt,
-    ),
-    Check(
-        test="G13",
-        what="a injected 5 % on writes with freeze, in slices of 0.5 and 2 s",
-        target="both hold the truth, attenuation < 5 % of the effect",
-        sizes=frozenset({Size.FULL}),
-        run=slice_lengths,
-    ),
-)
-
-
-# G14: what the client allows. Where it decides, a run says so; where it does not, more CPUs change nothing.
+# G14: the client's limit. A run that measures the client is flagged; otherwise more CPUs for it change nothing.
 
 _CHANGE = 0.005
 _NO_OP = FakeArm(("--latency", "constant:0us"))
 _WORKING = FakeArm(("--latency", "constant:2ms"))
 
 
-def flagged(setting: Setting) -> Finding:
-    """A server that answers at once, which measures the client."""
+def client_bound(setting: Setting) -> Finding:
+    """G14: a server that replies at once, which measures the client."""
     load = Load(seconds=0.5, slice_ns=50 * MS, threads=4)
     with FakeBench(setting, "no-op") as bench:
         epochs = [bench.epoch({"A": _NO_OP, "B": _NO_OP}, load) for _ in range(3)]
@@ -472,9 +441,9 @@ def flagged(setting: Setting) -> Finding:
     )
 
 
-def doubled(setting: Setting) -> Finding:
-    """A server that takes its time, from a client with one CPU and with two, in turn."""
-    usable = sorted(os.sched_getaffinity(0))
+def client_cpus_doubled(setting: Setting) -> Finding:
+    """G14: a server that takes 2 ms, from a client with one CPU and with two, in turn."""
+    usable = usable_cpus()
     if len(usable) < 2:
         return Finding(found="there is only one CPU here", passed=None)
     pairs = {Size.QUICK: 6, Size.FULL: 40}[setting.size]
@@ -494,25 +463,45 @@ def doubled(setting: Setting) -> Finding:
     return Finding(
         found=f"twice the CPUs for the client: {math.expm1(mean):+.2%} ± {half:.2%}"
         + (", client-bound" if bound else "")
-        + ("; the machine is too busy to tell" if too_noisy else ""),
+        + (TOO_BUSY if too_noisy else ""),
         passed=None if too_noisy else bound or abs(mean) - half < _CHANGE,
         figures={"log_ratio": mean, "half_width": half, "pairs": pairs, "client_bound": bound},
     )
 
 
-CEILING_CHECKS = (
+REAL_CHECKS = (
     Check(
-        test="G14",
-        what="a fake server that does nothing",
-        target="the run is flagged client-bound",
-        sizes=frozenset(Size),
-        run=on_fake_server(flagged),
+        "G14",
+        "a fake server that does nothing",
+        "the run is flagged client-bound",
+        frozenset(Size),
+        on_fake_server(client_bound),
     ),
-    Check(
-        test="G14",
-        what="twice the CPUs for the client",
-        target="throughput changes < 0.5 %, or client-bound",
-        sizes=frozenset({Size.QUICK, Size.FULL}),
-        run=on_fake_server(doubled),
+    _check(
+        "G14",
+        "twice the CPUs for the client",
+        "throughput changes < 0.5 %, or client-bound",
+        on_fake_server(client_cpus_doubled),
+        quick=True,
     ),
+    _check(
+        "G15",
+        "servers that differ in what nobody declared",
+        "every difference listed, or the verdict refused",
+        settings,
+        quick=True,
+    ),
+    _check(
+        "G12",
+        "writes with unequal pending work (io_capacity, purge threads)",
+        "interleaved with freeze = serial within the intervals, or CARRY-OVER",
+        unequal_pending_work,
+    ),
+    _check(
+        "G13",
+        "an injected 5 % on writes with freeze, in slices of 0.5 and 2 s",
+        "both hold the truth, attenuation < 5 % of the effect",
+        slice_lengths,
+    ),
+    *DUEL_CHECKS,
 )

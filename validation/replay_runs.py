@@ -1,126 +1,34 @@
-"""Complete runs, thousands at a time: epoch after epoch, until the stopping rule or the budget ends each of them."""
+"""Replays complete runs, thousands at a time: epoch after epoch, until the stopping rule or the budget ends each."""
 
 import atexit
-import math
 import os
 import pickle
 import queue
 import subprocess
 import sys
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar
 
 import numpy as np
-import polars as pl
 
 from bakeoff.errors import HostError
 from bakeoff.plan import Plan, plan_study
-from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Study
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
+from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import N_MIN, excludes_zero
-from bakeoff.stats.model import Comparison, Interval, Stop, Word
-from bakeoff.stats.stopping import progress_of, stop_state
-from bakeoff.stats.summary import latency_ratios
-from bakeoff.stats.verdict import Context, compare
+from bakeoff.stats.model import Comparison, Stop, Word
+from bakeoff.stats.verdict import Context
 from validation.machines import Machine
-from validation.model import Finding, Setting, fewest, most
-from validation.simulation import Floats, simulated_study
+from validation.methods import SOUND, Method
+from validation.simulation import CONTENDER, simulated_study
 
-# The method under test, as a value: what is done with epochs, and what is said of them.
+# A pool of worker processes, started at the first use and ended with the program.
 #
-# The tests of the gauntlet run against any `Method`. `SOUND` is bakeoff's own, made of the functions that decide about
-# real servers; `broken` holds methods that must be caught. Every part is a function of a module, so that a method can be
-# sent to another process.
-
-Pairs = Mapping[tuple[str, str], Sequence[PairEstimate]]
-"""(cell, contender) -> its epochs' estimates."""
-
-BASELINE, CONTENDER = "A", "B"
-
-
-def one_value_an_epoch(epoch: EpochData) -> tuple[EpochEstimates, ...]:
-    """An epoch is one observation of each of its comparisons."""
-    return (epoch_estimates(epoch, baseline=BASELINE),)
-
-
-def stop(values: Sequence[float], precision: float, family: int) -> Stop:
-    """The stopping rule."""
-    return stop_state(values, precision=precision, family=family)
-
-
-def live(values: Sequence[float]) -> Interval:
-    """The interval that a user sees while it runs."""
-    return progress_of(values, cell="", contender=CONTENDER, is_control=False, precision=math.inf, family=1).live
-
-
-def judge(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
-    """The verdicts over a whole family."""
-    return compare(pairs, plan, context)
-
-
-def quantile_interval(baseline: Floats, contender: Floats, quantile: float, context: Context) -> Interval:
-    """Interval of a quantile's log ratio; the latencies have shape (epochs, requests)."""
-    epochs = [
-        EpochData(
-            epoch=number,
-            build=0,
-            valid=True,
-            discard_reason="",
-            slices=_NO_SLICES,
-            histograms=[_histogram(BASELINE, lower, quantile), _histogram(CONTENDER, upper, quantile)],
-            variables={},
-        )
-        for number, (lower, upper) in enumerate(zip(baseline, contender, strict=True))
-    ]
-    (ratio,) = latency_ratios(epochs, baseline=BASELINE, interval_of=context.quick_interval, cells=[_CELL])
-    return ratio.estimate.interval if ratio.estimate else Interval(low=None, high=None)
-
-
-_CELL = "cell"
-_NO_SLICES = pl.DataFrame()
-
-
-def _histogram(arm: str, latencies: Floats, quantile: float) -> dict[str, object]:
-    """What the engine says of an arm's epoch."""
-    value = float(np.quantile(latencies, quantile, method="inverted_cdf"))
-    row = {"cell": _CELL, "arm": arm, "operation": "event", "clock": "response"}
-    return row | {"count": latencies.size, "quantiles_ns": {str(quantile): value}}
-
-
-@dataclass(frozen=True)
-class Method:
-    """How a run is measured and judged.
-
-    Attributes:
-        restarts: servers are started anew for every epoch; else one pair of starts serves a whole run.
-        reduce: what of an epoch counts as observations.
-        stop: (values so far, target precision, family) -> RUNNING or why it ends.
-        live: what a user sees after each epoch, and may act upon.
-        judge: what is said in the end.
-        quantile_interval: of the log ratio of a latency quantile.
-    """
-
-    restarts: bool = True
-    reduce: Callable[[EpochData], tuple[EpochEstimates, ...]] = one_value_an_epoch
-    stop: Callable[[Sequence[float], float, int], Stop] = stop
-    live: Callable[[Sequence[float]], Interval] = live
-    judge: Callable[[Pairs, Plan, Context], tuple[Comparison, ...]] = judge
-    quantile_interval: Callable[[Floats, Floats, float, Context], Interval] = quantile_interval
-
-
-SOUND = Method()
-"""bakeoff's."""
-
-
-# The same function over many tasks in a few processes, begun when first needed and ended with the program.
-#
-# Workers are programs of their own that take pickles on standard input and give pickles on standard output. Python's own
-# pools either fork, which can lock up with polars' threads in the process, or run the caller's main program once more.
+# A worker reads pickles from standard input and writes pickles to standard output. Python's own pools either fork,
+# which can deadlock with polars' threads, or run the caller's main program once more.
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -141,22 +49,22 @@ def in_parallel(function: Callable[[Task], Result], tasks: Sequence[Task]) -> li
     """
     if len(tasks) < 2:
         return [function(task) for task in tasks]
-    crew = _crew()
+    pool = _pool()
     try:
-        with ThreadPoolExecutor(crew.size) as threads:
+        with ThreadPoolExecutor(pool.size) as threads:
             try:
-                return list(threads.map(lambda task: crew.do(function, task), tasks))
+                return list(threads.map(lambda task: pool.do(function, task), tasks))
             except BaseException:
                 # Also on Ctrl-C: what is queued must not go on behind the user's back.
                 threads.shutdown(wait=False, cancel_futures=True)
-                crew.end()
+                pool.end()
                 raise
     except BaseException:
-        _crew.cache_clear()
+        _pool.cache_clear()
         raise
 
 
-class _Crew:
+class _WorkerPool:
     """Workers, and which of them are idle."""
 
     def __init__(self, size: int) -> None:
@@ -177,7 +85,7 @@ class _Crew:
             done, value = pickle.load(worker.stdout)
         except (OSError, EOFError):
             raise HostError(
-                f"a worker process of the gauntlet ended (status {worker.poll()}).", hint="Is memory short?"
+                f"a worker process of the validation suite ended (status {worker.poll()}).", hint="Is memory short?"
             ) from None
         finally:
             self._idle.put(worker)
@@ -205,26 +113,26 @@ class _Crew:
 
 
 @cache
-def _crew() -> _Crew:
-    crew = _Crew(min(_WORKERS_MAX, len(os.sched_getaffinity(0))))
-    atexit.register(crew.end)
-    return crew
+def _pool() -> _WorkerPool:
+    pool = _WorkerPool(min(_WORKERS_MAX, len(os.sched_getaffinity(0))))
+    atexit.register(pool.end)
+    return pool
 
 
 def serve() -> None:
     """Be a worker until standard input ends."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what is printed must not get between the answers
+    sys.stdout = sys.stderr  # what is printed must not get into the results
     while True:
         try:
             function, task = pickle.load(source)
         except EOFError:
             return
         try:
-            answer = True, function(task)
+            result = True, function(task)
         except Exception as error:
-            answer = False, error
-        pickle.dump(answer, sink)
+            result = False, error
+        pickle.dump(result, sink)
         sink.flush()
 
 
@@ -240,8 +148,8 @@ class Question:
         epochs_max: where the budget ends.
         cells: how many are judged together, each with noise and starts of its own.
         effect: the contender's true log effect.
-        adversary: the user watches the live interval, and ends the run as soon as it excludes 'equal' and six epochs
-            are there: before that nothing is claimed.
+        adversary: the user watches the live interval and ends the run as soon as it excludes 'equal' and there are
+            six epochs; before that nothing is claimed.
     """
 
     precision: float = 0.01
@@ -274,11 +182,11 @@ class End:
 
     @property
     def half_width(self) -> float:
-        """Of the interval that was told; infinite without one."""
+        """Of the reported interval; infinite without one."""
         return (self.high - self.low) / 2
 
     def holds(self, truth: float) -> bool:
-        """The interval that was told holds the truth."""
+        """The reported interval holds the truth."""
         return self.low <= truth <= self.high
 
 
@@ -389,86 +297,3 @@ def _end(comparison: Comparison, pairs: Sequence[PairEstimate]) -> End:
         disagree=comparison.disagree,
         within=((first.variance_of_mean or 0.0) ** 0.5, first.blocks),
     )
-
-
-# From counts to a finding: what was counted, the promise, and whether it can still be believed.
-
-_TAIL = 0.001
-"""Chance that a count refutes a promise just kept: a replay has some sixty counts, many of them near their limits."""
-
-
-@dataclass(frozen=True)
-class Count:
-    """How often something happened in so many runs, and how often it may.
-
-    Attributes:
-        at_most, at_least: the promised rate; of the one that does not apply, None.
-    """
-
-    what: str
-    hits: int
-    runs: int
-    at_most: float | None = None
-    at_least: float | None = None
-
-    @property
-    def kept(self) -> bool:
-        """The promise is not refuted by so many runs."""
-        if self.at_most is not None and self.hits > most(self.runs, self.at_most, tail=_TAIL):
-            return False
-        return self.at_least is None or self.hits >= fewest(self.runs, self.at_least, tail=_TAIL)
-
-    def __str__(self) -> str:
-        mark = "" if self.kept else " (!)"
-        return f"{self.what} {self.hits / max(self.runs, 1):.1%} of {self.runs}{mark}"
-
-
-@dataclass(frozen=True)
-class Bias:
-    """A mean that should be near its truth; log ratios."""
-
-    what: str
-    bias: float
-    error: float
-    at_most: float
-
-    @property
-    def kept(self) -> bool:
-        """Within the promise, give or take two standard errors."""
-        return abs(self.bias) <= self.at_most + 2 * self.error
-
-    def __str__(self) -> str:
-        mark = "" if self.kept else " (!)"
-        return f"{self.what} {self.bias * 100:+.3f} %{mark}"
-
-
-def bias_of(what: str, values: Sequence[float], *, truth: float, at_most: float) -> Bias:
-    """The mean of values less the truth."""
-    deviations = np.asarray(values) - truth
-    return Bias(what, float(deviations.mean()), float(deviations.std() / np.sqrt(deviations.size)), at_most)
-
-
-def finding(results: Iterable[Count | Bias]) -> Finding:
-    """All promises must be kept; those that are not carry (!)."""
-    listed = list(results)
-    figures: dict[str, object] = {}
-    for result in listed:
-        if isinstance(result, Count):
-            figures[result.what] = {"hits": result.hits, "runs": result.runs}
-        else:
-            figures[result.what] = {"bias_log": result.bias, "standard_error_log": result.error}
-    return Finding(
-        found="; ".join(str(result) for result in listed),
-        passed=all(result.kept for result in listed),
-        figures=figures,
-    )
-
-
-def seed_of(setting: Setting, *names: object) -> tuple[int, ...]:
-    """Numbers that belong to a test's part and to nothing else."""
-    return (setting.seed, zlib.crc32("/".join(map(str, names)).encode()))
-
-
-def scaled(runs: float, scale: float) -> int:
-    """A share of the runs, at least 20."""
-    return max(20, round(runs * scale))

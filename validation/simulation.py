@@ -1,12 +1,14 @@
-"""A machine and two servers that do not exist, with noise whose truth is known: for proving the method, never a result.
+"""Simulated epochs of servers whose true ratio is known, and the promises of the method checked on them.
 
-`simulate_epoch` gives what a measured epoch gives, an `EpochData` with a row a slice, so that the code that decides
-about real servers is what is tested. The noise model has what real machines showed (docs/method.md): a level of its own
-for every start of a server, wandering of the machine that both arms feel, bursts, drift, stalls of one arm, counting
-noise.
+`simulate_epoch` returns what a measured epoch returns, an `EpochData` with a row for each slice, so the code under test
+is the code that decides about real servers. The noise has the parts that real machines showed (docs/method.md): a level
+for every start of a server, slow changes of the machine that both arms feel, bursts, drift, stalls of one arm, and
+counting noise.
+
+`python -m validation simulate` prints every promise with the rate found (a minute). Run it whenever a constant of
+`stats.interval` or `stats.stopping` changes; the tests run the same functions with fewer runs.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Arm, Study, Workload, parse_server
@@ -23,8 +24,11 @@ from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
 from bakeoff.stats.verdict import Context, disagree, may_claim
+from validation.check import Count
 
 Floats = NDArray[np.float64]
+
+BASELINE, CONTENDER = "A", "B"
 
 
 @dataclass(frozen=True)
@@ -237,11 +241,7 @@ def _stalled_share(
     return share
 
 
-# Does the method keep its promises? Thousands of simulated runs through the very code that decides about real servers.
-#
-# `python -m validation.simulation` prints every promise with the rate found (a minute); the tests run the same
-# functions with fewer runs. Run it whenever a constant of `interval` or `stopping` changes. All randomness comes from the
-# seed.
+# The promises of the method.
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 
@@ -264,35 +264,7 @@ SHAPES: Mapping[str, Draw] = {
 """
 
 LIMITS: Mapping[str, float] = {"coin": 0.08}
-"""Known limit of the method, kept in sight: where the promise of 5 % is not kept, what is kept instead."""
-
-
-@dataclass(frozen=True)
-class Rate:
-    """How often something happened, and how often it may.
-
-    Attributes:
-        at_most, at_least: the promise; the one that does not apply is None.
-    """
-
-    what: str
-    hits: int
-    runs: int
-    at_most: float | None = None
-    at_least: float | None = None
-    note: str = ""
-
-    @property
-    def share(self) -> float:
-        """Hits per run."""
-        return self.hits / self.runs
-
-    @property
-    def kept(self) -> bool:
-        """Whether the promise is kept, as far as so many runs can tell (a rate at the limit fails once in 1000)."""
-        if self.at_most is not None and self.hits > binom.ppf(0.999, self.runs, self.at_most):
-            return False
-        return self.at_least is None or self.hits >= binom.ppf(0.001, self.runs, self.at_least)
+"""Known limit of the method: the rate that holds where the promised 5 % does not."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +307,7 @@ def rule(
     shape: str = "normal",
     effect: float = 0.0,
     epochs_max: int = 60,
-) -> tuple[Rate, Rate]:
+) -> tuple[Count, Count]:
     """The whole rule on values drawn directly: false (or wrong-sign) claims, and missed coverage.
 
     Args:
@@ -357,38 +329,41 @@ def rule(
     limit = LIMITS.get(shape, 0.05)
     what = "false claims" if effect == 0 else "claims of the wrong sign"
     return (
-        Rate(f"{what} ({label})", false, runs, at_most=limit if effect == 0 else 0.001, note=note),
-        Rate(f"interval misses the truth ({label})", missed, runs, at_most=limit, note=note),
+        Count(f"{what} ({label})", false, runs, at_most=limit if effect == 0 else 0.001, note=note),
+        Count(f"interval misses the truth ({label})", missed, runs, at_most=limit, note=note),
     )
 
 
-def peeking(rng: np.random.Generator, *, runs: int, shape: str = "normal", epochs_max: int = 500) -> Rate:
-    """Stop at the first moment that the live interval excludes 'equal': how often that moment ever comes."""
-    x = SHAPES[shape](rng, (runs, epochs_max))
-    n = np.arange(1, epochs_max + 1)
+def _running(x: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Number, mean and standard deviation after each value of every row."""
+    n = np.arange(1, x.shape[1] + 1)
     mean = np.cumsum(x, axis=1) / n
     sd = np.sqrt(np.maximum(np.cumsum(x**2, axis=1) - n * mean**2, 0) / np.maximum(n - 1, 1))
+    return n, mean, sd
+
+
+def peeking(rng: np.random.Generator, *, runs: int, shape: str = "normal", epochs_max: int = 500) -> Count:
+    """Stop at the first moment that the live interval excludes 'equal': how often that moment ever comes."""
+    n, mean, sd = _running(SHAPES[shape](rng, (runs, epochs_max)))
     multiplier = np.array([iv.anytime_multiplier(int(each), iv.ALPHA_LIVE) for each in n])
     with np.errstate(invalid="ignore"):
         excluded = (np.abs(mean) > multiplier * sd / np.sqrt(n)) & np.isfinite(multiplier)
     hits = int(excluded.any(axis=1).sum())
-    return Rate(f"live interval ever excludes 1 ({shape}, {epochs_max} looks)", hits, runs, LIMITS.get(shape, 0.05))
+    return Count(f"live interval ever excludes 1 ({shape}, {epochs_max} looks)", hits, runs, LIMITS.get(shape, 0.05))
 
 
-def naive_peeking(rng: np.random.Generator, *, runs: int, looks: int = 40) -> Rate:
-    """What 'stop when p < 0.05' would do: the trap that the live interval avoids."""
-    x = rng.standard_normal((runs, looks))
-    n = np.arange(1, looks + 1)
-    mean = np.cumsum(x, axis=1) / n
-    sd = np.sqrt(np.maximum(np.cumsum(x**2, axis=1) - n * mean**2, 0) / np.maximum(n - 1, 1))
+def naive_peeking(rng: np.random.Generator, *, runs: int, looks: int = 40) -> Count:
+    """Negative control: what stopping at p < 0.05 would claim, which the live interval avoids."""
+    n, mean, sd = _running(rng.standard_normal((runs, looks)))
     t = np.array([math.inf, *(iv.t_quantile(0.975, int(each) - 1) for each in n[1:])])
     with np.errstate(invalid="ignore"):
         stopped = (np.abs(mean) > t * sd / np.sqrt(n))[:, 2:].any(axis=1)
-    return Rate(f"'stop when p < 0.05' claims ({looks} looks): the trap", int(stopped.sum()), runs, at_least=0.2)
+    what = f"'stop when p < 0.05' claims ({looks} looks): negative control"
+    return Count(what, int(stopped.sum()), runs, at_least=0.2)
 
 
-def family(rng: np.random.Generator, *, runs: int, cells: int = 24, epochs: int = 8) -> tuple[Rate, Rate]:
-    """A grid of equal cells at the end of a budget: any claim by Holm, and by each cell alone (the trap)."""
+def family(rng: np.random.Generator, *, runs: int, cells: int = 24, epochs: int = 8) -> tuple[Count, Count]:
+    """A grid of equal cells at the end of a budget: any claim by Holm, and by each cell alone (negative control)."""
     corrected = alone = 0
     for _ in range(runs):
         x = rng.standard_normal((cells, epochs))
@@ -396,8 +371,8 @@ def family(rng: np.random.Generator, *, runs: int, cells: int = 24, epochs: int 
         corrected += any(q is not None and q <= iv.ALPHA_PRECISE for q in iv.holm(p))
         alone += min(p) <= iv.ALPHA_PRECISE
     return (
-        Rate(f"any claim in a grid of {cells} equal cells", corrected, runs, at_most=0.05),
-        Rate(f"the same uncorrected ({cells} cells): the trap", alone, runs, at_least=0.3),
+        Count(f"any claim in a grid of {cells} equal cells", corrected, runs, at_most=0.05),
+        Count(f"the same uncorrected ({cells} cells): negative control", alone, runs, at_least=0.3),
     )
 
 
@@ -431,31 +406,23 @@ def values_of(history: Sequence[EpochEstimates], field: str = "value") -> list[l
 def from_slices(
     rng: np.random.Generator, *, name: str, noise: Noise, runs: int, effect: float = 0.0, precision: float = 0.01,
     epochs: int = 20, seconds: float = 8.0,
-) -> tuple[Rate, Rate]:  # fmt: skip
+) -> tuple[Count, Count]:  # fmt: skip
     """From slices to the verdict: claims, and intervals that miss the truth."""
     history = simulated_runs(rng, runs=runs, epochs=epochs, noise=noise, effect=effect, seconds=seconds)
     ends = [run_to_end(values, precision=precision) for values in values_of(history)]
-    right = sum(end.claimed and (end.interval.low or 0.0) * effect > 0 for end in ends)
-    claims = right if effect else sum(end.claimed for end in ends)
     note = f"{sum(end.n for end in ends) / runs:.1f} epochs"
-    size = f"{math.expm1(effect) * 100:+.1f}%"
-    return (
-        Rate(
-            f"{'claims of the right sign' if effect else 'false claims'} ({name}, {size})",
-            claims,
-            runs,
-            at_most=None if effect else 0.05,
-            at_least=0.9 if effect else None,
-            note=note,
-        ),
-        Rate(
-            f"interval misses the truth ({name}, {size})", sum(not e.holds(effect) for e in ends), runs, 0.05, note=note
-        ),
-    )
+    label = f"({name}, {math.expm1(effect):+.1%})"
+    if effect:
+        right = sum(end.claimed and (end.interval.low or 0.0) * effect > 0 for end in ends)
+        claims = Count(f"claims of the right sign {label}", right, runs, at_least=0.9, note=note)
+    else:
+        claims = Count(f"false claims {label}", sum(end.claimed for end in ends), runs, at_most=0.05, note=note)
+    missed = sum(not end.holds(effect) for end in ends)
+    return claims, Count(f"interval misses the truth {label}", missed, runs, at_most=0.05, note=note)
 
 
-def slices_as_n(rng: np.random.Generator, *, runs: int, noise: Noise = CLOUD) -> Rate:
-    """The trap: one long epoch, its blocks taken as independent. Restarts are not seen, so it claims at will."""
+def slices_as_n(rng: np.random.Generator, *, runs: int, noise: Noise = CLOUD) -> Count:
+    """Negative control: the blocks of one long epoch taken as independent. They do not show restarts, so it claims."""
     cells = [f"oltp_point_select/{i + 1}" for i in range(runs)]
     epoch = simulate_epoch(rng, epoch=0, effects={"A": 0.0, "B": 0.0}, cells=cells, noise=noise, seconds=60.0)
     pairs = epoch_estimates(epoch, baseline="A").pairs
@@ -464,7 +431,7 @@ def slices_as_n(rng: np.random.Generator, *, runs: int, noise: Noise = CLOUD) ->
         and abs(pair.value) > iv.t_quantile(0.975, pair.blocks - 1) * math.sqrt(pair.variance_of_mean)
         for pair in pairs
     )
-    return Rate("slices taken as n claim on equal arms: the trap", claims, runs, at_least=0.2)
+    return Count("slices taken as n claim on equal arms: negative control", claims, runs, at_least=0.2)
 
 
 DRIFTS: Mapping[str, Callable[[Floats], Floats]] = {
@@ -475,10 +442,10 @@ DRIFTS: Mapping[str, Callable[[Floats], Floats]] = {
     "sine of 60 s": lambda t: 0.1 * np.sin(2 * np.pi * t / 60.0),
     "step of 20%": lambda t: np.where(t > 4.0, 0.2, 0.0),
 }
-"""What the machine does during an epoch, over and over, log units at a second."""
+"""What the machine does during every epoch: log level at a second."""
 
 
-def stalls(rng: np.random.Generator, *, runs: int, epochs: int = 8) -> tuple[Rate, Rate]:
+def stalls(rng: np.random.Generator, *, runs: int, epochs: int = 8) -> tuple[Count, Count]:
     """One arm stalls for 2 % of its time: the primary sees it, the trimmed does not, and they say so."""
     noise = Noise(restart_sd=0.001, wander_sd=0.01, slice_sd=0.002)
     stalled = {"B": Stall(period_s=2.0, length_s=0.04)}
@@ -488,8 +455,8 @@ def stalls(rng: np.random.Generator, *, runs: int, epochs: int = 8) -> tuple[Rat
     calm = simulated_runs(rng, runs=runs, epochs=epochs, noise=noise)
     false = sum(disagree(a, b) for a, b in zip(values_of(calm), values_of(calm, "trimmed"), strict=True))
     return (
-        Rate("DISAGREE when one arm stalls 2% of its time", flagged, runs, at_least=0.95),
-        Rate("DISAGREE without stalls", false, runs, at_most=0.05),
+        Count("DISAGREE when one arm stalls 2% of its time", flagged, runs, at_least=0.95),
+        Count("DISAGREE without stalls", false, runs, at_most=0.05),
     )
 
 
@@ -506,56 +473,30 @@ def bimodal_quantiles(rng: np.random.Generator, *, runs: int, sizes: Sequence[in
     return quantiles
 
 
-def all_rates(seed: int, *, scale: float) -> list[Rate]:
+def all_promises(seed: int, *, scale: float) -> list[Count]:
     """Every promise, with runs in proportion to `scale` (1: under a minute)."""
     rng = np.random.default_rng(seed)
 
     def count(runs: int) -> int:
         return max(50, int(runs * scale))
 
-    rates: list[Rate] = []
+    counts: list[Count] = []
     for spread in (0.5, 0.75, 1.0, 1.5, 2.0, 3.0):
-        rates += rule(rng, runs=count(8000), spread=spread)
+        counts += rule(rng, runs=count(8000), spread=spread)
     for shape in ("t3", "two states", "coin"):
         for spread in (0.75, 1.5, 3.0):
-            rates += rule(rng, runs=count(4000), spread=spread, shape=shape)
+            counts += rule(rng, runs=count(4000), spread=spread, shape=shape)
     for effect in (1.0, 3.0, 10.0):
-        rates += rule(rng, runs=count(4000), spread=1.0, effect=effect)
-    rates += [peeking(rng, runs=count(4000), shape=shape) for shape in SHAPES]
-    rates.append(naive_peeking(rng, runs=count(4000)))
-    rates += family(rng, runs=count(2000))
+        counts += rule(rng, runs=count(4000), spread=1.0, effect=effect)
+    counts += [peeking(rng, runs=count(4000), shape=shape) for shape in SHAPES]
+    counts.append(naive_peeking(rng, runs=count(4000)))
+    counts += family(rng, runs=count(2000))
     for name, noise in (("quiet", QUIET), ("cloud", CLOUD), ("loaded", LOADED)):
-        rates += from_slices(rng, name=name, noise=noise, runs=count(600))
+        counts += from_slices(rng, name=name, noise=noise, runs=count(600))
     for name, noise, effect in (("quiet", QUIET, -0.01), ("cloud", CLOUD, -0.02), ("loaded", LOADED, -0.05)):
-        rates += from_slices(rng, name=name, noise=noise, runs=count(300), effect=effect)
+        counts += from_slices(rng, name=name, noise=noise, runs=count(300), effect=effect)
     for name, drift in DRIFTS.items():
-        rates += from_slices(rng, name=name, noise=Noise(drift=drift), runs=count(300))
-    rates.append(slices_as_n(rng, runs=count(300)))
-    rates += stalls(rng, runs=count(200))
-    return rates
-
-
-def main() -> int:
-    """Print every promise and whether it is kept; 1 when one is not."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("rates", "bimodal"), default="rates")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of runs")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    if options.what == "bimodal":
-        sizes = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
-        runs = max(1000, int(100_000 * options.scale))
-        for n, quantile in bimodal_quantiles(np.random.default_rng(options.seed), runs=runs, sizes=sizes).items():
-            print(f"{n:3d}  {quantile:.3f}")
-        return 0
-    rates = all_rates(options.seed, scale=options.scale)
-    for rate in rates:
-        limit = f"<= {rate.at_most:.1%}" if rate.at_most is not None else f">= {rate.at_least:.1%}"
-        print(
-            f"{'ok ' if rate.kept else 'NO '} {rate.share:7.2%} {limit:>9} of {rate.runs:5d}  {rate.what}; {rate.note}"
-        )
-    return 0 if all(rate.kept for rate in rates) else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        counts += from_slices(rng, name=name, noise=Noise(drift=drift), runs=count(300))
+    counts.append(slices_as_n(rng, runs=count(300)))
+    counts += stalls(rng, runs=count(200))
+    return counts

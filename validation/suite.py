@@ -1,53 +1,58 @@
-"""Runs the tests of a size in order, and keeps what each found as soon as it is there."""
+"""Runs the checks of the validation suite, keeps each result as soon as it is there, and prints the table.
 
+A run has a directory. Its `results.json` is rewritten after every check, whole or not at all, so a run of hours can be
+killed and continued. Each check has a folder in it, which it finds again then.
+"""
+
+import json
+import re
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
 
-from bakeoff.errors import SpecError
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.results import Host, gather_host
+from bakeoff.results.epoch_data import write_atomically
+from bakeoff.results.manifest import bakeoff_version, checkout_commit, python_version
 from bakeoff.units import format_duration
-from validation import fake_checks, fault_injection, real_checks, replay_checks, replay_laws
-from validation.journal import Entry, Journal, Record
-from validation.model import Check, Finding, Setting, Size
-
-# Every test of the gauntlet, in the order of the method's table.
+from validation import fake_checks, fault_injection, number_checks, real_checks, replay_checks
+from validation.check import Check, Finding, Setting, Size
 
 CHECKS: tuple[Check, ...] = (
-    *replay_checks.EQUAL_ARMS_CHECKS,
-    *replay_checks.PLANTED_CHECKS,
-    *replay_checks.QUANTILES_CHECKS,
-    *replay_laws.CHECKS,
-    *fake_checks.FAKE_TRUTH_CHECKS,
-    *fake_checks.FAKE_DRIFT_CHECKS,
-    *fake_checks.FAKE_QUANTILES_CHECKS,
-    *fake_checks.FAKE_STALLS_CHECKS,
-    *real_checks.CEILING_CHECKS,
-    *fault_injection.CHECKS,
-    *real_checks.CONFIG_TRAPS_CHECKS,
-    *real_checks.WRITE_DEBT_CHECKS,
-    *real_checks.REAL_DUELS_CHECKS,
+    *replay_checks.REPLAY_CHECKS,
+    *number_checks.NUMBER_CHECKS,
+    *fake_checks.FAKE_CHECKS,
+    *fault_injection.FAULT_CHECKS,
+    *real_checks.REAL_CHECKS,
 )
-"""All of them. A pair of `test` and `what` names one check within a size."""
+"""All checks. Within a size, `test` and `what` together name one."""
+
+FORMAT = 1
+"""Version of results.json."""
 
 
 def select(size: Size, only: Sequence[str] = (), *, checks: Sequence[Check] | None = None) -> tuple[Check, ...]:
     """The checks of a size, in the order of their numbers.
 
     Args:
-        size: which size is asked for.
-        only: numbers of the tests (`G1`, `g3`); none: all of the size.
-        checks: to choose from; None: all that are registered.
+        size: which size is run.
+        only: numbers of tests (`G1`, `g3`); none: all of the size.
+        checks: to choose from; None: `CHECKS`.
 
     Raises:
         SpecError: a number that this size does not have.
     """
     belonging = sorted(
         (check for check in (CHECKS if checks is None else checks) if size in check.sizes),
-        key=lambda c: _number(c.test),
+        key=lambda check: int(check.test.removeprefix("G")),
     )
     asked = {name.strip().upper() for name in only}
     known = dict.fromkeys(check.test for check in belonging)
@@ -56,43 +61,211 @@ def select(size: Size, only: Sequence[str] = (), *, checks: Sequence[Check] | No
     return tuple(check for check in belonging if not asked or check.test in asked)
 
 
-def _number(test: str) -> int:
-    return int(test.removeprefix("G"))
+class Entry(BaseModel):
+    """A check that has been run.
+
+    Attributes:
+        passed: None when the machine could not run it.
+        found: in words; for a check that broke off, the error's line.
+        broke_off: the check itself raised an error: it failed, and runs again on `--resume`.
+        seconds: wall time.
+        commit: of the code that ran it; a run may be continued after a change.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    test: str
+    what: str
+    target: str
+    passed: bool | None
+    found: str
+    figures: dict[str, JsonValue] = {}
+    broke_off: bool = False
+    seconds: float
+    commit: str | None
+
+    @property
+    def result(self) -> str:
+        """The word in the table."""
+        return {True: "ok", False: "FAILED", None: "could not run"}[self.passed]
 
 
-def run_checks(journal: Journal, checks: Sequence[Check], *, tell: Callable[[str], None] = lambda text: None) -> Record:
-    """Run those that have not been run yet.
+class Record(BaseModel):
+    """All of `results.json`.
+
+    Attributes:
+        only: the tests asked for; empty: all of the size.
+        started_at, ended_at: UTC; `ended_at` is None until every check asked for has been run.
+        commit: of the checkout, `+` after it when it had changes.
+        command: the command line.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT
+    size: Size
+    only: tuple[str, ...]
+    seed: int
+    server: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    bakeoff: str
+    commit: str | None
+    python: str
+    command: tuple[str, ...]
+    host: Host
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Entry, ...]:
+        """Checks whose target does not hold."""
+        return tuple(entry for entry in self.entries if entry.passed is False)
+
+    def has(self, check: Check) -> bool:
+        """Whether the check need not run (again)."""
+        return any((e.test, e.what) == (check.test, check.what) and not e.broke_off for e in self.entries)
+
+
+class SuiteRun:
+    """The directory of one run of the suite.
 
     Args:
-        journal: where findings are kept; what is there already is not run again, except tests that broke off.
+        path: the directory; it holds a `results.json` (`begin` makes one).
+        record: the content of that file.
+    """
+
+    def __init__(self, path: Path, record: Record) -> None:
+        self.path = path
+        self.record = record
+
+    @classmethod
+    def begin(
+        cls, root: Path, *, size: Size, only: tuple[str, ...], seed: int, server: str, command: tuple[str, ...]
+    ) -> "SuiteRun":
+        """Make `validation-<date>T<time>` in `root`."""
+        now = datetime.now(UTC)
+        path = _new_folder(root, f"validation-{now:%Y%m%dT%H%M%S}")
+        record = Record(
+            size=size,
+            only=only,
+            seed=seed,
+            server=server,
+            started_at=now,
+            bakeoff=bakeoff_version(),
+            commit=checkout_commit(),
+            python=python_version(),
+            command=command,
+            host=gather_host(path),
+        )
+        run = cls(path, record)
+        run._write()
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> "SuiteRun":
+        """Open one to continue it.
+
+        Raises:
+            ResultsError: there is none, or it has another format.
+        """
+        file = path / "results.json"
+        try:
+            content = json.loads(file.read_bytes())
+            found = content.get("format")
+            if found != FORMAT:
+                raise ResultsError(f"{file}: format {found} is not {FORMAT}.", hint="Use the bakeoff that wrote it.")
+            return cls(path, Record.model_validate(content))
+        except OSError as error:
+            raise ResultsError(
+                f"{file}: {error.strerror}.", hint="Name a directory that `python -m validation suite` made."
+            ) from None
+        except (json.JSONDecodeError, ValidationError, AttributeError) as error:
+            raise ResultsError(f"{file}: damaged: {str(error).splitlines()[0]}.", hint="Begin a new run.") from None
+
+    def folder_of(self, check: Check) -> Path:
+        """The check's own folder, made when missing; server accounts may enter it."""
+        words = re.sub(r"[^a-z0-9]+", "-", check.what.lower()).strip("-")[:40].strip("-")
+        path = self.path / f"{check.test.lower()}-{words}"
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
+        return path
+
+    def add(self, check: Check, finding: Finding, *, seconds: float, broke_off: bool = False) -> Entry:
+        """Keep what a check found, in place of an earlier attempt that broke off."""
+        entry = Entry(
+            test=check.test,
+            what=check.what,
+            target=check.target,
+            passed=finding.passed,
+            found=finding.found,
+            figures=json.loads(json.dumps(dict(finding.figures), default=_plain)),
+            broke_off=broke_off,
+            seconds=round(seconds, 2),
+            commit=checkout_commit(),
+        )
+        entries = {(each.test, each.what): each for each in self.record.entries} | {(entry.test, entry.what): entry}
+        self.record = self.record.model_copy(update={"entries": tuple(entries.values())})
+        self._write()
+        return entry
+
+    def end(self) -> None:
+        """Note that every check asked for has been run."""
+        self.record = self.record.model_copy(update={"ended_at": datetime.now(UTC)})
+        self._write()
+
+    def _write(self) -> None:
+        write_atomically(self.path / "results.json", (self.record.model_dump_json(indent=1) + "\n").encode())
+
+
+def _new_folder(root: Path, name: str) -> Path:
+    for number in range(1, 100):
+        path = root / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        path.chmod(0o755)  # server accounts enter, whatever the umask
+        return path
+    raise ResultsError(f"{root}: a hundred runs began in the same second.", hint="Wait a second.")
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 — numpy's scalars and arrays, or whatever a check put there
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def run_checks(run: SuiteRun, checks: Sequence[Check], *, report: Callable[[str], None] = lambda text: None) -> Record:
+    """Run the checks that have not been run yet.
+
+    Args:
+        run: keeps the findings; a check in it does not run again, unless it broke off.
         checks: in the order to run them.
-        tell: progress, a line at a time.
+        report: prints a line of progress.
 
     Returns:
         The record, with every check of `checks`.
 
     Raises:
-        KeyboardInterrupt: ended by the user; `journal.record` holds what is finished.
+        KeyboardInterrupt: ended by the user; `run.record` holds what is finished.
     """
     for place, check in enumerate(checks, start=1):
-        if journal.record.has(check):
+        if run.record.has(check):
             continue
-        tell(f"{check.test} ({place} of {len(checks)}): {check.what}")
+        report(f"{check.test} ({place} of {len(checks)}): {check.what}")
         begin = time.monotonic()
-        finding, broke_off = _run(check, journal, tell)
-        entry = journal.add(check, finding, seconds=time.monotonic() - begin, broke_off=broke_off)
-        tell(f"  {entry.result}: {entry.found} ({entry.seconds:.0f} s)")
-    journal.end()
-    return journal.record
+        finding, broke_off = _run(check, run, report)
+        entry = run.add(check, finding, seconds=time.monotonic() - begin, broke_off=broke_off)
+        report(f"  {entry.result}: {entry.found} ({entry.seconds:.0f} s)")
+    run.end()
+    return run.record
 
 
-def _run(check: Check, journal: Journal, tell: Callable[[str], None]) -> tuple[Finding, bool]:
+def _run(check: Check, run: SuiteRun, report: Callable[[str], None]) -> tuple[Finding, bool]:
     setting = Setting(
-        size=journal.record.size,
-        seed=journal.record.seed,
-        folder=journal.folder_of(check),
-        server=journal.record.server,
-        tell=lambda text: tell(f"  {text}"),
+        size=run.record.size,
+        seed=run.record.seed,
+        folder=run.folder_of(check),
+        server=run.record.server,
+        report=lambda text: report(f"  {text}"),
     )
     try:
         return check.run(setting), False
@@ -101,14 +274,12 @@ def _run(check: Check, journal: Journal, tell: Callable[[str], None]) -> tuple[F
         return Finding(found=f"{type(error).__name__}: {lines[0]}", passed=False), True
 
 
-# The table of target against result, for a terminal and for a document.
-
 _STYLES = {True: "green", False: "bold red", None: "yellow"}
 
 
 def print_table(record: Record, console: Console) -> None:
-    """Print to a console; without colours the words still say everything."""
-    table = RichTable("G", "result", "test and target", "found", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    """Print the table to a console; it is complete without colours."""
+    table = Table("G", "result", "test and target", "found", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for entry in record.entries:
         result = Text(entry.result, style=_STYLES[entry.passed], no_wrap=True)
         asked = Text.assemble(entry.what, "\n", (entry.target, "dim"))
@@ -121,9 +292,9 @@ def print_table(record: Record, console: Console) -> None:
 
 
 def markdown(record: Record) -> str:
-    """The same for a document, with the machine, the date and the command."""
+    """The table for a document, with the machine, the date and the command."""
     lines = [
-        f"{dateline(record)}",
+        dateline(record),
         "",
         f"    {' '.join(record.command)}",
         "",
@@ -137,23 +308,23 @@ def markdown(record: Record) -> str:
 
 
 def summary(record: Record) -> str:
-    """How many hold: `12 of 14 hold, 1 FAILED, 1 could not run.` is its form."""
+    """How many hold, as `12 of 14 hold, 1 FAILED, 1 could not run.`."""
     by = [sum(entry.passed is state for entry in record.entries) for state in (True, False, None)]
     parts = [f"{by[0]} of {len(record.entries)} hold"]
     parts += [f"{by[1]} FAILED"] if by[1] else []
     parts += [f"{by[2]} could not run"] if by[2] else []
-    unfinished = "" if record.ended_at else " Not finished: go on with --resume."
+    unfinished = "" if record.ended_at else " Not finished: continue with --resume."
     return ", ".join(parts) + "." + unfinished
 
 
 def dateline(record: Record) -> str:
-    """When, with which bakeoff, for how long, on what."""
+    """Date, bakeoff's version, duration and machine."""
     host = record.host
     machine = f"{host.cpus_usable} CPUs ({host.cpu_model}), {host.memory_bytes / 2**30:.0f} GiB, {host.system}"
     took = format_duration(sum(entry.seconds for entry in record.entries))
     commit = f" ({record.commit})" if record.commit else ""
     return (
-        f"gauntlet --size {record.size}, seed {record.seed}, {record.started_at:%Y-%m-%d %H:%M} UTC, {took}; "
+        f"validation --size {record.size}, seed {record.seed}, {record.started_at:%Y-%m-%d %H:%M} UTC, {took}; "
         f"bakeoff {record.bakeoff}{commit}; {machine}"
     )
 

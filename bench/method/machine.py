@@ -13,8 +13,7 @@ from table import Result
 
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import excludes_zero
-from validation.model import by_way, mean_of, of_way, rate, shown
-from validation.real_epochs import RealBench, Way, usable_cpus
+from validation.real_epochs import RealBench, Way, by_way, mean_of, of_way, rate, shown, usable_cpus
 
 THREADS_MAX = 256
 # By their place in the study of run.py.

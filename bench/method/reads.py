@@ -11,8 +11,7 @@ from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, standard_deviation
 from bakeoff.stats.resolution import components
 from bakeoff.stats.slice_length import contrast_variance
-from validation.model import by_way, mean_of, of_way, rate, shown
-from validation.real_epochs import RealBench, Way, usable_cpus
+from validation.real_epochs import RealBench, Way, by_way, mean_of, of_way, rate, shown, usable_cpus
 
 MS = 1_000_000
 EQUAL, INJECTED, INSTRUMENTED = ("A", "B"), ("A", "C"), ("A", "D")

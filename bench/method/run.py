@@ -66,7 +66,7 @@ def main() -> int:
     study = study.model_copy(update={"arms": (*study.arms[:2], slowed, study.arms[3])})
     with tempfile.TemporaryDirectory(prefix="bakeoff-method-") as folder:
         try:
-            with RealBench(study, Path(folder), tell=lambda text: print(f"  {text}", file=sys.stderr)) as bench:
+            with RealBench(study, Path(folder), report=lambda text: print(f"  {text}", file=sys.stderr)) as bench:
                 for name in names:
                     print(name, file=sys.stderr)
                     begin = time.monotonic()

@@ -7,8 +7,7 @@ from table import Result
 
 from bakeoff.stats.diagnostics import carry_over
 from bakeoff.stats.interval import standard_deviation
-from validation.model import by_way, mean_of
-from validation.real_epochs import RealBench, Way
+from validation.real_epochs import RealBench, Way, by_way, mean_of
 
 _SLICE_NS = 2_000_000_000
 _WRITES = 1  # place of the workload in the study

@@ -53,18 +53,18 @@ def test_drift_of_the_machine_is_no_difference_between_arms(name):
     keep(*cal.from_slices(rng(), name=name, noise=noise, runs=100, epochs=10))
 
 
-def test_the_trap_bites_slices_are_not_witnesses():
+def test_slices_taken_as_n_claim_at_will():
     keep(cal.slices_as_n(rng(), runs=100))
 
 
-def test_stalls_are_told():
+def test_stalls_are_reported():
     keep(*cal.stalls(rng(), runs=60))
 
 
 def test_a_broken_promise_is_noticed():
-    assert not cal.Rate("x", hits=100, runs=1000, at_most=0.05).kept
-    assert cal.Rate("x", hits=60, runs=1000, at_most=0.05).kept
-    assert not cal.Rate("x", hits=900, runs=1000, at_least=0.95).kept
+    assert not cal.Count("x", hits=100, runs=1000, at_most=0.05).kept
+    assert cal.Count("x", hits=60, runs=1000, at_most=0.05).kept
+    assert not cal.Count("x", hits=900, runs=1000, at_least=0.95).kept
 
 
 @pytest.mark.parametrize(("arms", "blocks"), [(2, 8), (2, 3), (3, 5), (4, 2)])
@@ -79,4 +79,4 @@ def test_simulated_orders_are_the_engines(arms, blocks):
 
 @pytest.mark.slow
 def test_every_promise_with_many_runs():
-    keep(*cal.all_rates(1, scale=2.0))
+    keep(*cal.all_promises(1, scale=2.0))

@@ -13,11 +13,19 @@ import pytest
 from bakeoff.errors import HostError, ResultsError, SpecError
 from bakeoff.stats.model import Interval, Stop, Word
 from validation import campaign as campaigns
-from validation.campaign import Campaign, DuelJournal, parse_kinds, planned, read_outcomes
-from validation.duel_summary import ever_excludes, judged, markdown
-from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, load_class, run_duel
+from validation.campaign import (
+    Campaign,
+    DuelJournal,
+    ever_excludes,
+    judged,
+    parse_kinds,
+    planned,
+    read_outcomes,
+    summary_table,
+)
+from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, run_duel
 
-DUEL = Duel(kind="plant2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), seed=7, plant=2)
+DUEL = Duel(kind="slow2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), seed=7, slowdown_percent=2)
 
 
 def outcome(duel=DUEL, *, mean=-0.02, half=0.01, words=(Word.INCONCLUSIVE,), points=(), error=None):
@@ -36,9 +44,9 @@ def outcome(duel=DUEL, *, mean=-0.02, half=0.01, words=(Word.INCONCLUSIVE,), poi
     )
 
 
-def test_the_truth_of_a_injected_slowdown_is_exact_and_unlike_servers_have_none():
+def test_the_truth_of_an_injected_slowdown_is_exact_and_unlike_servers_have_none():
     assert DUEL.truth == pytest.approx(math.log(100 / 102))
-    assert DUEL.model_copy(update={"plant": 0.0}).truth == 0.0
+    assert DUEL.model_copy(update={"slowdown_percent": 0.0}).truth == 0.0
     assert DUEL.model_copy(update={"servers": ("mysql:5.7.22", "mysql:8.0.15")}).truth is None
 
 
@@ -47,7 +55,7 @@ def test_the_command_is_one_that_a_user_can_type(tmp_path):
     assert words[:3] == ("duel", "mysql:8.0.15", "mysql:8.0.15")
     assert words[words.index("--inject-slowdown") + 1] == "2%"
     assert words[words.index("--runs") + 1] == str(tmp_path)
-    assert "--inject-slowdown" not in DUEL.model_copy(update={"plant": 0.0}).command(tmp_path)
+    assert "--inject-slowdown" not in DUEL.model_copy(update={"slowdown_percent": 0.0}).command(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +63,7 @@ def test_the_command_is_one_that_a_user_can_type(tmp_path):
     [(0.0, LoadClass.QUIET), (0.05, LoadClass.LIGHT), (0.25, LoadClass.BUSY), (0.5, LoadClass.CROWDED)],
 )
 def test_load_classes_begin_at_their_limits(share, name):
-    assert load_class(share) is name
+    assert LoadClass.of(share) is name
 
 
 def test_a_duel_that_fails_says_why_and_leaves_nothing(tmp_path):
@@ -107,12 +115,12 @@ def test_of_two_outcomes_of_a_duel_the_first_counts(tmp_path):
 
 
 def test_kinds_are_mixed_and_grow_evenly():
-    duels = planned({"aa": 30, "plant2": 30}, ["mysql:8.0.15"], seed=1)
+    duels = planned({"aa": 30, "slow2": 30}, ["mysql:8.0.15"], seed=1)
     assert len({duel.key for duel in duels}) == 60 and len({duel.seed for duel in duels}) == 60
     first_half = [duel.kind for duel in duels[:30]]
     assert 12 <= first_half.count("aa") <= 18
-    assert duels == planned({"aa": 30, "plant2": 30}, ["mysql:8.0.15"], seed=1)
-    assert duels != planned({"aa": 30, "plant2": 30}, ["mysql:8.0.15"], seed=2)
+    assert duels == planned({"aa": 30, "slow2": 30}, ["mysql:8.0.15"], seed=1)
+    assert duels != planned({"aa": 30, "slow2": 30}, ["mysql:8.0.15"], seed=2)
 
 
 def test_kinds_of_a_campaign():
@@ -133,11 +141,11 @@ def test_kinds_of_a_campaign():
 def test_a_campaign_goes_on_where_it_stopped_and_tries_a_failure_once_more(tmp_path, monkeypatch):
     tried = []
 
-    def pretend(duel, folder, *, background, stop):
+    def simulated_duel(duel, folder, *, background, stop):
         tried.append(duel.number)
-        return outcome(duel, error="exit code 4: pretended" if duel.number == 1 else None)
+        return outcome(duel, error="exit code 4: simulated" if duel.number == 1 else None)
 
-    monkeypatch.setattr(campaigns, "run_duel", pretend)
+    monkeypatch.setattr(campaigns, "run_duel", simulated_duel)
     duels = planned({"aa": 4}, ["mysql:8.0.15"], seed=1)
     DuelJournal(tmp_path / "duels.jsonl").append(outcome(next(duel for duel in duels if duel.number == 2)))
     finished = Campaign(tmp_path, lanes=2).run(duels)
@@ -164,21 +172,21 @@ def test_two_campaigns_do_not_share_a_folder(tmp_path, monkeypatch):
 
 
 def test_a_summary_names_every_miss():
-    equal = DUEL.model_copy(update={"kind": "aa", "plant": 0.0})
+    equal = DUEL.model_copy(update={"kind": "aa", "slowdown_percent": 0.0})
     good = outcome(mean=-0.02, words=(Word.SLOWER,))
     missed = outcome(DUEL.model_copy(update={"number": 4}), mean=0.05, words=(Word.FASTER,), points=(0.04, 0.06))
-    fooled = outcome(equal, mean=0.02, words=(Word.FASTER,))
-    first, second, third = judged([good, missed, fooled])
+    misled = outcome(equal, mean=0.02, words=(Word.FASTER,))
+    first, second, third = judged([good, missed, misled])
     assert (first.right, first.wrong, first.covered) == (True, False, True)
     assert (second.right, second.wrong, second.covered) == (False, True, False)
     assert third.wrong
-    text = markdown([good, missed, fooled])
+    text = summary_table([good, missed, misled])
     assert "Misses and wrong claims: 2 of 3" in text
     assert "Wall time of" not in text
-    spent = markdown([good.model_copy(update={"phases_s": {"measure": 12.0, "warm": 28.0}})])
+    spent = summary_table([good.model_copy(update={"phases_s": {"measure": 12.0, "warm": 28.0}})])
     assert "Wall time of 1 duels: outside epochs 50%, warm 35%, measure 15%." in spent
     assert missed.duel.key in text and "+0.040 +0.060" in text
-    epochs = markdown([missed])
+    epochs = summary_table([missed])
     assert "| ±2% in 100s | light |" in epochs
     assert "| 2 | 6.0 s | 1.4% | 80 s |" in epochs
 
@@ -192,10 +200,10 @@ def test_peeking_is_judged_at_every_look():
 
 def test_background_load_dies_with_its_parent():
     code = (
-        "import time\nfrom validation import background\nbackground.BURST_S = (30.0, 30.0)\n"
-        "class Most(background.random.Random):\n    def randint(self, a, b):\n        return 2\n"
-        "background.random.Random = Most\n"
-        "with background.Background(1):\n    print('on', flush=True)\n    time.sleep(60)\n"
+        "import time\nfrom validation import duels\nduels.BURST_S = (30.0, 30.0)\n"
+        "class Most(duels.random.Random):\n    def randint(self, a, b):\n        return 2\n"
+        "duels.random.Random = Most\n"
+        "with duels.Background(1):\n    print('on', flush=True)\n    time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout.readline() == "on\n"
@@ -218,7 +226,7 @@ def test_background_load_ends_with_its_block():
 @pytest.mark.server
 def test_a_real_duel_is_kept_with_all_that_is_asked_of_it(shell, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", shell.env["XDG_CACHE_HOME"])
-    duel = DUEL.model_copy(update={"plant": 5.0, "budget": "15s", "table_size": 1000})
+    duel = DUEL.model_copy(update={"slowdown_percent": 5.0, "budget": "15s", "table_size": 1000})
     (kept,) = Campaign(shell.folder / "campaign").run([duel]).values()
     assert kept.error is None and kept.duel.truth == pytest.approx(-math.log(1.05))
     assert kept.only.cell == "oltp_point_select/4" and len(kept.only.points) >= 1

@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from pretended_fakes import pretended_bench
+from simulated_bench import simulated_bench
 
 from bakeoff.stats import interval as iv
 from validation import fake_checks, fake_server, fault_injection
+from validation.check import Setting, Size, fewest, most
 from validation.fake_server import FakeArm, FakeBench, Load, judge
-from validation.model import Setting, Size, fewest, most
 from validation.simulation import Noise
 
 NOISY = Noise(restart_sd=0.0, wander_sd=0.0, slice_sd=0.9)
@@ -26,13 +26,13 @@ def test_limits_are_those_of_the_method():
 
 
 def test_injected_truths_are_held(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench())
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     assert fake_checks.injected(setting).passed
 
 
 def test_an_interval_over_slices_is_caught(monkeypatch, setting):
     """Slices as n: in reach of the blocks of one start, blind to the start's own level."""
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench(Noise(restart_sd=0.02, wander_sd=0, slice_sd=0.01)))
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench(Noise(restart_sd=0.02, wander_sd=0, slice_sd=0.01)))
     assert fake_checks.injected(setting).passed
 
     monkeypatch.setattr(iv, "precision_half_width", lambda sd, n: 1.96 * sd / math.sqrt(n * 40))
@@ -41,57 +41,57 @@ def test_an_interval_over_slices_is_caught(monkeypatch, setting):
 
 
 def test_starts_that_differ_fool_nobody(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench())
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     found = fake_checks.restarts(setting)
     assert found.passed, found
     assert found.figures["within_start_claims"] > 0.3 * found.figures["starts"]
 
 
 def test_a_method_without_restarts_is_caught(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench(restarts=False))
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench(restarts=False))
     found = fake_checks.restarts(setting)
     assert found.passed is False
     assert found.figures["false_claims"] == found.figures["duels"]
 
 
 def test_slices_that_swallow_an_effect_are_caught(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench())
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     assert fake_checks.slice_lengths(setting).passed
-    swallowing = pretended_bench(attenuate=lambda slice_ns: 0.4 if slice_ns < 30_000_000 else 0.0)
+    swallowing = simulated_bench(attenuate=lambda slice_ns: 0.4 if slice_ns < 30_000_000 else 0.0)
     monkeypatch.setattr(fake_checks, "FakeBench", swallowing)
     assert fake_checks.slice_lengths(setting).passed is False
 
 
 def test_a_machine_that_cannot_tell_is_neither(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench(NOISY))
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench(NOISY))
     found = fake_checks.slice_lengths(setting)
     assert found.passed is None
     assert "too busy" in found.found
 
 
 def test_drifts_that_both_share_cancel(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench())
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     assert fake_checks.drifts(setting).passed
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench(bias=0.02))
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench(bias=0.02))
     assert fake_checks.drifts(setting).passed is False
 
 
-def test_stalls_are_told_and_flagged(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench())
+def test_stalls_are_reported_and_flagged(monkeypatch, setting):
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     found = fake_checks.stalls(setting)
     assert found.passed, found
     assert found.figures["disagree"] == 1
 
 
 def test_an_estimate_that_leaves_stalls_out_is_caught(monkeypatch, setting):
-    monkeypatch.setattr(fake_checks, "FakeBench", pretended_bench())
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     honest = fake_checks.judge
 
     def trimmed(*arguments, **more):
         analysis = honest(*arguments, **more)
-        (told,) = analysis.comparisons
-        points = tuple(point.model_copy(update={"value": told.trimmed.mean}) for point in told.points)
-        return analysis.model_copy(update={"comparisons": (told.model_copy(update={"points": points}),)})
+        (found,) = analysis.comparisons
+        points = tuple(point.model_copy(update={"value": found.trimmed.mean}) for point in found.points)
+        return analysis.model_copy(update={"comparisons": (found.model_copy(update={"points": points}),)})
 
     monkeypatch.setattr(fake_checks, "judge", trimmed)
     assert fake_checks.stalls(setting).passed is False
@@ -111,9 +111,9 @@ def test_through_the_engine_a_factor_of_two_is_seen(monkeypatch, setting, fakese
     with FakeBench(setting, "test") as bench:
         epochs = [bench.epoch({"A": FakeArm(), "B": FakeArm(slowdown_percent=100)}, load) for _ in range(6)]
         answered = bench.counters["A"]["questions"]
-    (told,) = judge(epochs, load).comparisons
+    (found,) = judge(epochs, load).comparisons
     # Half is exact; how near one comes depends on what else the machine does.
-    assert -1.2 < told.estimate.mean < -0.3
+    assert -1.2 < found.estimate.mean < -0.3
     assert 0 < int(epochs[-1].slices["events"].sum()) <= 2 * answered
     assert fault_injection.errors(setting).passed
 

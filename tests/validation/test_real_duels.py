@@ -1,11 +1,11 @@
 """The tests on complete duels: the targets hold for the method, and do not hold for a broken one."""
 
 import pytest
-from pretended import pretend, too_narrow
+from simulated_duels import simulated_duel, too_narrow
 
 from validation import campaign, real_checks
 from validation.campaign import DuelJournal
-from validation.model import Setting, Size, most
+from validation.check import Setting, Size, most
 
 
 def setting(tmp_path, size=Size.FULL):
@@ -16,12 +16,12 @@ def setting(tmp_path, size=Size.FULL):
 
 @pytest.fixture(autouse=True)
 def no_journal_from_elsewhere(monkeypatch):
-    monkeypatch.delenv("BAKEOFF_GAUNTLET_DUELS", raising=False)
+    monkeypatch.delenv("BAKEOFF_VALIDATION_DUELS", raising=False)
 
 
 @pytest.mark.parametrize("check", real_checks.REAL_DUELS_CHECKS, ids=lambda check: f"{check.test} {check.what}")
 def test_the_method_passes(check, tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "run_duel", pretend(spread=0.004))
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel(spread=0.004))
     finding = check.run(setting(tmp_path))
     assert finding.passed, finding.found
 
@@ -33,13 +33,13 @@ def test_the_method_passes(check, tmp_path, monkeypatch):
     ids=lambda check: f"{check.test} {check.what}",
 )  # fmt: skip
 def test_intervals_that_know_nothing_of_restarts_fail(check, tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "run_duel", pretend(too_narrow))
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel(too_narrow))
     finding = check.run(setting(tmp_path))
     assert finding.passed is False, finding.found
 
 
 def test_stopping_at_the_first_look_that_excludes_1_fails_without_the_anytime_interval(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "run_duel", pretend())
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel())
     assert real_checks.peeking(setting(tmp_path)).passed
     monkeypatch.setattr("validation.duel_summary.iv.anytime_half_width", lambda sd, n, alpha: 2 * sd / n**0.5)
     finding = real_checks.peeking(setting(tmp_path))
@@ -47,7 +47,7 @@ def test_stopping_at_the_first_look_that_excludes_1_fails_without_the_anytime_in
 
 
 def test_a_bias_too_small_for_any_single_interval_is_seen_over_all_duels(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "run_duel", pretend(bias=0.004))
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel(bias=0.004))
     finding = real_checks.equal_arms(setting(tmp_path))
     assert finding.passed is False and "beyond chance" in finding.found
     assert finding.figures["bias"] == pytest.approx(0.004, abs=0.001)
@@ -55,9 +55,9 @@ def test_a_bias_too_small_for_any_single_interval_is_seen_over_all_duels(tmp_pat
 
 
 def test_slowdowns_that_are_not_claimed_in_time_fail_on_a_calm_machine_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "run_duel", pretend(spread=0.1))
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel(spread=0.1))
     assert real_checks.claimed_in_time(setting(tmp_path)).passed is False
-    noisy = pretend(spread=0.1)
+    noisy = simulated_duel(spread=0.1)
 
     def beside_others(duel, folder, **options):
         outcome = noisy(duel, folder, **options)
@@ -72,7 +72,7 @@ def test_slowdowns_that_are_not_claimed_in_time_fail_on_a_calm_machine_only(tmp_
 
 def test_tests_share_their_duels_and_take_over_a_campaigns(tmp_path, monkeypatch):
     ran = []
-    run = pretend()
+    run = simulated_duel()
 
     def counting(duel, folder, **options):
         ran.append(duel.key)
@@ -84,13 +84,13 @@ def test_tests_share_their_duels_and_take_over_a_campaigns(tmp_path, monkeypatch
     real_checks.peeking(setting(tmp_path))
     assert len(ran) == 100
     (tmp_path / "elsewhere").mkdir()
-    monkeypatch.setenv("BAKEOFF_GAUNTLET_DUELS", str(tmp_path / "duels"))
+    monkeypatch.setenv("BAKEOFF_VALIDATION_DUELS", str(tmp_path / "duels"))
     real_checks.equal_arms(setting(tmp_path / "elsewhere"))
     assert len(ran) == 100
 
 
 def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
-    run = pretend()
+    run = simulated_duel()
 
     def failing(duel, folder, **options):
         outcome = run(duel, folder, **options)
@@ -104,7 +104,7 @@ def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
 
 
 def test_quick_takes_at_most_five_duels(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "run_duel", pretend(spread=0.004))
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel(spread=0.004))
     for check in real_checks.REAL_DUELS_CHECKS:
         if Size.QUICK in check.sizes:
             assert check.run(setting(tmp_path, Size.QUICK)).passed

@@ -1,22 +1,19 @@
 """The recorder, on a real server."""
 
-import sys
-
 import numpy as np
 import pytest
 
-from validation import record, traces
-from validation.machines import Recorded, moments
+from validation import __main__ as program
+from validation.machines import Recorded, Traces, moments
 
 
 @pytest.mark.server
 @pytest.mark.slow
-def test_a_recording_can_be_replayed(tmp_path, monkeypatch, capsys):
+def test_a_recording_can_be_replayed(tmp_path, capsys):
     arguments = ["record", "small", "--restarts", "3", "--seconds", "2", "--threads", "2", "--to", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    assert record.main() == 0
+    assert program.run(arguments) == 0
     assert "small.npz" in capsys.readouterr().out
-    recorded = traces.read(tmp_path / "small.npz")
+    recorded = Traces.read(tmp_path / "small.npz")
     assert recorded.events.shape == recorded.taken_us.shape == recorded.reference.shape
     assert recorded.events.shape[0] == recorded.origin.restarts == 3
     assert (recorded.reference.sum(axis=1) * 2 == recorded.events.shape[1]).all()  # in turn

@@ -5,22 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from validation import machines, replay, replay_checks, replay_laws, traces
-from validation.journal import Journal
-from validation.machines import Recorded, Simulated, recorded_sets
-from validation.model import Setting, Size
-from validation.replay_runs import (
-    CONTENDER,
-    SOUND,
-    Batch,
-    Count,
-    Question,
-    finding,
-    one_value_an_epoch,
-    run_batch,
-    single_runs,
-)
-from validation.suite import run_checks
+from validation import machines, methods, number_checks, replay_checks
+from validation.check import Count, Setting, Size, finding
+from validation.machines import TRACES, Recorded, Simulated, Traces, recorded_sets, shipped_traces
+from validation.methods import SOUND, one_value_an_epoch
+from validation.replay_runs import Batch, Question, run_batch, single_runs
+from validation.simulation import CONTENDER
+from validation.suite import SuiteRun, run_checks
 
 
 @pytest.fixture
@@ -30,8 +21,8 @@ def setting(tmp_path):
 
 @pytest.mark.timeout(900)  # half a minute on an idle machine
 def test_every_target_holds(tmp_path):
-    journal = Journal.begin(tmp_path, size=Size.REPLAY, only=(), seed=1, server="mysql:8.0.15", command=("pytest",))
-    record = run_checks(journal, replay.CHECKS)
+    journal = SuiteRun.begin(tmp_path, size=Size.REPLAY, only=(), seed=1, server="mysql:8.0.15", command=("pytest",))
+    record = run_checks(journal, (*replay_checks.REPLAY_CHECKS, *number_checks.NUMBER_CHECKS))
     assert {entry.test for entry in record.entries} == {
         "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G10", "G11", "G16", "G17", "G19",
     }  # fmt: skip
@@ -41,11 +32,11 @@ def test_every_target_holds(tmp_path):
 @pytest.mark.parametrize(
     ("check", "method", "scale"),
     [
-        (replay_checks.quantiles, replay_laws.PERCENTILES_OF_REQUESTS, 0.05),
-        (replay_checks.instances, replay_laws.SLICES_AS_N, 0.05),
-        (replay_checks.instances, replay_laws.NO_RESTARTS, 0.1),
-        (replay_checks.adversary, replay_laws.PEEKING_AT_P, 0.1),
-        (replay_checks.grid, replay_laws.NO_HOLM, 0.1),
+        (replay_checks.quantiles, methods.PERCENTILES_OF_REQUESTS, 0.05),
+        (replay_checks.instances, methods.SLICES_AS_N, 0.05),
+        (replay_checks.instances, methods.NO_RESTARTS, 0.1),
+        (replay_checks.adversary, methods.PEEKING_AT_P, 0.1),
+        (replay_checks.grid, methods.NO_HOLM, 0.1),
     ],
     ids=["G10: requests as n", "G6: slices as n", "G6: no restarts", "G7: peeking at p", "G11: no correction"],
 )
@@ -63,11 +54,11 @@ def test_the_same_seed_gives_the_same_runs_in_one_process_or_four(setting):
 
 
 def test_a_set_of_traces_ships_and_says_where_it_comes_from():
-    names = traces.names()
+    names = shipped_traces()
     assert names
-    assert sum((traces.SHIPPED / f"{name}.npz").stat().st_size for name in names) < 400_000
+    assert sum((TRACES / f"{name}.npz").stat().st_size for name in names) < 400_000
     for name in names:
-        origin = traces.read(traces.SHIPPED / f"{name}.npz").origin
+        origin = Traces.read(name).origin
         assert origin.server
         assert origin.machine
         assert 0 <= origin.load <= 1
@@ -75,7 +66,7 @@ def test_a_set_of_traces_ships_and_says_where_it_comes_from():
 
 
 @pytest.mark.parametrize("machine", [Simulated("quiet"), *recorded_sets()], ids=str)
-def test_a_injected_effect_arrives_in_the_estimates(machine):
+def test_an_injected_effect_arrives_in_the_estimates(machine):
     rng = np.random.default_rng(3)
     levels = np.zeros((300, 2))
     cells = [f"cell {i}" for i in range(300)]
@@ -132,7 +123,7 @@ def test_blocks_taken_for_epochs_are_as_many_as_there_are():
     machine = Simulated("quiet")
     rng = np.random.default_rng(1)
     epoch = machine.epoch(rng, number=0, cells=["one"], levels=np.zeros((1, 2)), effect=0.0)
-    many = replay_laws.every_block_counts(epoch)
+    many = methods.every_block_counts(epoch)
     assert len(many) == epoch.slices["block"].n_unique()
     assert {pair.contender for estimates in many for pair in estimates.pairs} == {CONTENDER}
 

@@ -14,6 +14,6 @@ def test_a_silent_server_is_given_up_and_ended(tmp_path, monkeypatch):
     monkeypatch.setenv("BAKEOFF_FAKESERVER", str(silent))
     monkeypatch.setattr(fake_server, "_START_S", 0.2)
     before = set(psutil.Process().children())
-    with pytest.raises(HostError, match=r"said nothing for 0\.2 s"):
+    with pytest.raises(HostError, match=r"printed nothing for 0\.2 s"):
         fake_server.FakeServer(tmp_path / "a.sock")
     assert set(psutil.Process().children()) <= before

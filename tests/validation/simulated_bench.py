@@ -29,7 +29,7 @@ def drift_of(law):
     return lambda t: -np.log1p(factors[kind](t))
 
 
-def pretended_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
+def simulated_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
     """A class to put in the place of `FakeBench`.
 
     Args:
@@ -39,7 +39,7 @@ def pretended_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
         bias: log level that every arm but the first has too much.
     """
 
-    class PretendedBench:
+    class SimulatedBench:
         def __init__(self, setting, name, *, cpus=None):
             self.rng = np.random.default_rng(setting.seed)
             self.levels = {}
@@ -83,4 +83,4 @@ def pretended_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
                 stalls=stalls,
             )
 
-    return PretendedBench
+    return SimulatedBench

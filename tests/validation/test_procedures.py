@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from validation.check import most
 from validation.machines import Moments, recorded_sets
-from validation.model import most
-from validation.procedures import Judgement, Procedure, judge_serial, rates, serial
-from validation.procedures_replayed import by_serial, replayed
+from validation.procedures import Judgement, Procedure, by_serial, judge_serial, rates, replayed, serial
 
 
 def test_a_visible_ratio_is_a_claim():
@@ -26,9 +25,9 @@ def test_the_median_ignores_one_bad_run_and_the_careful_one_waits_for_all():
     assert judge_serial(Procedure.THREE_APART, baseline, [970.0, 999.0, 998.0]).claim == -1
 
 
-def test_every_serial_way_uses_all_of_the_time():
-    for way, runs in ((Procedure.ONE_LONG, 2), (Procedure.MEDIAN_OF_THREE, 6)):
-        spent = serial(way, wall_s=600, overhead_s=7)
+def test_every_serial_procedure_uses_all_of_the_time():
+    for procedure, runs in ((Procedure.ONE_LONG, 2), (Procedure.MEDIAN_OF_THREE, 6)):
+        spent = serial(procedure, wall_s=600, overhead_s=7)
         assert len(spent.order) == runs
         assert spent.order.count("A") == spent.order.count("B")
         assert runs * (spent.seconds + 7) == pytest.approx(600)
@@ -38,17 +37,19 @@ def test_rates():
     said = [Judgement(-0.02, -1, 0.01), Judgement(-0.005, 0, 0.01), Judgement(0.03, 1, 0.01)]
     found = rates(said, truth=-0.02)
     assert (found.right, found.wrong, found.missed, found.held) == (1, 1, 2, 1)
-    assert found.told == 0.01
+    assert found.half_width == 0.01
     equal = rates(said, truth=0.0)
     assert (equal.right, equal.wrong, equal.missed) == (0, 2, 0)
 
 
-def test_on_traces_serial_ways_have_the_machine_and_bakeoff_does_not():
+def test_on_traces_serial_procedures_have_the_machine_and_bakeoff_does_not():
     machine = recorded_sets()[0]
     said = replayed(machine, repeats=60, seed=1)
     found = {
-        way: rates([each.judgement for each in said if each.way is way and not each.plant], truth=0.0)
-        for way in Procedure
+        procedure: rates(
+            [each.judgement for each in said if each.procedure is procedure and not each.slowdown_percent], truth=0.0
+        )
+        for procedure in Procedure
     }
     assert all(each.runs == 60 for each in found.values())
     assert found[Procedure.BAKEOFF].wrong <= most(60, 0.05)
@@ -66,8 +67,8 @@ def test_a_serial_run_has_its_starts_level_and_the_injected_effect():
         machine=np.zeros(20),
         moment_s=0.02,
     )
-    for way in (Procedure.ONE_LONG, Procedure.MEDIAN_OF_THREE):
-        said = by_serial(way, calm, math.log(0.95), repeats=3, seed=(1,))
+    for procedure in (Procedure.ONE_LONG, Procedure.MEDIAN_OF_THREE):
+        said = by_serial(procedure, calm, math.log(0.95), repeats=3, seed=(1,))
         assert [each.log_ratio for each in said] == pytest.approx([math.log(0.95)] * 3)
     lucky = replace(calm, levels=np.linspace(-0.1, 0.1, 20))
     spread = [each.log_ratio for each in by_serial(Procedure.ONE_LONG, lucky, 0.0, repeats=200, seed=(1,))]

@@ -1,4 +1,4 @@
-"""The ways in use against bakeoff: what is judged of a series of starts, and the picture."""
+"""The procedures in use against bakeoff: what is judged of a series of starts, and the picture."""
 
 import math
 import re
@@ -7,55 +7,55 @@ import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
 
 import pytest
-from pretended import pretend, truth_of
+from simulated_duels import simulated_duel, truth_of
 
 from validation import campaign, procedures_measured
 from validation.campaign import DuelJournal
 from validation.duels import Duel
-from validation.procedures import Procedure, SerialRun
+from validation.procedures import Procedure, table
 from validation.procedures_chart import draw
-from validation.procedures_measured import Series, judgements, read_series, table
+from validation.procedures_measured import SerialRun, Series, judgements, read_series
 
 
-def series(way, *per_s):
+def series(procedure, *per_s):
     runs = tuple(
         SerialRun(started_at=datetime.now(UTC), per_s=each, seconds=40, wall_s=50, machine=None, commit=None)
         for each in per_s
     )
-    return Series(way=way, warm_up="2s", budget="60s", runs=runs)
+    return Series(procedure=procedure, warm_up="2s", budget="60s", runs=runs)
 
 
 def duels(count, **options):
-    run = pretend(**options)
+    run = simulated_duel(**options)
     return [run(Duel(kind="aa", number=number, servers=("s", "s"), seed=number), None) for number in range(count)]
 
 
-def told(asked, way, plant):
-    return [each.judgement for each in asked if each.way is way and each.plant == plant]
+def said(asked, procedure, percent):
+    return [each.judgement for each in asked if each.procedure is procedure and each.slowdown_percent == percent]
 
 
-def test_neighbouring_starts_are_judged_and_planting_is_exact():
+def test_neighbouring_starts_are_judged_and_injecting_is_exact():
     asked = list(judgements([series(Procedure.ONE_LONG, 100.0, 110.0, 100.0)], []))
-    first, second = told(asked, Procedure.ONE_LONG, 0.0)
+    first, second = said(asked, Procedure.ONE_LONG, 0.0)
     assert first.log_ratio == pytest.approx(math.log(1.1)) and first.claim == 1
     assert second.log_ratio == pytest.approx(-math.log(1.1)) and second.claim == -1
-    injected = told(asked, Procedure.ONE_LONG, 5.0)
+    injected = said(asked, Procedure.ONE_LONG, 5.0)
     assert injected[0].log_ratio == pytest.approx(math.log(1.1) + truth_of(5))
 
 
 def test_six_starts_make_a_judgement_of_three_runs_each():
     asked = list(judgements([series(Procedure.MEDIAN_OF_THREE, 100, 103, 100, 104, 90, 105, 100)], []))
-    assert len(told(asked, Procedure.MEDIAN_OF_THREE, 0.0)) == 2 == len(told(asked, Procedure.THREE_APART, 0.0))
-    (first, _), (apart, _) = told(asked, Procedure.MEDIAN_OF_THREE, 0.0), told(asked, Procedure.THREE_APART, 0.0)
+    assert len(said(asked, Procedure.MEDIAN_OF_THREE, 0.0)) == 2 == len(said(asked, Procedure.THREE_APART, 0.0))
+    (first, _), (apart, _) = said(asked, Procedure.MEDIAN_OF_THREE, 0.0), said(asked, Procedure.THREE_APART, 0.0)
     assert first.log_ratio == pytest.approx(math.log(1.04)) and first.claim == 1
     assert apart.claim == 1
-    assert told(asked, Procedure.ONE_LONG, 0.0) == []
+    assert said(asked, Procedure.ONE_LONG, 0.0) == []
 
 
 def test_an_equal_duel_is_judged_again_with_the_contender_slowed():
     asked = list(judgements([], duels(20, spread=0.004)))
-    assert all(each.claim == 0 or abs(each.log_ratio) > each.half_width for each in told(asked, Procedure.BAKEOFF, 0.0))
-    slowed = told(asked, Procedure.BAKEOFF, 5.0)
+    assert all(each.claim == 0 or abs(each.log_ratio) > each.half_width for each in said(asked, Procedure.BAKEOFF, 0.0))
+    slowed = said(asked, Procedure.BAKEOFF, 5.0)
     assert len(slowed) == 20 and all(each.claim == -1 for each in slowed)
     held = [abs(each.log_ratio - truth_of(5)) <= each.half_width for each in slowed]
     assert sum(held) >= 17
@@ -63,13 +63,13 @@ def test_an_equal_duel_is_judged_again_with_the_contender_slowed():
 
 def test_a_duel_of_too_few_epochs_claims_nothing_of_any_truth():
     (short,) = duels(1, epochs=4)
-    shifted = [told(judgements([], [short]), Procedure.BAKEOFF, plant) for plant in (0.0, 5.0)]
+    shifted = [said(judgements([], [short]), Procedure.BAKEOFF, percent) for percent in (0.0, 5.0)]
     (equal,), (slowed,) = shifted
     assert equal.claim == slowed.claim == 0
     assert slowed.log_ratio - equal.log_ratio == pytest.approx(truth_of(5))
 
 
-class PretendedServer:
+class SimulatedServer:
     """Serial runs that take no time."""
 
     def __init__(self, duel):
@@ -90,18 +90,18 @@ class PretendedServer:
 def test_rounds_give_every_way_the_same_wall_time_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     servers = []
     monkeypatch.setattr(
-        procedures_measured, "SerialServer", lambda duel: servers.append(PretendedServer(duel)) or servers[-1]
+        procedures_measured, "SerialServer", lambda duel: servers.append(SimulatedServer(duel)) or servers[-1]
     )
-    monkeypatch.setattr(campaign, "run_duel", pretend())
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel())
     for _ in range(2):
         until = time.monotonic() + 0.01
         procedures_measured.measure(
-            tmp_path, "s", warm_up="5s", budget="100s", until=until, seed=1, tell=lambda text: None
+            tmp_path, "s", warm_up="5s", budget="100s", until=until, seed=1, report=lambda text: None
         )
     known = read_series(tmp_path / "series.jsonl")
     assert len(known) >= 4
     for each in known:
-        starts = 2 if each.way is Procedure.ONE_LONG else 6
+        starts = 2 if each.procedure is Procedure.ONE_LONG else 6
         wall_s = sum(run.wall_s for run in each.runs[1:]) / (len(each.runs) - 1) * starts
         assert wall_s == pytest.approx(107.0)
     assert {(each.warm_up, each.budget) for each in known} == {("5s", "100s")}

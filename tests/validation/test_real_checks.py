@@ -1,4 +1,4 @@
-"""G12, G13 on writes and G15: what they make of known epochs; the servers are in the gauntlet's own sizes."""
+"""G12, G13 on writes and G15: what they make of known epochs; the servers are in the sizes quick and full."""
 
 import math
 
@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from validation import real_checks
-from validation.model import Setting, Size, agrees, mean_of
+from validation.check import Setting, Size
+from validation.real_epochs import agrees, mean_of
 from validation.simulation import Noise, simulate_epoch
 
 STILL = Noise(restart_sd=0.002, wander_sd=0.0, slice_sd=0.002)
 
 
-def pretended_bench(effect):
+def simulated_bench(effect):
     """A class to put in the place of `RealBench`; `effect(way)` is B's log level as that way sees it."""
 
-    class PretendedBench:
-        def __init__(self, study, folder, *, tell=None):
+    class SimulatedBench:
+        def __init__(self, study, folder, *, report=None):
             self.rng = np.random.default_rng(study.seed)
             self.epochs = 0
 
@@ -44,7 +45,7 @@ def pretended_bench(effect):
                 slice_ns=ways[0].slice_ns,
             )
 
-    return PretendedBench
+    return SimulatedBench
 
 
 @pytest.fixture
@@ -53,22 +54,22 @@ def setting(tmp_path):
 
 
 def test_interleaved_writes_must_agree_with_each_arm_alone(monkeypatch, setting):
-    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: -0.1))
-    assert real_checks.unequal_debt(setting).passed
+    monkeypatch.setattr(real_checks, "RealBench", simulated_bench(lambda way: -0.1))
+    assert real_checks.unequal_pending_work(setting).passed
 
 
-def test_a_debt_that_the_other_arm_pays_is_caught(monkeypatch, setting):
-    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: -0.1 if way.name == "alone" else -0.05))
-    found = real_checks.unequal_debt(setting)
+def test_pending_work_that_slows_the_other_arm_is_caught(monkeypatch, setting):
+    monkeypatch.setattr(real_checks, "RealBench", simulated_bench(lambda way: -0.1 if way.name == "alone" else -0.05))
+    found = real_checks.unequal_pending_work(setting)
     assert found.passed is False
     assert found.figures["freeze"]["agrees"] is False
 
 
 def test_slices_of_writes_that_lose_the_effect_are_caught(monkeypatch, setting):
     truth = -math.log(1.05)
-    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: truth))
+    monkeypatch.setattr(real_checks, "RealBench", simulated_bench(lambda way: truth))
     assert real_checks.slice_lengths(setting).passed
-    monkeypatch.setattr(real_checks, "RealBench", pretended_bench(lambda way: truth / 2))
+    monkeypatch.setattr(real_checks, "RealBench", simulated_bench(lambda way: truth / 2))
     assert real_checks.slice_lengths(setting).passed is False
 
 
@@ -81,7 +82,7 @@ def test_estimates_agree_within_both_their_widths():
 
 @pytest.mark.server
 def test_settings_that_nobody_declared_are_listed(tmp_path):
-    folder = tmp_path / "traps"
+    folder = tmp_path / "settings"
     folder.mkdir()
     found = real_checks.settings(Setting(size=Size.QUICK, seed=1, folder=folder))
     assert found.passed, found

@@ -26,7 +26,7 @@ def test_an_error_comes_back_and_ends_the_workers():
     assert replay_runs.in_parallel(abs, [-1, -2]) == [1, 2]  # others are begun
 
 
-def test_a_killed_worker_is_told():
+def test_a_killed_worker_is_reported():
     with pytest.raises(HostError, match="worker"):
         replay_runs.in_parallel(os._exit, [3, 3])
     assert workers() == []

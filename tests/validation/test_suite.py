@@ -1,4 +1,4 @@
-"""Runs are kept, gone on with, told and turned into exit codes; the tests themselves are elsewhere."""
+"""Runs of the suite are kept, continued, printed and turned into exit codes; the checks themselves are elsewhere."""
 
 import json
 from datetime import UTC, datetime
@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from bakeoff.cli import main as command
 from bakeoff.errors import HostError, ResultsError, SpecError
 from bakeoff.results import gather_host
+from validation import __main__ as program
 from validation import suite
-from validation.journal import Entry, Journal, Record
-from validation.model import Check, Finding, Size
-from validation.suite import markdown, print_table, run_checks, select
+from validation.check import Check, Finding, Size
+from validation.suite import Entry, Record, SuiteRun, markdown, print_table, run_checks, select
 
 REPLAY = frozenset({Size.REPLAY})
 
@@ -38,13 +37,13 @@ def breaks(setting):
 
 
 @pytest.fixture
-def journal(tmp_path):
-    return Journal.begin(tmp_path, size=Size.REPLAY, only=(), seed=7, server="mysql:8.0.15", command=("bakeoff",))
+def suite_run(tmp_path):
+    return SuiteRun.begin(tmp_path, size=Size.REPLAY, only=(), seed=7, server="mysql:8.0.15", command=("bakeoff",))
 
 
-def bakeoff(monkeypatch, tmp_path, *checks, arguments=()):
+def validation(monkeypatch, tmp_path, *checks, arguments=()):
     monkeypatch.setattr(suite, "CHECKS", checks)
-    return command.run(["gauntlet", "--runs", str(tmp_path), *arguments])
+    return program.run(["suite", "--runs", str(tmp_path), *arguments])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def bakeoff(monkeypatch, tmp_path, *checks, arguments=()):
 )
 def test_exit_codes(monkeypatch, tmp_path, capsys, checks, code):
     numbered = [check(f"G{number}", run) for number, run in enumerate(checks, start=1)]
-    assert bakeoff(monkeypatch, tmp_path, *numbered) == code
+    assert validation(monkeypatch, tmp_path, *numbered) == code
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -69,45 +68,45 @@ def test_an_interrupt_keeps_what_is_finished_and_resume_does_the_rest(monkeypatc
         raise KeyboardInterrupt
 
     first, third = check("G1", counted), check("G3", counted)
-    assert bakeoff(monkeypatch, tmp_path, first, check("G2", interrupted), third, arguments=["--seed", "9"]) == 130
+    assert validation(monkeypatch, tmp_path, first, check("G2", interrupted), third, arguments=["--seed", "9"]) == 130
     (folder,) = tmp_path.iterdir()
     assert f"--resume {folder}" in capsys.readouterr().err
-    assert Journal.open(folder).record.ended_at is None
+    assert SuiteRun.open(folder).record.ended_at is None
 
     monkeypatch.setattr(suite, "CHECKS", (first, check("G2", holds), third))
-    assert command.run(["gauntlet", "--resume", str(folder), "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [entry["test"] for entry in told["entries"]] == ["G1", "G2", "G3"]
+    assert program.run(["suite", "--resume", str(folder), "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [entry["test"] for entry in printed["entries"]] == ["G1", "G2", "G3"]
     assert calls == [9, 9]  # the first was not run again, and the third has the seed of the beginning
-    assert told["ended_at"]
+    assert printed["ended_at"]
 
 
-def test_what_failed_stays_failed_and_what_broke_off_is_run_again(journal):
-    run_checks(journal, [check("G1", fails), check("G2", breaks), check("G3", holds)])
-    again = Journal.open(journal.path)
+def test_what_failed_stays_failed_and_what_broke_off_is_run_again(suite_run):
+    run_checks(suite_run, [check("G1", fails), check("G2", breaks), check("G3", holds)])
+    again = SuiteRun.open(suite_run.path)
     record = run_checks(again, [check("G1", holds), check("G2", holds), check("G3", fails)])
     assert [(entry.test, entry.passed) for entry in record.entries] == [("G1", False), ("G2", True), ("G3", True)]
 
 
-def test_a_check_that_breaks_off_is_a_failed_one_with_its_line(journal):
-    (entry,) = run_checks(journal, [check("G1", breaks)]).entries
+def test_a_check_that_breaks_off_is_a_failed_one_with_its_line(suite_run):
+    (entry,) = run_checks(suite_run, [check("G1", breaks)]).entries
     assert (entry.passed, entry.broke_off) == (False, True)
     assert entry.found == "HostError: disk full: /data. Free some."
 
 
-def test_a_check_finds_its_folder_again(journal):
+def test_a_check_finds_its_folder_again(suite_run):
     found = []
     one = check("G1", lambda setting: found.append(setting.folder) or holds(setting), what="A/A, 100 duels")
-    run_checks(journal, [one])
-    assert found == [journal.path / "g1-a-a-100-duels"]
-    assert Journal.open(journal.path).folder_of(one) == found[0]
+    run_checks(suite_run, [one])
+    assert found == [suite_run.path / "g1-a-a-100-duels"]
+    assert SuiteRun.open(suite_run.path).folder_of(one) == found[0]
 
 
-def test_figures_may_be_numpys(journal):
+def test_figures_may_be_numpys(suite_run):
     import numpy as np
 
     figures = {"rate": np.float64(0.5), "counts": np.arange(2)}
-    (entry,) = run_checks(journal, [check("G1", lambda s: Finding("", True, figures))]).entries
+    (entry,) = run_checks(suite_run, [check("G1", lambda s: Finding("", True, figures))]).entries
     assert entry.figures == {"rate": 0.5, "counts": [0, 1]}
 
 
@@ -120,21 +119,21 @@ def test_selection_is_by_size_and_number():
 
 
 def test_bad_calls_are_exit_code_2(monkeypatch, tmp_path, capsys):
-    assert bakeoff(monkeypatch, tmp_path, check("G1", holds), arguments=["--only", "G99"]) == 2
-    assert bakeoff(monkeypatch, tmp_path, check("G1", holds), arguments=["--server", "mysql 5.7"]) == 2
-    assert command.run(["gauntlet", "--resume", str(tmp_path), "--seed", "1"]) == 2
-    assert command.run(["gauntlet", "--resume", str(tmp_path)]) == 2
+    assert validation(monkeypatch, tmp_path, check("G1", holds), arguments=["--only", "G99"]) == 2
+    assert validation(monkeypatch, tmp_path, check("G1", holds), arguments=["--server", "mysql 5.7"]) == 2
+    assert program.run(["suite", "--resume", str(tmp_path), "--seed", "1"]) == 2
+    assert program.run(["suite", "--resume", str(tmp_path)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 4
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_record_is_told(journal):
-    (journal.path / "results.json").write_text('{"format": 1}')
+def test_a_damaged_record_is_reported(suite_run):
+    (suite_run.path / "results.json").write_text('{"format": 1}')
     with pytest.raises(ResultsError, match="damaged"):
-        Journal.open(journal.path)
-    (journal.path / "results.json").write_text('{"format": 99}')
+        SuiteRun.open(suite_run.path)
+    (suite_run.path / "results.json").write_text('{"format": 99}')
     with pytest.raises(ResultsError, match="format 99"):
-        Journal.open(journal.path)
+        SuiteRun.open(suite_run.path)
 
 
 def test_every_registered_check_has_a_name_of_its_own():
@@ -161,7 +160,7 @@ def record(tmp_path):
         bakeoff="1.0",
         commit="abc",
         python="CPython 3.11",
-        command=("bakeoff", "gauntlet"),
+        command=("python", "-m", "validation", "suite"),
         host=host,
         entries=(
             entry,
@@ -172,7 +171,7 @@ def record(tmp_path):
 
 
 DATELINE = (
-    "gauntlet --size replay, seed 1, 2026-01-02 03:04 UTC, 3 min 3 s; bakeoff 1.0 (abc); "
+    "validation --size replay, seed 1, 2026-01-02 03:04 UTC, 3 min 3 s; bakeoff 1.0 (abc); "
     "4 CPUs (Some CPU), 8 GiB, Some Linux"
 )
 
@@ -181,7 +180,7 @@ def test_the_table_as_markdown(record):
     assert markdown(record).splitlines() == [
         DATELINE,
         "",
-        "    bakeoff gauntlet",
+        "    python -m validation suite",
         "",
         "| G | what | target | found | result |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Duels that are not run: epochs of a known law, judged by the real rule or by one that is broken on purpose."""
+"""Duels that are not run: epochs of a known law, judged by the real rule or by a wrong one."""
 
 import math
 import random
@@ -27,7 +27,7 @@ def too_narrow(points, precision):
     return half / 8, abs(sum(points) / len(points)) > half / 8
 
 
-def pretend(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
+def simulated_duel(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
     """A `run_duel` whose epochs are normal around the truth and a bias."""
     generator = random.Random(seed)
 
@@ -71,5 +71,5 @@ def pretend(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
 
 
 def truth_of(percent):
-    """Log ratio of a injected slowdown."""
+    """Log ratio of an injected slowdown."""
     return -math.log1p(percent / 100)

@@ -1,0 +1,338 @@
+"""The program `python -m validation`: proves, on this machine, that bakeoff's verdicts can be trusted."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from bakeoff.cli.arguments import console
+from bakeoff.cli.execution import ending_signals
+from bakeoff.errors import BakeoffError, ExitCode, SpecError
+from bakeoff.servers import Catalog
+from bakeoff.spec import Origin, parse_server
+from validation import campaign as campaigns
+from validation import machines, procedures, procedures_measured, simulation
+from validation import record as recorder
+from validation import suite as suites
+from validation.check import Size
+from validation.duels import LoadClass, Outcome
+
+_SERVER = "mysql:8.0.15"
+
+app = typer.Typer(
+    name="validation",
+    help="Prove, on this machine, that bakeoff's verdicts can be trusted: docs/validation.md.",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+Server = Annotated[str, typer.Option(help="As on bakeoff's command line.")]
+JournalFolder = Annotated[Path, typer.Option(help="Of the journals; server accounts must be able to enter.")]
+WarmUp = Annotated[str, typer.Option(help="Of each duel.")]
+Budget = Annotated[str, typer.Option(help="Of each duel.")]
+
+
+class TableFormat(StrEnum):
+    """How the table is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+@app.command()
+def suite(
+    size: Annotated[
+        Size | None,
+        typer.Option(help="replay: minutes, no server (the default); quick: 7 minutes; full: hours."),
+    ] = None,
+    only: Annotated[str, typer.Option(help="Tests by number, with commas: G1,G3.")] = "",
+    seed: Annotated[int | None, typer.Option(help="Everything random follows from it. [default: 1]")] = None,
+    server: Annotated[str | None, typer.Option(help=f"What real tests run on. [default: {_SERVER}]")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue a run that was ended.")] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="Where validation-<time> is made; default: ./bakeoff-runs or $BAKEOFF_RUNS.")
+    ] = None,
+    output: Annotated[TableFormat, typer.Option("--format", help="text, md for a document, json for programs.")] = (
+        TableFormat.TEXT
+    ),
+) -> int:
+    """Test the method against known truths; exit code 1 when a target does not hold."""
+    names = tuple(name.strip().upper() for name in only.split(",") if name.strip())
+    if resume:
+        if size or names or seed is not None or server:
+            raise SpecError("--resume continues with the options given then.", hint="Leave the other options out.")
+        run = suites.SuiteRun.open(resume)
+        checks = suites.select(run.record.size, run.record.only)
+    else:
+        size = size or Size.REPLAY
+        checks = suites.select(size, names)
+        if server:
+            _check_server(server, size)
+        run = suites.SuiteRun.begin(
+            runs or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs")),
+            size=size,
+            only=names,
+            seed=1 if seed is None else seed,
+            server=server or _SERVER,
+            command=("python", "-m", "validation", *sys.argv[1:]),
+        )
+    for number in ending_signals():
+        signal.signal(number, signal.default_int_handler)
+    try:
+        suites.run_checks(run, checks, report=lambda text: typer.echo(text, err=True))
+    except KeyboardInterrupt:
+        _print(run.record, output)
+        typer.echo(f"interrupted. Continue with: python -m validation suite --resume {run.path}", err=True)
+        return ExitCode.INTERRUPTED
+    _print(run.record, output)
+    typer.echo(f"Findings: {run.path}/results.json", err=True)
+    return ExitCode.DIFFERENCE if run.record.failed else ExitCode.DONE
+
+
+def _check_server(text: str, size: Size) -> None:
+    """Refuse, before minutes are spent, a server that the tests cannot run on.
+
+    Raises:
+        SpecError: they cannot.
+    """
+    if size is Size.REPLAY:
+        raise SpecError("--server: the size replay starts no server.", hint="Leave --server out, or add --size quick.")
+    spec = parse_server(text)
+    if spec.origin is Origin.URL:
+        raise SpecError(
+            "--server: a running server cannot be tested: the tests start their servers again and again.",
+            hint="Name one that bakeoff starts: --server mysql:8.0.",
+        )
+    if spec.origin is Origin.CATALOG:
+        Catalog.load().resolve(spec)
+
+
+def _print(record: suites.Record, output: TableFormat) -> None:
+    if output is TableFormat.JSON:
+        typer.echo(record.model_dump_json(indent=1))
+    elif output is TableFormat.MARKDOWN:
+        typer.echo(suites.markdown(record), nl=False)
+    else:
+        suites.print_table(record, console(piped_width=140))
+
+
+@app.command()
+def campaign(
+    folder: JournalFolder,
+    kinds: Annotated[
+        str,
+        typer.Option(help="aa=50,slow2=20,swap=5,grid=2: so many for every server; aa@mariadb:10.11=50 for one alone."),
+    ],
+    server: Annotated[list[str], typer.Option(help="As on bakeoff's command line; repeatable.")],
+    lanes: Annotated[int, typer.Option(help="Duels at a time.")] = 1,
+    background: Annotated[bool, typer.Option("--background", help="Bursts of other load beside them.")] = False,
+    precision: str = "2%",
+    warm_up: WarmUp = campaigns.WARM_UP,
+    budget: Budget = campaigns.BUDGET,
+    minutes: Annotated[float | None, typer.Option(help="Start no duel later; those that run finish.")] = None,
+    seed: Seed = 1,
+) -> int:
+    """Run many duels whose true ratio is known into one journal; the same words continue one that was ended."""
+    duels = campaigns.planned(
+        campaigns.parse_kinds(kinds),
+        server,
+        seed=seed,
+        precision=precision,
+        warm_up=warm_up,
+        budget=budget,
+        background=background,
+    )
+    running = campaigns.Campaign(folder, lanes=lanes, background=background, seed=seed)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        if running.stop.is_set():
+            running.kill.set()
+        running.stop.set()
+        typer.echo("ending when the running duels have finished; once more to end them now")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    if minutes:
+        timer = threading.Timer(60 * minutes, running.stop.set)
+        timer.daemon = True
+        timer.start()
+    finished = running.run(duels, report=_report)
+    return ExitCode.DONE if len(finished) == len(duels) else ExitCode.DIFFERENCE
+
+
+def _report(text: str) -> None:
+    print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+@app.command()
+def summary(journal: Annotated[list[Path], typer.Argument(help="duels.jsonl of a campaign or a suite.")]) -> int:
+    """Print what duels add up to: false claims, coverage, claims and time; and each miss with its epochs."""
+    outcomes = [outcome for path in journal for outcome in campaigns.read_outcomes(path)]
+    failed = [outcome for outcome in outcomes if outcome.error]
+    print(campaigns.summary_table(campaigns.first_by_key(outcomes).values()))
+    print(f"\nDuels that failed: {len(failed)}.")
+    for outcome in failed:
+        print(f"- {outcome.duel.key}: {outcome.error}")
+    return ExitCode.DONE
+
+
+@app.command("procedures")
+def compare_procedures(
+    folder: JournalFolder,
+    minutes: Annotated[
+        float, typer.Option(help="To measure, in whole rounds of about 5 minutes; 0: only report what was measured.")
+    ] = 0.0,
+    server: Server = _SERVER,
+    budget: Annotated[
+        str, typer.Option(help="Of a duel; every other procedure gets its wall time.")
+    ] = campaigns.BUDGET,
+    warm_up: Annotated[str, typer.Option(help="Of a duel and of every serial run.")] = campaigns.WARM_UP,
+    duels: Annotated[list[Path] | None, typer.Option(help="Another journal of duels to count; repeatable.")] = None,
+    serial_only: Annotated[bool, typer.Option("--serial-only", help="Run no duels: --duels has them.")] = False,
+    load: Annotated[
+        list[LoadClass] | None, typer.Option(help="Count only measurements beside such load; repeatable.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="SVG to write.")] = None,
+    seed: Seed = 1,
+) -> int:
+    """Measure the procedures in common use and bakeoff on a server against itself, in equal wall time."""
+    if minutes:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))  # in order: servers are stopped
+        procedures_measured.measure(
+            folder,
+            server,
+            warm_up=warm_up,
+            budget=budget,
+            until=time.monotonic() + 60 * minutes,
+            seed=seed,
+            report=_report,
+            with_duels=not serial_only,
+        )
+    known = procedures_measured.read_series(folder / "series.jsonl")
+    series = [each for each in known if (each.warm_up, each.budget) == (warm_up, budget)]
+    outcomes = [
+        outcome
+        for path in (folder / campaigns.JOURNAL, *(duels or ()))
+        for outcome in campaigns.first_by_key(campaigns.read_outcomes(path)).values()
+        if _asks(outcome, server, warm_up, budget)
+    ]
+    if load:
+        series = [each for each in series if procedures_measured.typical_load(each) in load]
+        outcomes = [outcome for outcome in outcomes if outcome.machine and outcome.machine.load in load]
+    asked = list(procedures_measured.judgements(series, outcomes))
+    if not asked:
+        raise SpecError(f"{folder}: nothing has been measured with these options.", hint="Give --minutes 20.")
+    print(f"\n{procedures_measured.conditions(series, outcomes, budget)}\n\n{procedures.table(asked)}")
+    if picture:
+        from validation.procedures_chart import draw  # drawing takes a second to import
+
+        picture.write_text(draw(asked), encoding="utf-8")
+        print(f"\n{picture}")
+    return ExitCode.DONE
+
+
+def _asks(outcome: Outcome, server: str, warm_up: str, budget: str) -> bool:
+    duel = outcome.duel
+    return set(duel.servers) == {server} and (duel.warm_up, duel.budget) == (warm_up, budget)
+
+
+@app.command("procedures-replay")
+def replay_procedures(
+    traces: Annotated[
+        list[str] | None, typer.Argument(help="Sets that ship (default: all), or paths of .npz files.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Judgements of each.")] = 1000,
+    seed: Seed = 1,
+) -> int:
+    """Compare the procedures in common use and bakeoff on recorded traces, half a minute for each set."""
+    for name in traces or machines.shipped_traces():
+        origin = machines.Traces.read(name).origin
+        print(
+            f"{machines.Recorded(name)} ({origin.server}, {origin.machine}, others use {origin.load:.0%}; "
+            f"{procedures.WALL_S:.0f} s each):\n"
+        )
+        print(procedures.table(procedures.replayed(machines.Recorded(name), repeats=repeats, seed=seed)), "\n")
+    return ExitCode.DONE
+
+
+@app.command()
+def record(
+    name: Annotated[str, typer.Argument(help="Of the set: NAME.npz and NAME.json.")],
+    server: Server = _SERVER,
+    restarts: int = 30,
+    seconds: Annotated[float, typer.Option(help="Measured after each restart.")] = 12.0,
+    threads: int = 4,
+    to: Annotated[Path, typer.Option(help="Folder; the default is that of the sets that ship.")] = machines.TRACES,
+    seed: Seed = 1,
+) -> int:
+    """Record traces of a real server for the size replay."""
+    traces = recorder.record(
+        server,
+        restarts=restarts,
+        seconds=seconds,
+        threads=threads,
+        seed=seed,
+        report=lambda text: typer.echo(text, err=True),
+    )
+    path = to / f"{name}.npz"
+    traces.write(path)
+    print(f"{path}: {path.stat().st_size / 1000:.0f} kB, others used {traces.origin.load:.0%} of the machine")
+    return ExitCode.DONE
+
+
+@app.command()
+def simulate(
+    bimodal: Annotated[
+        bool, typer.Option("--bimodal", help="Print the quantiles that the flag for two states compares with.")
+    ] = False,
+    scale: Annotated[float, typer.Option(help="Share of the full number of runs.")] = 1.0,
+    seed: Seed = 1,
+) -> int:
+    """Print every promise of the method with the rate found in simulated runs; exit code 1 when one is not kept."""
+    if bimodal:
+        sizes, runs = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60), max(1000, int(100_000 * scale))
+        for n, quantile in simulation.bimodal_quantiles(np.random.default_rng(seed), runs=runs, sizes=sizes).items():
+            print(f"{n:3d}  {quantile:.3f}")
+        return ExitCode.DONE
+    counts = simulation.all_promises(seed, scale=scale)
+    for count in counts:
+        limit = f"<= {count.at_most:.1%}" if count.at_most is not None else f">= {count.at_least:.1%}"
+        mark = "ok" if count.kept else "NO"
+        print(f"{mark:3} {count.share:7.2%} {limit:>9} of {count.runs:5d}  {count.what}; {count.note}")
+    return ExitCode.DONE if all(count.kept for count in counts) else ExitCode.DIFFERENCE
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns its exit code. An expected error is one line on standard error."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("python -m validation", arguments or ["--help"]) as context:
+            return int(command.invoke(context) or ExitCode.DONE)
+    except typer.Exit as ended:
+        return ended.exit_code
+    except BakeoffError as error:
+        print(f"validation: {error}", file=sys.stderr)
+        return error.exit_code
+    except typer.TyperException as error:
+        text = " ".join(error.format_message().split())
+        print(f"validation: {text} Try `python -m validation --help`.", file=sys.stderr)
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        print("validation: interrupted.", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

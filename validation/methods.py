@@ -1,0 +1,167 @@
+"""The method under test: what is done with epochs, and the wrong methods that the suite must catch.
+
+`SOUND` is bakeoff's own, made of the functions that decide about real servers. The others are in common use and wrong;
+they are negative controls.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from bakeoff.plan import Plan
+from bakeoff.results.epoch_data import EpochData
+from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
+from bakeoff.stats.model import Comparison, Interval, Stop, Verdict, Word
+from bakeoff.stats.stopping import stop_state
+from bakeoff.stats.summary import latency_ratios
+from bakeoff.stats.verdict import Context, compare
+from validation.simulation import BASELINE, CONTENDER, Floats
+
+Pairs = Mapping[tuple[str, str], Sequence[PairEstimate]]
+"""(cell, contender) -> its epochs' estimates."""
+
+
+def one_value_an_epoch(epoch: EpochData) -> tuple[EpochEstimates, ...]:
+    """An epoch is one observation of each of its comparisons."""
+    return (epoch_estimates(epoch, baseline=BASELINE),)
+
+
+def stop(values: Sequence[float], precision: float, family: int) -> Stop:
+    """The stopping rule."""
+    return stop_state(values, precision=precision, family=family)
+
+
+def live(values: Sequence[float]) -> Interval:
+    """The interval that a user sees while it runs."""
+    return iv.estimate_of(values, iv.live_interval).interval
+
+
+def quantile_interval(baseline: Floats, contender: Floats, quantile: float, context: Context) -> Interval:
+    """Interval of a quantile's log ratio; the latencies have shape (epochs, requests)."""
+    epochs = [
+        EpochData(
+            epoch=number,
+            build=0,
+            valid=True,
+            discard_reason="",
+            slices=_NO_SLICES,
+            histograms=[_histogram(BASELINE, lower, quantile), _histogram(CONTENDER, upper, quantile)],
+            variables={},
+        )
+        for number, (lower, upper) in enumerate(zip(baseline, contender, strict=True))
+    ]
+    (ratio,) = latency_ratios(epochs, baseline=BASELINE, interval_of=context.quick_interval, cells=[_CELL])
+    return ratio.estimate.interval if ratio.estimate else Interval(low=None, high=None)
+
+
+_CELL = "cell"
+_NO_SLICES = pl.DataFrame()
+
+
+def _histogram(arm: str, latencies: Floats, quantile: float) -> dict[str, object]:
+    """What the engine says of an arm's epoch."""
+    value = float(np.quantile(latencies, quantile, method="inverted_cdf"))
+    row = {"cell": _CELL, "arm": arm, "operation": "event", "clock": "response"}
+    return row | {"count": latencies.size, "quantiles_ns": {str(quantile): value}}
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a run is measured and judged.
+
+    Every part is a function of a module, so that a method can be sent to another process.
+
+    Attributes:
+        restarts: servers are started anew for every epoch; else one pair of starts serves a whole run.
+        reduce: what of an epoch counts as observations.
+        stop: (values so far, target precision, family) -> RUNNING or why it ends.
+        live: what a user sees after each epoch, and may act upon.
+        judge: what is said in the end.
+        quantile_interval: of the log ratio of a latency quantile.
+    """
+
+    restarts: bool = True
+    reduce: Callable[[EpochData], tuple[EpochEstimates, ...]] = one_value_an_epoch
+    stop: Callable[[Sequence[float], float, int], Stop] = stop
+    live: Callable[[Sequence[float]], Interval] = live
+    judge: Callable[[Pairs, Plan, Context], tuple[Comparison, ...]] = compare
+    quantile_interval: Callable[[Floats, Floats, float, Context], Interval] = quantile_interval
+
+
+SOUND = Method()
+"""bakeoff's."""
+
+
+# Negative controls: methods in use that are wrong.
+
+_RESAMPLES = 1000
+
+
+def every_block_counts(epoch: EpochData) -> tuple[EpochEstimates, ...]:
+    """Every block of slices as if it were an epoch of its own."""
+    return tuple(
+        one_value_an_epoch(replace(epoch, slices=slices))[0]
+        for slices in epoch.slices.partition_by("block", maintain_order=True)
+    )
+
+
+def _t_interval(values: Sequence[float]) -> Interval:
+    n = len(values)
+    return iv.t_interval(math.fsum(values) / n, iv.standard_deviation(values), n, alpha=0.05)
+
+
+def judge_by_p(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
+    """A difference is claimed when p < 0.05, whenever and why ever one stopped."""
+    judged = []
+    for comparison in compare(pairs, plan, context):
+        interval = _t_interval([point.value for point in comparison.points])
+        claimed = Word.FASTER if (interval.low or 0.0) > 0 else Word.SLOWER
+        words = (claimed,) if iv.excludes_zero(interval) else (Word.INCONCLUSIVE,)
+        verdict = Verdict(words=words, at_least=None, sentence="")
+        estimate = comparison.estimate.model_copy(update={"interval": interval})
+        judged.append(comparison.model_copy(update={"verdict": verdict, "estimate": estimate}))
+    return tuple(judged)
+
+
+def stop_alone(values: Sequence[float], precision: float, family: int) -> Stop:
+    """Every cell as if it were the only one."""
+    return stop_state(values, precision=precision, family=1)
+
+
+def judge_alone(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
+    """Every cell as if it were the only one: no correction over the family."""
+    return tuple(
+        comparison
+        for cell in plan.cells
+        for comparison in compare(
+            {(cell.name, CONTENDER): pairs[cell.name, CONTENDER]},
+            plan.model_copy(update={"cells": (cell,)}),
+            replace(context, family=1),
+        )
+    )
+
+
+def percentiles_of_requests(baseline: Floats, contender: Floats, quantile: float, context: Context) -> Interval:
+    """All requests of all epochs in one pot, resampled; the middle 95 % of the log ratios is taken for the interval."""
+    rng = np.random.default_rng(0)
+    upper, lower = (_resampled(rng, np.sort(each.ravel()), quantile) for each in (contender, baseline))
+    low, high = np.quantile(np.log(upper / lower), (0.025, 0.975))
+    return Interval(low=float(low), high=float(high))
+
+
+def _resampled(rng: np.random.Generator, pot: Floats, quantile: float) -> Floats:
+    """The quantile in resamples of a sorted pot: its place is drawn, whose law is a beta distribution."""
+    place = max(1, math.ceil(quantile * pot.size))
+    drawn: Floats = pot[(rng.beta(place, pot.size + 1 - place, _RESAMPLES) * pot.size).astype(np.int64)]
+    return drawn
+
+
+PERCENTILES_OF_REQUESTS: Method = replace(SOUND, quantile_interval=percentiles_of_requests)
+SLICES_AS_N: Method = replace(SOUND, reduce=every_block_counts)
+NO_RESTARTS: Method = replace(SOUND, restarts=False)
+PEEKING_AT_P: Method = replace(SOUND, live=_t_interval, judge=judge_by_p)
+NO_HOLM: Method = replace(SOUND, stop=stop_alone, judge=judge_alone)
