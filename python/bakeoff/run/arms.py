@@ -1,4 +1,8 @@
-"""Arms made ready: binaries installed, settings worked out, memory shared out. Nothing is started here."""
+"""Prepare the arms of a study: check scripts, install binaries, work out settings, share out memory.
+
+Nothing is started here. Besides memory the kernel's asynchronous I/O limits how many servers run at once: each InnoDB
+takes its share of `fs.aio-max-nr` at its start, and a server for which too little is left does not start.
+"""
 
 import difflib
 import threading
@@ -16,8 +20,8 @@ from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
 from bakeoff.units import format_bytes, parse_bytes
 
-# Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. Only
-# what is known to be so stands here: anything else gets loads of its own.
+# Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
+# with any other option gets loads of its own.
 _NOT_IN_DATA = frozenset(
     {
         "innodb_adaptive_flushing", "innodb_adaptive_hash_index", "innodb_buffer_pool_instances",
@@ -30,20 +34,26 @@ _NOT_IN_DATA = frozenset(
         "thread_handling", "tmp_table_size", "transaction_isolation",
     }
 )  # fmt: skip
-# Administration, gates and statistics connect besides the load.
+# Administration, readiness checks and statistics connect besides the load.
 _SPARE_CONNECTIONS = 32
-
-
 # Options of the engine itself, which every script may be given.
 _GENERAL_OPTIONS = ("rand_", "mysql_", "db_")
-
-
 _WAITS = ("keying_time", "think_time")
 _OFF = ("off", "false", "0")
+# Times the data expected: room for what updates and inserts add, and for InnoDB's own pages.
+_HEAD_ROOM = 1.6
+_BUFFER_POOL_MIN_BYTES = 128 * 2**20
+# Of the memory that is free: the rest is for the page cache, the client and what servers use outside the pool.
+_MEMORY_SHARE = 0.6
+_BESIDES_POOL_BYTES = 400 * 2**20
+_STEP_BYTES = 32 * 2**20
+# 256 for each of InnoDB's handler threads: four that read, four that write, two more.
+_AIO_EVENTS = 2_700
+_POOL_OPTION = "innodb_buffer_pool_size"
 
 
 def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> None:
-    """See that every script is there, loads, can run, and knows the options it is given, before any time is spent.
+    """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
 
     Args:
         workloads: with their own options.
@@ -127,9 +137,21 @@ def build_key(arm: Arm) -> tuple[object, ...]:
     return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
 
 
-def connections_of(study: Study) -> int:
-    """The largest number of connections that a server of the study must take."""
-    return max(study.threads) + _SPARE_CONNECTIONS
+def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:
+    """The settings of an arm's server.
+
+    Raises:
+        SpecError: an option that the server does not know.
+    """
+    return settings_for(
+        installation,
+        arm.server,
+        study.profile,
+        arm.data,
+        memory,
+        connections=max(study.threads) + _SPARE_CONNECTIONS,
+        tls=arm.connection.tls != "disabled",
+    )
 
 
 def prepare_arms(
@@ -155,11 +177,10 @@ def prepare_arms(
         KeyboardInterrupt: `stop` was set.
     """
     stop = stop or threading.Event()
-    connections = connections_of(study)
     setups = []
     for arm in study.arms:
         try:
-            setups.append(_prepare_arm(arm, study, memory, connections, passwords.get(arm.name), on_progress))
+            setups.append(_prepare_arm(arm, study, memory, passwords.get(arm.name), on_progress))
         except BakeoffError:
             if not stop.is_set():  # else what was broken off by the same Ctrl-C has not failed
                 raise
@@ -172,7 +193,6 @@ def _prepare_arm(
     arm: Arm,
     study: Study,
     memory: ServerMemory,
-    connections: int,
     password: str | None,
     on_progress: Callable[[str, int, int | None], None],
 ) -> ArmSetup:
@@ -182,18 +202,9 @@ def _prepare_arm(
             remote.query("SELECT 1")  # whether it answers and lets us in is better known now than after loading
             return ArmSetup(arm, remote=remote)
         installation = install(arm.server, progress=on_progress)
-        settings = settings_for(
-            installation,
-            arm.server,
-            study.profile,
-            arm.data,
-            memory,
-            connections=connections,
-            tls=arm.connection.tls != "disabled",
-        )
+        return ArmSetup(arm, installation=installation, settings=settings_of(arm, installation, study, memory))
     except SpecError as error:
         raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
-    return ArmSetup(arm, installation=installation, settings=settings)
 
 
 def address_of(setup: ArmSetup, server: Server, database: str, *, pid: int | None) -> ArmAddress:
@@ -226,23 +237,6 @@ def _database_charset(server: Server, database: str) -> str:
     return str(server.query("SELECT @@character_set_database", database=database)[0][0])
 
 
-# Memory for the servers: the same buffer pool for every arm, and how many of them may run at once.
-#
-# Besides memory the kernel's asynchronous I/O limits them: each InnoDB takes its share of `fs.aio-max-nr` at its start,
-# and the server for which too little is left does not start.
-
-# Of the data expected: room for what updates and inserts add, and for InnoDB's own pages.
-_HEAD_ROOM = 1.6
-_BUFFER_POOL_MIN_BYTES = 128 * 2**20
-# Of the memory that is free: the rest is for the page cache, the client and what servers use outside the pool.
-_MEMORY_SHARE = 0.6
-_BESIDES_POOL_BYTES = 400 * 2**20
-_STEP_BYTES = 32 * 2**20
-# 256 for each of InnoDB's handler threads: four that read, four that write, two more.
-_AIO_EVENTS = 2_700
-_POOL_OPTION = "innodb_buffer_pool_size"
-
-
 @dataclass(frozen=True)
 class MemoryShare:
     """What every server of a study is given.
@@ -261,7 +255,7 @@ class MemoryShare:
 
 
 def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
-    """How many more servers the kernel's asynchronous I/O allows now, 2 at least; None when it does not tell."""
+    """How many more servers the kernel's asynchronous I/O allows now, 2 at least; None when that is not known."""
     try:
         most, used = (int((proc / name).read_text()) for name in ("aio-max-nr", "aio-nr"))
     except (OSError, ValueError):
@@ -270,9 +264,10 @@ def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
 
 
 def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
-    """The data and a half more for every buffer pool; fewer servers at once rather than smaller pools.
+    """Size the buffer pools, all equal, and the number of servers that run at once.
 
-    When not even two servers fit with that, two run at once with what there is.
+    A pool holds the data and a half more; fewer servers run at once rather than with smaller pools. When not even two
+    servers fit with that, two run at once with what there is.
 
     Args:
         study: its arms and data.
@@ -288,8 +283,8 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
     wanted = max((int(data_bytes(study, arm.data) * _HEAD_ROOM) for arm in study.arms), default=0)
     pool = max(_BUFFER_POOL_MIN_BYTES, wanted) // _STEP_BYTES * _STEP_BYTES
     fixed = [size for arm in ours if (size := _asked_pool(arm))]
-    everywhere = len(fixed) == len(ours) and bool(ours)  # no arm uses the pool that is shared out
-    largest = max([*fixed, *(() if everywhere else (pool,))], default=pool)
+    shared = len(fixed) < len(ours) or not ours  # some arm uses the pool that is sized here
+    largest = max([*fixed, *([pool] if shared else [])])
     least = min(2, max(len(ours), 1))
     at_once = min(max(len(ours), 1), usable // (largest + _BESIDES_POOL_BYTES))
     at_once = min(at_once, at_most or at_once)

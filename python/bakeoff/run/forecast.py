@@ -1,4 +1,4 @@
-"""What a study would take, before anything is started: arms, shared builds, minutes, memory, disk. Estimates."""
+"""Estimate what a study would take before anything is started: arms, shared builds, minutes, memory, disk."""
 
 import os
 import string
@@ -7,16 +7,17 @@ from pathlib import Path
 
 from bakeoff.errors import HostError, SpecError
 from bakeoff.plan import Plan, plan_study
+from bakeoff.plan.model import turns
 from bakeoff.plan.sizes import data_bytes
-from bakeoff.run.arms import MemoryShare, build_key, connections_of, servers_by_aio, share_memory
-from bakeoff.servers import Catalog, Entry, install, is_installed, settings_for
+from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
+from bakeoff.servers import Catalog, Entry, install, is_installed
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.units import format_bytes
 
-# Rough figures of a small machine; a run measures its own and plans anew after its first epoch.
+# Rough figures of a small machine; a run measures its own in the first epoch and plans with them.
 _LOAD_BYTES_PER_S = 25e6
-_LOAD_FIXED_S = 8.0  # a server initialised, started, analysed, settled, stopped, copied
+_LOAD_FIXED_S = 8.0  # a server initialised, started, analysed, flushed, stopped, copied
 _COPY_BYTES_PER_S = 500e6
 _EPOCH_FIXED_S = 3.0
 _EPOCH_PER_SERVER_S = 1.5
@@ -26,7 +27,7 @@ _WRITE_GROWTH = 1.3
 
 
 @dataclass(frozen=True)
-class ArmOutlook:
+class ArmForecast:
     """One arm.
 
     Attributes:
@@ -51,7 +52,7 @@ class Forecast:
     """
 
     study: Study
-    arms: tuple[ArmOutlook, ...]
+    arms: tuple[ArmForecast, ...]
     plan: Plan
     share: MemoryShare
     loads: int
@@ -62,7 +63,7 @@ class Forecast:
 
 
 def forecast(study: Study) -> Forecast:
-    """Work out what a study would take.
+    """Estimate what a study would take.
 
     Servers that are installed already are asked about every option; of the others only the name is looked up.
 
@@ -78,7 +79,7 @@ def forecast(study: Study) -> Forecast:
     load_bytes = max(sizes.values(), default=0)
     snapshots = study.builds * sum(size + _DATADIR_BYTES + _REDO_BYTES for size in sizes.values())
     running = share.at_once * int(load_bytes * _WRITE_GROWTH + _DATADIR_BYTES + _REDO_BYTES)
-    rounds = _rounds(share)
+    rounds = turns(share.servers, at_once=share.at_once) - share.servers + 1
     load_s = sum(study.builds * (_LOAD_FIXED_S + size / _LOAD_BYTES_PER_S) for size in sizes.values())
     overhead_s = rounds * (_EPOCH_FIXED_S + study.warm_s) + len(ours) * (
         _EPOCH_PER_SERVER_S + load_bytes / _COPY_BYTES_PER_S
@@ -101,10 +102,10 @@ def forecast(study: Study) -> Forecast:
 
 
 def require_disk(seen: Forecast) -> None:
-    """Check that the data has room.
+    """Check that the data fits on the disk.
 
     Raises:
-        HostError: it has not.
+        HostError: it does not.
     """
     if seen.disk_bytes > seen.disk_free_bytes:
         raise HostError(
@@ -124,15 +125,7 @@ def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
         _check_collation(arm, entry)
         if not is_installed(entry):
             return entry.download_bytes
-        settings_for(
-            install(arm.server),
-            arm.server,
-            study.profile,
-            arm.data,
-            share.memory,
-            connections=connections_of(study),
-            tls=arm.connection.tls != "disabled",
-        )
+        settings_of(arm, install(arm.server), study, share.memory)
     except SpecError as error:
         raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
     return 0
@@ -151,7 +144,7 @@ def _check_collation(arm: Arm, entry: Entry) -> None:
                 )
 
 
-def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmOutlook]:
+def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmForecast]:
     builds: dict[object, str] = {}
     settings: dict[object, str] = {}
     seen: set[str] = set()
@@ -159,21 +152,11 @@ def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmOutlook]:
     for arm in study.arms:
         letter = "-"
         if arm.server.origin is not Origin.URL:
-            letter = builds.setdefault(build_key(arm), string.ascii_lowercase[len(builds) % 26] + _round_mark(builds))
+            turn, place = divmod(len(builds), 26)
+            letter = builds.setdefault(build_key(arm), string.ascii_lowercase[place] + (str(turn) if turn else ""))
         number = settings.setdefault((arm.server, arm.data), str(len(settings) + 1))
         name = f"{arm.server.origin}:{arm.server.flavour}:{arm.server.version}:{arm.server.location}"
         bytes_left = downloads.get(arm.name)
-        found.append(ArmOutlook(arm, letter, number, 0 if name in seen and bytes_left else bytes_left))
+        found.append(ArmForecast(arm, letter, number, 0 if name in seen and bytes_left else bytes_left))
         seen.add(name)
     return found
-
-
-def _round_mark(builds: dict[object, str]) -> str:
-    return str(len(builds) // 26) if len(builds) >= 26 else ""
-
-
-def _rounds(share: MemoryShare) -> int:
-    """Groups an epoch is measured in, each with the baseline."""
-    if share.servers <= share.at_once:
-        return 1
-    return -(-(share.servers - 1) // (share.at_once - 1))
