@@ -4,7 +4,7 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.servers.options import Target, redo_options, stem, translate
-from bakeoff.servers.profile import differences, same
+from bakeoff.servers.profile import ignored_options, same_value
 
 MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
 MARIADB = ["10.1.23", "10.2.11", "10.5.23", "10.11.5", "10.11.19", "11.4.5", "11.8.6", "11.8.9"]
@@ -287,7 +287,7 @@ def test_stem(name, variable):
     ],
 )
 def test_spellings_of_a_value(asked, has, equal):
-    assert same(asked, has) is equal
+    assert same_value(asked, has) is equal
 
 
 def test_reading_back_tells_what_was_ignored():
@@ -298,7 +298,7 @@ def test_reading_back_tells_what_was_ignored():
         "transaction_isolation": "READ-COMMITTED",
     }
     variables = {"innodb_buffer_pool_instances": "1", "log_bin": "OFF", "tx_isolation": "READ-COMMITTED"}
-    found = differences(asked, variables)
+    found = ignored_options(asked, variables)
     assert found == [
         "innodb_buffer_pool_instances=4: the server has 1",
         "loose_nothing=1: this server has no variable nothing",

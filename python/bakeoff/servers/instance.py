@@ -27,7 +27,7 @@ from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments, write_cnf
 from bakeoff.servers.paths import BLOCK_BYTES, bytes_on_disk
 from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, spawn, tail
-from bakeoff.servers.profile import Settings, differences
+from bakeoff.servers.profile import Settings, ignored_options
 
 SOCKET_PATH_LIMIT = 107  # bytes of sun_path without the final zero; every server version refuses more
 PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
@@ -314,7 +314,7 @@ class Instance(Server):
 
     def ignored_settings(self) -> list[str]:
         """Settings check: one line for each option that the server ignored or changed."""
-        found = differences(self.settings.options, self.variables())
+        found = ignored_options(self.settings.options, self.variables())
         if "ha_rocksdb" in self.settings.options.get("plugin_load_add", ""):
             engines = {str(row[0]).lower(): str(row[1]) for row in self.query("SHOW ENGINES")}
             if engines.get("rocksdb") not in ("YES", "DEFAULT"):

@@ -1,8 +1,8 @@
-"""Options as a person writes them, turned into what one version of a server understands; or refused, with the reason.
+"""Translate mysqld options for one version of a server, or refuse them; read and write my.cnf files.
 
-Three answers: an option is passed on; it is replaced or left out, and a note for the report says why; or it would
-stop the server, and a `SpecError` says so before anything starts. What a server accepts and then ignores or changes
-is found by reading back (readback.py).
+An option is passed on; or it is replaced or left out, and a note for the report says why; or it would stop the server,
+and a `SpecError` says so before anything starts. The settings check (profile.py) finds what a server accepts and then
+ignores or changes.
 """
 
 import difflib
@@ -33,7 +33,7 @@ OURS = {
     "mysqlx_port": "X port",
     "mysqlx_socket": "X socket",
 }
-"""Options that bakeoff gives every server itself."""
+"""Options that bakeoff sets for every server, and what they give it."""
 
 _FOLDERS = (
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
@@ -52,7 +52,7 @@ _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
     "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
 )  # fmt: skip
-_WHEN_INITIALISED = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
+_COUNTING_AT_INIT = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 _TRUE = ("", "1", "on", "true", "yes")
 _FALSE = ("0", "off", "false", "no")
@@ -72,10 +72,18 @@ class Target:
     version: Version
     known: frozenset[str] = frozenset()
 
+    def mysql_before(self, *version: int) -> bool:
+        """Whether it is a MySQL older than that."""
+        return self.family == "mysql" and self.version < version
+
+    def mysql_from(self, *version: int) -> bool:
+        """Whether it is a MySQL of that version or newer."""
+        return self.family == "mysql" and self.version >= version
+
 
 @dataclass
 class Translation:
-    """Options that the target understands, those needed at initialisation too, and what was changed on the way."""
+    """Options that the target understands, those that count at initialisation, and notes on what was changed."""
 
     options: dict[str, str] = field(default_factory=dict)
     init_options: dict[str, str] = field(default_factory=dict)
@@ -93,7 +101,7 @@ class OptionFact:
     reason: str
 
     def ignored_by(self, target: Target) -> bool:
-        """Whether the target starts with it and does nothing."""
+        """Whether the target accepts the option and does nothing."""
         return target.version in self.ignored[target.family] and target.version not in self.obeyed[target.family]
 
 
@@ -124,10 +132,10 @@ def understands(target: Target, name: str) -> bool:
 
 
 def translate(target: Target, asked: Mapping[str, str]) -> Translation:
-    """Say `asked` in the target's dialect.
+    """Translate options for the target; without its `known` options, options.toml alone decides.
 
     Args:
-        target: the server; without `known` options the table alone decides.
+        target: the server.
         asked: names with underscores, values as typed; an empty value is a bare flag.
 
     Raises:
@@ -140,10 +148,16 @@ def translate(target: Target, asked: Mapping[str, str]) -> Translation:
         rule(target, rest, done)
     for name, value in rest.items():
         _pass_or_refuse(target, name, value, done)
-    for name in _WHEN_INITIALISED:
-        if name in done.options:
-            done.init_options[name] = done.options[name]
+    done.init_options |= counting_at_init(target, done.options)
     return done
+
+
+def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, str]:
+    """Those options that count when a data directory is initialised."""
+    names = [*_COUNTING_AT_INIT]
+    if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
+        names += ["innodb_log_file_size", "innodb_log_files_in_group"]
+    return {name: options[name] for name in names if name in options}
 
 
 def stem(name: str) -> str:
@@ -175,12 +189,12 @@ def whole_number(target: Target, name: str, value: str) -> int:
     try:
         return parse_bytes(value)
     except SpecError:
-        raise _refuse(target, _text(name, value), "it is not a whole number") from None
+        raise _refuse(target, name, value, "it is not a whole number") from None
 
 
-def _refuse(target: Target, text: str, why: str, hint: str = "") -> SpecError:
-    field = ("server", "options", text.partition("=")[0])
-    return SpecError(f"server {target.name}: option {text} cannot be used: {why}.", hint=hint, field=field)
+def _refuse(target: Target, name: str, value: str, why: str, hint: str = "") -> SpecError:
+    what = f"option {_text(name, value)} cannot be used"
+    return SpecError(f"server {target.name}: {what}: {why}.", hint=hint, field=("server", "options", name))
 
 
 def _text(name: str, value: str) -> str:
@@ -192,23 +206,20 @@ def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
         plain = stem(name)
         if plain in OURS:
             raise _refuse(
-                target, _text(name, value), f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out."
+                target, name, value, f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out."
             )
         if plain in _FOLDERS:
-            raise _refuse(target, _text(name, value), _IN_NO_SNAPSHOT, "Leave it out.")
+            raise _refuse(target, name, value, _IN_NO_SNAPSHOT, "Leave it out.")
         if plain in _FILES and "/" in value:
-            raise _refuse(target, _text(name, value), _IN_NO_SNAPSHOT, "Name the file without a folder.")
+            raise _refuse(target, name, value, _IN_NO_SNAPSHOT, "Name the file without a folder.")
         if name in _NOT_A_SERVER or plain in _NOT_A_SERVER:
             raise _refuse(
-                target, _text(name, value), "it would change how the server is run, not how fast it is", "Leave it out."
+                target, name, value, "it would change how the server is run, not how fast it is", "Leave it out."
             )
 
 
 def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """One size of redo, three ways to write it.
-
-    Capacity (MySQL 8.0.30 on), file size × files (MySQL before), one file (MariaDB 10.5 on).
-    """
+    """The redo size is a capacity (MySQL 8.0.30 on), file size × files (MySQL before) or one file (MariaDB 10.5 on)."""
     by_capacity = understands(target, "innodb_redo_log_capacity")
     if by_capacity and "innodb_log_file_size" in rest:
         size = rest.pop("innodb_log_file_size")
@@ -226,17 +237,10 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
             f"innodb_redo_log_capacity={size} became {' '.join(_text(*each) for each in files.items())}: "
             f"{target.name} has no innodb_redo_log_capacity"
         )
-    for name in ("innodb_log_file_size", "innodb_log_files_in_group"):
-        if name in rest and target.family == "mysql" and target.version < (5, 6, 8):
-            done.options[name] = rest.pop(name)
-    if target.family == "mysql" and target.version < (5, 6, 8):  # refuses to start on redo files of another size
-        done.init_options.update(
-            {name: value for name, value in done.options.items() if name.startswith("innodb_log_file")}
-        )
 
 
 def redo_options(target: Target, total_bytes: int) -> dict[str, str]:
-    """How the target is told to keep `total_bytes` of redo."""
+    """The target's options for `total_bytes` of redo."""
     if understands(target, "innodb_redo_log_capacity"):
         return {"innodb_redo_log_capacity": str(total_bytes)}
     if target.family == "mariadb" and target.version >= (10, 5):
@@ -255,7 +259,7 @@ def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """`log_bin=OFF` would name a log "OFF"; a log needs a server id; MySQL 5.6 wants log_slave_updates with GTIDs."""
+    """`log_bin=OFF` would name a log "OFF"; a log needs a server id; MySQL 5.6 needs log_slave_updates with GTIDs."""
     if is_false(rest.get("log_bin", "x")):
         value = rest.pop("log_bin")
         rest["skip_log_bin"] = ""
@@ -266,12 +270,8 @@ def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
         if "server_id" not in rest:
             rest["server_id"] = "1"
             done.notes.append("server_id=1 was added: MySQL 5.7 on keeps no binary log without one")
-    if (
-        target.family == "mysql"
-        and target.version < (5, 7)
-        and rest.get("gtid_mode", "off").lower() == "on"
-        and "log_slave_updates" not in rest
-    ):
+    with_gtids = rest.get("gtid_mode", "off").lower() == "on"
+    if target.mysql_before(5, 7) and with_gtids and "log_slave_updates" not in rest:
         rest["log_slave_updates"] = "1"
         done.notes.append("log_slave_updates=1 was added: MySQL 5.6 refuses gtid_mode=ON without it")
 
@@ -282,15 +282,10 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
     if name not in rest:
         return
     plugin = rest.pop(name)
-    default = (
-        "caching_sha2_password" if target.family == "mysql" and target.version >= (8, 0, 4) else "mysql_native_password"
-    )
-    if target.family == "mysql" and target.version >= (9, 0) and plugin == "mysql_native_password":
+    default = "caching_sha2_password" if target.mysql_from(8, 0, 4) else "mysql_native_password"
+    if target.mysql_from(9, 0) and plugin == "mysql_native_password":
         raise _refuse(
-            target,
-            _text(name, plugin),
-            "MySQL 9.0 removed the plugin mysql_native_password",
-            "Use caching_sha2_password.",
+            target, name, plugin, "MySQL 9.0 removed the plugin mysql_native_password", "Use caching_sha2_password."
         )
     if understands(target, name):
         done.options[name] = done.init_options[name] = plugin
@@ -300,19 +295,13 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
         done.options["authentication_policy"] = done.init_options["authentication_policy"] = plugin
         done.notes.append(f"{name}={plugin} became authentication_policy={plugin}: MySQL 8.4 renamed it")
     else:
-        raise _refuse(target, _text(name, plugin), f"its accounts use {default} and that cannot be changed")
+        raise _refuse(target, name, plugin, f"its accounts use {default} and that cannot be changed")
 
 
 def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """`skip_ssl`, or `tls_version=` since MySQL 8.4, or nothing where the build has no TLS."""
-    name = next(
-        (
-            each
-            for each in rest
-            if stem(each) == "ssl" and (each.startswith(("skip_", "disable_")) or is_false(rest[each]))
-        ),
-        None,
-    )
+    """`skip_ssl`, or `tls_version=` since MySQL 8.4, or nothing when the build has no TLS."""
+    off = (each for each in rest if each.startswith(("skip_", "disable_")) or is_false(rest[each]))
+    name = next((each for each in off if stem(each) == "ssl"), None)
     if name is None:
         return
     rest.pop(name)
@@ -323,7 +312,7 @@ def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def no_tls(target: Target) -> dict[str, str]:
-    """How the target is told to do without TLS."""
+    """The target's options to do without TLS."""
     if understands(target, "ssl"):
         return {"skip_ssl": ""}
     return {"tls_version": ""} if understands(target, "tls_version") else {}
@@ -337,18 +326,19 @@ def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """32k and 64k are silently 16k in MySQL 5.6: refused here, since nothing would tell."""
+    """MySQL 5.6 silently uses 16k for 32k and 64k, so they are refused."""
     value = rest.get("innodb_page_size")
     if value is None:
         return
     size = parse_bytes(value)
     if size not in (4096, 8192, 16384, 32768, 65536):
-        raise _refuse(target, _text("innodb_page_size", value), "a page has 4k, 8k, 16k, 32k or 64k")
+        raise _refuse(target, "innodb_page_size", value, "a page has 4k, 8k, 16k, 32k or 64k")
     since = (10, 1) if target.family == "mariadb" else (5, 7, 6)
     if size > 16384 and target.version < since:
         raise _refuse(
             target,
-            _text("innodb_page_size", value),
+            "innodb_page_size",
+            value,
             f"pages above 16k came with {version_text(since)}, and {target.name} would silently use 16k",
         )
     rest["innodb_page_size"] = str(size)
@@ -374,55 +364,40 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     elif fact.ignored_by(target):
         done.notes.append(f"{_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
     else:
-        raise _refuse(target, _text(name, value), fact.reason or f"{target.name} does not know it")
+        raise _refuse(target, name, value, fact.reason or f"{target.name} does not know it")
 
 
 def _check_value(target: Target, name: str, value: str) -> None:
-    """Values that an option has in some versions only."""
+    """Refuse values that an option has in other versions only."""
     lowered = value.lower()
-    if (
-        name == "innodb_flush_method"
-        and lowered == "o_direct_no_fsync"
-        and target.family == "mysql"
-        and target.version < (5, 6, 7)
-    ):
-        raise _refuse(target, _text(name, value), "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
+    if name == "innodb_flush_method" and lowered == "o_direct_no_fsync" and target.mysql_before(5, 6, 7):
+        raise _refuse(target, name, value, "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
     if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql":
         raise _refuse(
-            target,
-            _text(name, value),
-            "the thread pool as an option is MariaDB's; MySQL 9.7 has thread_pool.so as a plugin",
+            target, name, value, "the thread pool as an option is MariaDB's; MySQL 9.7 has thread_pool.so as a plugin"
         )
     if name in ("collation_server", "default_collation") and "_0900_" in lowered and not _has_0900(target):
-        raise _refuse(target, _text(name, value), "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
-    if name == "optimizer_switch" and target.family == "mysql" and target.version < (5, 6) and "mrr" in lowered:
-        raise _refuse(target, _text(name, value), "multi-range read came with MySQL 5.6")
+        raise _refuse(target, name, value, "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
+    if name == "optimizer_switch" and target.mysql_before(5, 6) and "mrr" in lowered:
+        raise _refuse(target, name, value, "multi-range read came with MySQL 5.6")
     if name == "authentication_policy" and target.version >= (9, 0) and "mysql_native_password" in lowered:
-        raise _refuse(target, _text(name, value), "MySQL 9.0 removed the plugin mysql_native_password")
+        raise _refuse(target, name, value, "MySQL 9.0 removed the plugin mysql_native_password")
 
 
 def _has_0900(target: Target) -> bool:
     return target.version >= ((11, 4, 5) if target.family == "mariadb" else (8, 0, 1))
 
 
-# Reading my.cnf files the way mysqld does, as far as a benchmark needs: groups, comments, quotes.
-
-
 def server_groups(family: str, version: Version) -> frozenset[str]:
-    """The groups that a server reads: those of every version, and those of its own series (`mysqld-8.0`)."""
+    """The groups of a my.cnf that a server reads: those of every version, and of its own series (`mysqld-8.0`)."""
     programs = ("mysqld", "mariadb", "mariadbd") if family == "mariadb" else ("mysqld",)
     return frozenset({"server", *programs, *(f"{each}-{version_text(version[:2])}" for each in programs)})
 
 
 def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
-    """Options that a cnf file has for one server, names with underscores; a later line wins.
+    """Options that a cnf file has for one server, read as mysqld does: groups of other servers are passed over.
 
-    A bare name has an empty value.
-
-    Args:
-        file: as the user named it.
-        family: `mysql` or `mariadb`, and
-        version: of the server; groups of other servers are passed over, as mysqld does.
+    Names have underscores, a bare name has an empty value, and a later line wins.
 
     Raises:
         SpecError: no such file, or a line that cannot be read; names file and line.
@@ -462,7 +437,7 @@ def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
 
 
 def read_client_group(file: Path) -> dict[str, str]:
-    """The `[client]` group of a user's ~/.my.cnf; empty when there is none. Unreadable lines are passed over."""
+    """The `[client]` group of a user's ~/.my.cnf; unreadable files and lines are passed over."""
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -493,7 +468,7 @@ def option_arguments(options: Mapping[str, str]) -> list[str]:
 
 
 def write_cnf(options: Mapping[str, str], remark: str) -> str:
-    """The text of a my.cnf with these options, for a run directory and for readers."""
+    """The text of a my.cnf with these options."""
     lines = [f"# {remark}", "[mysqld]"]
     lines += [f"{name} = {value}" if value else name for name, value in options.items()]
     return "\n".join(lines) + "\n"

@@ -1,9 +1,12 @@
-"""From a spec to the options of a server: what it needs to run, what a profile makes equal, what the user asked for.
+"""The options of each arm's server: what it needs to run, what its profile sets, what the user asked for.
 
-`matched`: the same memory and durability everywhere, said in each version's own words: buffer pool, redo size, one
-fsync a commit, doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, statistics that do not
-change under the measurement, and on fewer than eight CPUs no spinning threads of the redo log. `stock`: each version's
-own defaults, and nothing but what is needed to run. TLS belongs to neither: it follows the connection.
+Profile `matched` sets the same memory and durability for every version: buffer pool, redo size, one fsync a commit,
+doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, statistics that do not change during the
+measurement, and on fewer than eight CPUs no spinning threads of the redo log. Profile `stock` leaves each version's
+own defaults. TLS belongs to neither: it follows the connection.
+
+The settings check compares every option with the variable that it should have set: `loose_` options, unknown plugins
+and values out of range do not stop a server, and leave a line in its log at best.
 """
 
 import os
@@ -18,6 +21,7 @@ from bakeoff.servers.catalog import Catalog, Installation
 from bakeoff.servers.install import install
 from bakeoff.servers.options import (
     Target,
+    counting_at_init,
     is_false,
     is_true,
     no_tls,
@@ -31,9 +35,16 @@ from bakeoff.servers.options import (
 from bakeoff.spec import Data, Profile, ServerSpec
 from bakeoff.units import parse_bytes
 
-SPARE_CONNECTIONS = 24  # for the gates, the observers and a curious user
+SPARE_CONNECTIONS = 24  # for readiness, observers and the user
 _DEFAULT_MAX_CONNECTIONS = 151
 _ROCKSDB = "rocksdb"
+_SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB when another engine has the memory
+_NOT_VARIABLES = frozenset(
+    {"plugin_load_add", "mysqlx", "secure_file_priv", "ssl", "admin_tls_version", "default_authentication_plugin",
+     "authentication_policy", "user"}
+)  # fmt: skip
+_OTHER_NAMES = {"transaction_isolation": "tx_isolation", "default_storage_engine": "storage_engine"}
+_ROUNDING = 0.02  # the server rounds sizes to pages, chunks or MiB
 # The redo log's threads of MySQL 8.0 and later spin once the server uses 80 % of a CPU. Spinning takes a whole CPU. On
 # few CPUs throughput halves, and changes for seconds when the server crosses that mark (docs/decisions/placement.md).
 _CPUS_TO_SPIN_ON = 8
@@ -59,7 +70,7 @@ class Settings:
 
     Attributes:
         options: mysqld options in order, names with underscores; an empty value is a bare flag.
-        init_options: those that must be given when the data directory is made; they key the template.
+        init_options: those that count when the data directory is initialised; they key the template.
         declared: names that the user asked for, as opposed to what a profile set.
         notes: what was translated or left out, each with its reason, for the report.
     """
@@ -87,9 +98,9 @@ def settings_for(
         spec: with the user's own options and cnf files.
         profile: `matched` or `stock`.
         memory: the same for every arm; `stock` ignores it.
-        data: what the tables will be; some charsets, row formats and engines need options, or do not exist everywhere.
-        connections: the largest number that the load will hold open at once.
-        tls: False switches TLS off in the server, as no connection will use it.
+        data: the tables; some charsets, row formats and engines need options, or do not exist everywhere.
+        connections: largest number that the load will hold open at once.
+        tls: False switches TLS off in the server.
 
     Raises:
         SpecError: an option, charset, row format or engine that this server does not have; with the reason.
@@ -97,16 +108,17 @@ def settings_for(
     target = Target(installation.name, installation.family, installation.version, installation.known_options)
     asked = _asked(spec, installation)
     translated = translate(target, asked)
-    engine = _engine_wanted(installation, asked, table_engine(spec, data, installation))
+    engine = table_engine(spec, data, installation)
+    _check_engine(installation, asked, engine)
     _check_data(installation, data, translated.options)
 
     options = _needed(target, connections)
     if not tls:
         options |= no_tls(target)
+    if engine == _ROCKSDB:
+        options["plugin_load_add"] = "ha_rocksdb"
     if profile is Profile.MATCHED:
         options |= _matched(target, memory, engine) | _charset(data)
-    if engine == _ROCKSDB:
-        options |= {"plugin_load_add": "ha_rocksdb"} | (_matched_rocksdb(memory) if profile is Profile.MATCHED else {})
     options |= _for_compressed_rows(target, data)
     options = _override(options, translated.options)
     _check_connections(target, options, connections)
@@ -114,24 +126,14 @@ def settings_for(
     notes = [*translated.notes]
     if target.family == "mariadb" and options.get("plugin_load_add") == "ha_rocksdb":
         notes.append("ha_rocksdb was loaded: the engine is a plugin")
-    init_options = dict(translated.init_options)
-    if target.family == "mysql" and target.version < (5, 6, 8):  # refuses redo files of another size than it is told
-        init_options |= {name: value for name, value in options.items() if name.startswith("innodb_log_file")}
-    return Settings(
-        options=options, init_options=init_options, declared=frozenset(stem(name) for name in asked), notes=tuple(notes)
-    )
+    init_options = translated.init_options | counting_at_init(target, options)
+    return Settings(options, init_options, frozenset(stem(name) for name in asked), tuple(notes))
 
 
 def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:
-    """The storage engine that the arm's tables should have, lower case.
+    """The storage engine of the arm's tables, lower case: the data's, or the one in the server's options.
 
-    A server asked for with `default_storage_engine=RocksDB` (or `plugin=rocksdb`) is meant to be measured with it,
-    unless the data names an engine itself.
-
-    Args:
-        spec: with the user's own options and cnf files.
-        data: what the tables will be.
-        installation: the spec's binaries; None: looked up if there are cnf files, whose groups are for some versions.
+    Without an `installation` the binaries are looked up for cnf files, whose groups may be for some versions only.
     """
     asked = _asked(spec, installation)
     if data.engine.lower() != Data().engine:
@@ -142,20 +144,19 @@ def table_engine(spec: ServerSpec, data: Data, installation: Installation | None
 
 
 def memory_bytes(installation: Installation, settings: Settings, connections: int) -> int:
-    """A server's resident memory under load, estimated, bytes: for planning, a little too much rather than too little.
+    """Estimate of a server's resident memory under load, bytes, rather too much than too little.
 
     Buffer pool and 8 % for its bookkeeping, the process itself as measured for the catalogue, 1 MiB a connection.
     """
-    pool = max(
-        _size(settings.options, "innodb_buffer_pool_size", 128 * 2**20),
-        _size(settings.options, "rocksdb_block_cache_size", 0),
-    )
-    schema = (
-        _process_with_schema(installation)
-        if is_true(settings.options.get("performance_schema", _schema_default(installation)))
-        else 0
-    )
-    return int(pool * 1.08) + max(_process_bytes(installation), schema) + connections * 2**20
+    options = settings.options
+    innodb = parse_bytes(options.get("innodb_buffer_pool_size", "128M"))
+    rocksdb = parse_bytes(options.get("rocksdb_block_cache_size", "0"))
+    process = _process_bytes(installation)
+    schema_default = "on" if installation.family == "mysql" and installation.version >= (5, 6, 6) else "off"
+    if is_true(options.get("performance_schema", schema_default)):
+        # Measured: 5.6 preallocates some 400 MiB, later versions less.
+        process += (400 if installation.version < (5, 7) else 280) * 2**20
+    return int(max(innodb, rocksdb) * 1.08) + process + connections * 2**20
 
 
 def _asked(spec: ServerSpec, installation: Installation | None) -> dict[str, str]:
@@ -184,14 +185,15 @@ def _needed(target: Target, connections: int) -> dict[str, str]:
 
 
 def _charset(data: Data) -> dict[str, str]:
-    """The server's own default too, so that temporary tables and functions speak the character set of the data."""
+    """The data's charset as the server's default, so that temporary tables and functions use it too."""
     named = {"character_set_server": data.charset, "collation_server": data.collation}
     return {name: value for name, value in named.items() if value}
 
 
 def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str]:
+    pool_bytes = memory.buffer_pool_bytes
     options = {
-        "innodb_buffer_pool_size": str(memory.buffer_pool_bytes),
+        "innodb_buffer_pool_size": str(_SMALL_POOL_BYTES if engine in ("myisam", _ROCKSDB) else pool_bytes),
         **redo_options(target, memory.redo_bytes),
         "innodb_log_buffer_size": "16777216",
         "innodb_flush_log_at_trx_commit": "1",
@@ -201,10 +203,10 @@ def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str
         "skip_log_bin": "",
         "sync_binlog": "1",
         "performance_schema": "OFF",
-        "key_buffer_size": str(memory.buffer_pool_bytes if engine.lower() == "myisam" else 8 * 2**20),
+        "key_buffer_size": str(pool_bytes if engine == "myisam" else 8 * 2**20),
     }
-    if engine.lower() == "myisam":
-        options["innodb_buffer_pool_size"] = str(64 * 2**20)
+    if engine == _ROCKSDB:
+        options |= {"rocksdb_block_cache_size": str(pool_bytes), "rocksdb_flush_log_at_trx_commit": "1"}
     optional = {
         "query_cache_type": "0",
         "query_cache_size": "0",
@@ -218,28 +220,14 @@ def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str
     return options | {name: value for name, value in optional.items() if understands(target, name)}
 
 
-def _matched_rocksdb(memory: ServerMemory) -> dict[str, str]:
-    return {
-        "rocksdb_block_cache_size": str(memory.buffer_pool_bytes),
-        "rocksdb_flush_log_at_trx_commit": "1",
-        "innodb_buffer_pool_size": str(64 * 2**20),
-    }
-
-
 def _for_compressed_rows(target: Target, data: Data) -> dict[str, str]:
-    if "compressed" not in data.table_options.lower() or target.version >= (
-        (10, 2) if target.family == "mariadb" else (5, 7, 7)
-    ):
+    by_default_since = (10, 2) if target.family == "mariadb" else (5, 7, 7)
+    if "compressed" not in data.table_options.lower() or target.version >= by_default_since:
         return {}
     return {"innodb_file_format": "Barracuda", "innodb_file_per_table": "1"}
 
 
-def _engine_wanted(installation: Installation, asked: Mapping[str, str], engine: str) -> str:
-    """The engine that the arm's tables will have, after checking that the server has it.
-
-    Raises:
-        SpecError: the binaries do not hold it.
-    """
+def _check_engine(installation: Installation, asked: Mapping[str, str], engine: str) -> None:
     loaded = "rocksdb" in f"{asked.get('plugin', '')} {asked.get('plugin_load_add', '')}".lower()
     if (engine == _ROCKSDB or loaded) and _ROCKSDB not in installation.engines:
         have = sorted(f"{each.flavour}:{each.version}" for each in _catalog().entries if _ROCKSDB in each.engines)
@@ -248,7 +236,6 @@ def _engine_wanted(installation: Installation, asked: Mapping[str, str], engine:
             hint=f"These have it: {', '.join(have)}.",
             field=("data", "engine"),
         )
-    return engine
 
 
 def _check_data(installation: Installation, data: Data, options: Mapping[str, str]) -> None:
@@ -297,7 +284,7 @@ def _check_connections(target: Target, options: Mapping[str, str], connections: 
 
 
 def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
-    """The user's options over ours; `log_bin=x` replaces `skip_log_bin` and the other way round."""
+    """The user's options over ours; `log_bin=x` replaces `skip_log_bin` and vice versa."""
     taken = {stem(name) for name in user}
     return {name: value for name, value in base.items() if stem(name) not in taken} | dict(user)
 
@@ -305,10 +292,6 @@ def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str
 @cache
 def _catalog() -> Catalog:
     return Catalog.load()
-
-
-def _size(options: Mapping[str, str], name: str, default: int) -> int:
-    return parse_bytes(options[name]) if name in options else default
 
 
 def _process_bytes(installation: Installation) -> int:
@@ -322,42 +305,8 @@ def _process_bytes(installation: Installation) -> int:
     return nearest.rss_mib * 2**20
 
 
-def _process_with_schema(installation: Installation) -> int:
-    """With performance_schema on: 5.6 preallocates some 400 MiB, later versions less (measured)."""
-    return _process_bytes(installation) + (400 if installation.version < (5, 7) else 280) * 2**20
-
-
-def _schema_default(installation: Installation) -> str:
-    return "on" if installation.family == "mysql" and installation.version >= (5, 6, 6) else "off"
-
-
-# Finding what a server ignored or changed: every option given is compared with the variable it should have set.
-#
-# `loose_` options, unknown plugins and values out of range never stop a server; they end as a line in its log at best.
-# Reading back is the only honest way to report a setting.
-
-_NOT_VARIABLES = frozenset(
-    {
-        "plugin_load_add",
-        "mysqlx",
-        "secure_file_priv",
-        "ssl",
-        "admin_tls_version",
-        "default_authentication_plugin",
-        "authentication_policy",
-        "user",
-    }
-)
-_OTHER_NAMES = {
-    "transaction_isolation": "tx_isolation",
-    "default_storage_engine": "storage_engine",
-    "key_buffer_size": "key_buffer_size",
-}
-_MULTIPLE = 0.02  # sizes are rounded to pages, chunks or MiB by the server; within 2 % is as asked
-
-
-def differences(asked: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
-    """One line for each option whose variable is not what was asked for.
+def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
+    """The settings check: one line for each option whose variable is not what was asked for.
 
     Args:
         asked: options as given at start; an empty value is a bare flag.
@@ -373,12 +322,12 @@ def differences(asked: Mapping[str, str], variables: Mapping[str, str]) -> list[
         said = f"{name}={value}" if value else name
         if has is None:
             found.append(f"{said}: this server has no variable {plain}")
-        elif not same(wanted, has):
+        elif not same_value(wanted, has):
             found.append(f"{said}: the server has {has or '(empty)'}")
     return found
 
 
-def same(asked: str, has: str) -> bool:
+def same_value(asked: str, has: str) -> bool:
     """Whether two spellings of a value mean the same: `64M` and `67108864`, `1` and `ON`, `a,b` and `B,A`."""
     left, right = asked.strip().lower(), has.strip().lower()
     if left == right or (is_true(left) and is_true(right)) or (is_false(left) and is_false(right)):
@@ -389,7 +338,7 @@ def same(asked: str, has: str) -> bool:
         if "=" in left:  # optimizer_switch: a part of the whole
             return set(left.split(",")) <= set(right.split(","))
         return sorted(left.replace("_", "-").split(",")) == sorted(right.replace("_", "-").split(","))
-    return abs(one - other) <= _MULTIPLE * max(abs(one), abs(other)) if one > 65536 else one == other
+    return abs(one - other) <= _ROUNDING * max(abs(one), abs(other)) if one > 65536 else one == other
 
 
 def _number(text: str) -> float:
