@@ -144,3 +144,11 @@ def test_no_effect_is_detectable_while_nothing_could_be_claimed():
 def test_standard_deviation(sample):
     assert iv.standard_deviation(sample) == pytest.approx(np.std(sample, ddof=1), abs=1e-12)
     assert iv.standard_deviation(sample[:1]) == 0.0
+
+
+def test_live_interval_is_the_anytime_one():
+    sample = [0.05 * (-1) ** epoch for epoch in range(7)]
+    sd = iv.standard_deviation(sample)
+    live = iv.estimate_of(sample, iv.live_interval).interval
+    assert live.half_width == pytest.approx(iv.anytime_half_width(sd, 7, alpha=0.05))
+    assert iv.estimate_of(sample[:3], iv.live_interval).interval.low is None

@@ -44,7 +44,7 @@ class Context:
         if stop is Stop.DECISIVE:
             return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
         if stop.anytime_only or n < iv.N_MIN:
-            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE))
+            return iv.live_interval(mean, sd, n)
         return iv.around(mean, iv.precision_half_width(sd, n))
 
     def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
@@ -200,7 +200,7 @@ def _comparison(
         is_control=sample.is_control,
         points=sample.points,
         estimate=case.estimate,
-        live=iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE)),
+        live=iv.live_interval(mean, sd, n),
         stop=stop,
         verdict=verdict(case),
         trimmed=iv.estimate_of(trimmed, interval_of),
