@@ -1,9 +1,11 @@
 # Every task of the project. `make help` lists them.
 BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
+# Two tests at a time. Tests that measure or pin threads share the group "measuring", which runs one after another.
+PARALLEL := -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-studies test-servers gauntlet check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
+.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,14 +17,18 @@ demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
 	$(BAKEOFF) duel mysql:5.7.22 mysql:8.0.15 --workload oltp_point_select,oltp_read_only --threads 4 \
 	    --tables 4 --table-size 100000 --budget 3m
 
-test: ## Rust, Python, real servers, the report in a browser (25 minutes)
+test: ## Rust, Python, real servers, the report in a browser (8 minutes on 2 CPUs); lists the twenty longest tests
 	@tools/setup --tests
-	cargo test --release --quiet --workspace
-	$(PYTEST) -m "not slow" --durations=20
+	cargo test --quiet --workspace
+	$(PYTEST) $(PARALLEL) -m "not slow" --durations=20
 
-test-unit: setup ## the fast tests, without a server or a browser
-	cargo test --release --quiet --workspace
-	$(PYTEST) -m "not slow and not server and not browser"
+test-unit: setup ## the tests without a server or a browser (90 seconds)
+	cargo test --quiet --workspace
+	$(PYTEST) $(PARALLEL) -m "not slow and not server and not browser"
+
+test-slow: ## all that make test leaves out: statistical claims, every server, study and option (hours, one test at a time)
+	@tools/setup --tests
+	$(PYTEST) -m slow --durations=20
 
 test-studies: setup ## every study that ships, at scale demo, on real servers, its report opened in a browser (50 minutes)
 	$(PYTEST) -m "slow and server" tests/studies
@@ -30,13 +36,18 @@ test-studies: setup ## every study that ships, at scale demo, on real servers, i
 test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
 	$(PYTEST) -m "slow and server" tests/servers tests/run
 
-gauntlet: setup ## the method against known truths: traces, laws, fake servers (minutes); real servers: bakeoff gauntlet --size quick
-	$(BAKEOFF) gauntlet
+validate: setup ## the method against known truths: traces, simulated noise, fake servers (minutes; docs/validation.md)
+	cargo build --release --quiet -p bakeoff-fakeserver
+	.venv/bin/python -m validation suite
+
+validate-full: setup ## the same on real servers (6 to 7 hours)
+	cargo build --release --quiet -p bakeoff-fakeserver
+	.venv/bin/python -m validation suite --size full
 
 test-tpcc: setup ## TPC-C on every server of the catalogue, and every option of its command line (30 minutes)
 	$(PYTEST) -m "slow and server" tests/tpcc
 
-check: setup ## formatting, lints, types, room boundaries
+check: setup ## formatting, lints, types, package boundaries
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
@@ -49,7 +60,7 @@ fmt: ## format everything
 	cargo fmt --all
 	.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
 
-bench: bench-client-cost bench-connections bench-loading bench-analysis bench-harness ## all that bench/README.md tells of the engine and the harness (35 minutes)
+bench: bench-client-cost bench-connections bench-loading bench-analysis bench-harness ## all that bench/README.md reports of the engine and the harness (35 minutes)
 
 bench-client-cost: setup ## what the client costs, against sysbench and the bare loop (12 minutes)
 	.venv/bin/python bench/client-cost/run.py --server mysql:8.0.15

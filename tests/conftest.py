@@ -1,4 +1,4 @@
-"""Runs the real command in a process of its own, as a shell would."""
+"""Fixtures that run bakeoff's command, in a process of its own or inside the test, and shared servers and runs."""
 
 import contextlib
 import json
@@ -14,10 +14,26 @@ import psutil
 import pytest
 
 from bakeoff import servers
+from bakeoff.cli import main
 from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.main")
+
+# Tests that measure, pin threads to CPUs, or share one duel: `make test` runs two tests at a time, but never two of these.
+MEASURING = {
+    "bench/test_client_cost.py", "bench/test_connections.py", "cli/test_reading_a_run.py", "run/test_budget.py",
+    "run/test_duel.py", "servers/test_placement.py", "sysbench/test_idle.py", "sysbench/test_layout.py",
+    "sysbench/test_numbers.py", "validation/test_fake_checks.py",
+}  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    tests = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(tests).as_posix() in MEASURING:
+            item.add_marker(pytest.mark.xdist_group("measuring"))
 
 
 @dataclass(frozen=True)
@@ -110,6 +126,27 @@ def shell():
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture
+def inside(shell, monkeypatch, capfd):
+    """`inside(*arguments)`: the command inside this process, which saves the second that the imports take.
+
+    For commands that start no server; `shell.run` is the same in a process of its own.
+    """
+    monkeypatch.chdir(shell.folder)
+    for name in ("BAKEOFF_RUNS", "XDG_CACHE_HOME", "NO_COLOR", "COLUMNS"):
+        monkeypatch.setenv(name, shell.env[name])
+
+    def run(*arguments: str) -> Ran:
+        capfd.readouterr()
+        code = main.run(list(arguments))
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err, out + err
+        assert shell.left_behind() == []
+        return Ran(int(code), out, err)
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def sandbox():
     """A MySQL 8.0.15 that runs for the whole session, as one that somebody else started."""
@@ -121,8 +158,8 @@ def sandbox():
 def fakeserver_binary():
     """The fake server as it is in the tree."""
     root = Path(__file__).resolve().parents[1]
-    built = ["cargo", "build", "--release", "--quiet", "-p", "bakeoff-fakeserver"]
+    built = ["cargo", "build", "--quiet", "-p", "bakeoff-fakeserver"]
     subprocess.run(built, cwd=root, check=True)
     metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]
     described = json.loads(subprocess.run(metadata, cwd=root, check=True, capture_output=True).stdout)
-    return Path(described["target_directory"]) / "release" / "bakeoff-fakeserver"
+    return Path(described["target_directory"]) / "debug" / "bakeoff-fakeserver"

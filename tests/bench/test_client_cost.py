@@ -65,11 +65,11 @@ def test_a_ratio_is_of_sums_within_a_round_and_t_over_rounds() -> None:
 @pytest.fixture(scope="module")
 def binaries() -> Path:
     """The bare loop and the fake server as they are in the tree."""
-    built = ["cargo", "build", "--release", "--quiet", "-p", "bakeoff-bareloop", "-p", "bakeoff-fakeserver"]
+    built = ["cargo", "build", "--quiet", "-p", "bakeoff-bareloop", "-p", "bakeoff-fakeserver"]
     subprocess.run(built, cwd=ROOT, check=True)
     metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]
     described = json.loads(subprocess.run(metadata, cwd=ROOT, check=True, capture_output=True).stdout)
-    return Path(described["target_directory"]) / "release"
+    return Path(described["target_directory"]) / "debug"
 
 
 def run_benchmark(binaries: Path, socket: Path, results: Path, *more: str) -> "subprocess.CompletedProcess[str]":

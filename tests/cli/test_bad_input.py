@@ -52,26 +52,31 @@ SMALL = (
         ),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--tables", "1001"], "--tables", "1000"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "0"], "--rate", "--rate 500"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "a lot"], "a lot", "0.5%"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "5"], "'5'", "--inject-slowdown 5%"),
         (["report", "no-such-run"], "no-such-run", "list runs"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
         (["doctor", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
-        (["gauntlet", "--server", "mysql:8.0.15"], "replay", "quick"),
-        (["gauntlet", "--size", "quick", "--server", "mysql:4.1"], "4.1", "mysql:5.5.9"),
-        (["gauntlet", "--size", "quick", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
         (["server", "start", "mysql://root:s3cret@db/"], "runs already", ""),
         (["frobnicate"], "frobnicate", "--help"),
         (["list"], "studies, servers", "--help"),
         (["server"], "command", "--help"),
     ],
 )
-def test_a_typo_is_one_line_and_exit_code_2(shell, arguments, named, remedy):
-    ran = shell.run(*arguments)
+def test_a_typo_is_one_line_and_exit_code_2(shell, inside, arguments, named, remedy):
+    ran = inside(*arguments)
     assert ran.code == 2, ran
     assert named in ran.complaint
     assert remedy in ran.complaint
     assert "s3cret" not in ran.out + ran.err
     assert shell.runs == []
+
+
+def test_the_exit_code_reaches_the_shell(shell):
+    ran = shell.run("duel", "mysql:8.0.15")
+    assert ran.code == 2
+    assert "two servers" in ran.complaint
 
 
 @pytest.mark.parametrize("arguments", [["list", "workloads"], ["list", "workloads", "--format", "json"]])

@@ -136,10 +136,10 @@ def test_another_study_is_refused_and_a_run_that_is_being_written_too(shell):
     assert (path / "analysis.json").exists()
 
 
-def test_what_cannot_be_resumed(shell):
-    ran = shell.run("run", "--resume", "no-such-run")
+def test_what_cannot_be_resumed(shell, inside):
+    ran = inside("run", "--resume", "no-such-run")
     assert (ran.code, "no-such-run" in ran.complaint) == (2, True)
-    ran = shell.run("run")
+    ran = inside("run")
     assert ran.code == 2
     assert "list studies" in ran.complaint
 

@@ -41,9 +41,9 @@ def write(shell, text=STUDY):
         ("builds: 1", "settings: {buffer_pool: 9999G}", 3, "my.yaml:12", "memory", "smaller buffer pools"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_place(shell, old, new, code, place, named, remedy):
+def test_a_mistake_is_one_line_with_its_place(shell, inside, old, new, code, place, named, remedy):
     assert old in STUDY
-    ran = shell.run("run", write(shell, STUDY.replace(old, new, 1)))
+    ran = inside("run", write(shell, STUDY.replace(old, new, 1)))
     assert ran.code == code, ran
     assert f"{place}: " in ran.complaint
     assert named in ran.complaint
@@ -51,8 +51,8 @@ def test_a_mistake_is_one_line_with_its_place(shell, old, new, code, place, name
     assert shell.runs == []
 
 
-def test_a_level_that_a_version_lacks_has_its_line(shell):
-    ran = shell.run(
+def test_a_level_that_a_version_lacks_has_its_line(shell, inside):
+    ran = inside(
         "plan",
         write(shell, STUDY.replace('where:\n  - not: {server: "mysql:5.7.22", collation: utf8mb4_0900_ai_ci}\n', "")),
     )
@@ -62,16 +62,16 @@ def test_a_level_that_a_version_lacks_has_its_line(shell):
     assert "where" in ran.complaint
 
 
-def test_unknown_studies_and_scales(shell):
-    ran = shell.run("run", "charset-colation")
+def test_unknown_studies_and_scales(shell, inside):
+    ran = inside("run", "charset-colation")
     assert (ran.code, "charset-collation" in ran.complaint) == (2, True)
-    ran = shell.run("plan", "charset-collation", "--scale", "huge")
+    ran = inside("plan", "charset-collation", "--scale", "huge")
     assert ran.code == 2
     assert "demo, small, paper" in ran.complaint
 
 
-def test_plan_tells_arms_cells_loads_memory_and_disk(shell):
-    ran = shell.run("plan", write(shell), "--format", "json")
+def test_plan_tells_arms_cells_loads_memory_and_disk(shell, inside):
+    ran = inside("plan", write(shell), "--format", "json")
     assert ran.code == 0, ran
     told = json.loads(ran.out)
     assert [arm["label"] for arm in told["arms"]][:2] == [
@@ -80,14 +80,14 @@ def test_plan_tells_arms_cells_loads_memory_and_disk(shell):
     assert (len(told["arms"]), told["cells"], told["loads"]) == (5, ["oltp_point_select/2"], 5)
     assert told["disk_bytes"] > 5 * told["load_bytes"] > 0
     assert told["memory_bytes"] >= 5 * told["buffer_pool_bytes"]
-    text = shell.run("plan", write(shell), "--scale", "demo")
+    text = inside("plan", write(shell), "--scale", "demo")
     assert "share their loads" in text.out
     assert "4 servers, all at once" in text.out
     assert shell.runs == []
 
 
-def test_shipped_studies_are_listed(shell):
-    ran = shell.run("list", "studies", "--format", "json")
+def test_shipped_studies_are_listed(shell, inside):
+    ran = inside("list", "studies", "--format", "json")
     names = {row["name"]: row["scales"] for row in json.loads(ran.out)}
     assert names["charset-collation"] == "demo small paper"
 

@@ -19,7 +19,7 @@ from bakeoff.spec import parse_server
 from bakeoff.spec.factors import CONTENTS, client_charset, holds
 from bakeoff.spec.study_file import read_study
 
-ALPHABETS = Path(__file__).parents[2] / "crates" / "script" / "src" / "random" / "alphabets.rs"
+ALPHABETS = Path(__file__).parents[2] / "crates" / "script" / "src" / "random" / "content.rs"
 
 GOOD = """\
 title: Texts
@@ -120,11 +120,11 @@ def test_a_mistake_is_told_with_its_line_and_its_remedy(tmp_path, text, line, na
     assert_refused(tmp_path, text, line=line, named=named, remedy=remedy)
 
 
-def test_a_workload_without_the_option_is_told(shell):
+def test_a_workload_without_the_option_is_told(shell, inside):
     (shell.folder / "my.yaml").write_text(
         'title: x\nservers: ["mysql:8.0.15"]\nfactors: {content: [text, latin]}\nworkloads: [bulk_insert]\n'
     )
-    ran = shell.run("plan", "my.yaml")
+    ran = inside("plan", "my.yaml")
     assert ran.code == 2
     assert "my.yaml:4: " in ran.complaint
     assert "bulk_insert: it has no option content" in ran.complaint
@@ -144,14 +144,14 @@ def test_a_workload_without_the_option_is_told(shell):
         ("mysql:5.7.22", "column_collation: utf8mb4_0900_ai_ci", "has no collation utf8mb4_0900_ai_ci"),
     ],
 )
-def test_what_a_version_lacks_is_told_by_plan(shell, servers, settings, named):
+def test_what_a_version_lacks_is_told_by_plan(shell, inside, servers, settings, named):
     install(parse_server(servers))
     bundle = settings if settings.startswith("{") else f"{{{settings}}}"
     (shell.folder / "my.yaml").write_text(
         f"title: x\nservers: ['{servers}']\nfactors:\n  kind:\n    plain: {{rows: 1k}}\n    other: {bundle}\n"
         "workloads: [oltp_read_only]\n"
     )
-    ran = shell.run("plan", "my.yaml")
+    ran = inside("plan", "my.yaml")
     assert ran.code == 2, ran
     assert "my.yaml:6: " in ran.complaint
     assert named in ran.complaint
