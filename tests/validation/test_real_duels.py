@@ -19,7 +19,7 @@ def no_journal_from_elsewhere(monkeypatch):
     monkeypatch.delenv("BAKEOFF_VALIDATION_DUELS", raising=False)
 
 
-@pytest.mark.parametrize("check", real_checks.REAL_DUELS_CHECKS, ids=lambda check: f"{check.test} {check.what}")
+@pytest.mark.parametrize("check", real_checks.DUEL_CHECKS, ids=lambda check: f"{check.test} {check.what}")
 def test_the_method_passes(check, tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "run_duel", simulated_duel(spread=0.004))
     finding = check.run(setting(tmp_path))
@@ -28,7 +28,7 @@ def test_the_method_passes(check, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "check",
-    [check for check in real_checks.REAL_DUELS_CHECKS if check.what not in {"injected slowdowns claimed in time"}
+    [check for check in real_checks.DUEL_CHECKS if check.what not in {"injected slowdowns claimed in time"}
      and check.test not in {"G7", "G11"}],
     ids=lambda check: f"{check.test} {check.what}",
 )  # fmt: skip
@@ -41,7 +41,7 @@ def test_intervals_that_know_nothing_of_restarts_fail(check, tmp_path, monkeypat
 def test_stopping_at_the_first_look_that_excludes_1_fails_without_the_anytime_interval(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "run_duel", simulated_duel())
     assert real_checks.peeking(setting(tmp_path)).passed
-    monkeypatch.setattr("validation.duel_summary.iv.anytime_half_width", lambda sd, n, alpha: 2 * sd / n**0.5)
+    monkeypatch.setattr("validation.campaign.iv.anytime_half_width", lambda sd, n, alpha: 2 * sd / n**0.5)
     finding = real_checks.peeking(setting(tmp_path))
     assert finding.passed is False, finding.found
 
@@ -97,7 +97,7 @@ def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
         return outcome.model_copy(update={"judgements": (), "error": "exit code 3: no such server"})
 
     monkeypatch.setattr(campaign, "run_duel", failing)
-    for check in real_checks.REAL_DUELS_CHECKS:
+    for check in real_checks.DUEL_CHECKS:
         finding = check.run(setting(tmp_path))
         assert finding.passed is None and "no such server" in finding.found
     assert DuelJournal(tmp_path / "duels" / "duels.jsonl").finished() == {}
@@ -105,7 +105,7 @@ def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
 
 def test_quick_takes_at_most_five_duels(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "run_duel", simulated_duel(spread=0.004))
-    for check in real_checks.REAL_DUELS_CHECKS:
+    for check in real_checks.DUEL_CHECKS:
         if Size.QUICK in check.sizes:
             assert check.run(setting(tmp_path, Size.QUICK)).passed
     assert len(DuelJournal(tmp_path / "duels" / "duels.jsonl").outcomes) <= 5
