@@ -80,7 +80,7 @@ def test_it_fits_a_narrow_screen(opened):
     page, _, _ = opened
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     beyond = page.evaluate(
-        """[...document.querySelectorAll('h1, h2, p, figure, .answer, .forest-row, .status, .bars, pre')]
+        """[...document.querySelectorAll('h1, h2, p, figure, .verdict-card, .forest-row, .status, .bars, pre')]
            .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
     )
     assert beyond == []

@@ -1,7 +1,7 @@
 """A panel drawn: Altair makes the Vega-Lite description, vl-convert a static SVG, and colours become CSS variables.
 
 The SVG is meant to stand inside an HTML page: it needs no script and no network, takes its colours (light, dark, print)
-and its font from the page's style, and tells a point's value by a `<title>`.
+and its font from the page's style, and gives a point's value in a `<title>`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`bakeoff compare`: what earlier runs have in common, side by side. Unpaired, and told as such; no verdict."""
+"""`bakeoff compare`: what earlier runs have in common, side by side. They are unpaired: no verdict."""
 
 import math
 from collections import Counter
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bakeoff.errors import ResultsError
 from bakeoff.report import numbers
+from bakeoff.report.setups import data_parts
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study, Workload
@@ -68,7 +69,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> one logarithm an epoch; arm's label -> version that its server told."""
+    """One run: (cell, kind, label) -> one logarithm an epoch; arm's label -> version that its server gave."""
 
     run: RunDirectory
     study: Study
@@ -126,7 +127,7 @@ def _measured(run: RunDirectory) -> _Measured:
             values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
     epochs = run.finished_epochs()
     variables = run.server_json(epochs[0], "variables.json") if epochs else {}
-    versions = {labels[arm]: told["version"] for arm, told in variables.items() if arm in labels and "version" in told}
+    versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}
     return _Measured(run, study, values, versions)
 
 
@@ -165,13 +166,8 @@ def arm_labels(study: Study) -> dict[str, str]:
 
 def _label(arm: Arm) -> str:
     """What makes an arm the same in another run: its server and all that is set on it, whatever it is called there."""
-    data, connection = arm.data, arm.connection
-    parts = [str(arm.server), data.collation or data.charset or ""]
-    parts += [f"tables {name}" for name in [data.table_collation or data.table_charset] if name]
-    parts += [f"columns {name}" for name in [data.column_collation or data.column_charset] if name]
-    parts += [f"connection {name}" for name in [connection.collation or connection.charset] if name]
-    parts += [data.table_options, "" if data.engine == "innodb" else data.engine]
-    parts += [f"{name}={value}" for name, value in data.options]
+    connection = arm.connection
+    parts = [str(arm.server), *data_parts(arm)]
     parts += ["" if connection.prepare_mode == "server" else connection.prepare_mode]
     parts += ["" if connection.transport == "socket" else connection.transport]
     parts += ["" if connection.tls == "disabled" else f"tls {connection.tls}"]
@@ -181,7 +177,7 @@ def _label(arm: Arm) -> str:
 
 
 def _machines(one: Host, other: Host) -> str:
-    """What differs between two machines; empty for one and the same, as far as can be told."""
+    """What differs between two machines; empty when nothing known differs."""
     found = [
         f"{what} {getattr(one, name)} and {getattr(other, name)}"
         for what, name in (("processor", "cpu_model"), ("CPUs", "cpus"), ("virtual machine", "virtualisation"))

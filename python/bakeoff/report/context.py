@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from typing import Any
 
 import polars as pl
 
@@ -223,30 +224,10 @@ class Context:
         """`oltp_read_only · 4 threads`; the cell's name when it was not compared."""
         return self._titles.get(cell, cell)
 
-    def arm_series(
-        self,
-        arm: str,
-        x: numbers.Floats,
-        y: numbers.Floats,
-        *,
-        low: numbers.Floats = (),
-        high: numbers.Floats = (),
-        group: tuple[int, ...] = (),
-        tips: tuple[str, ...] = (),
-        line: bool = True,
-    ) -> Series:
-        """A line of a chart with the arm's name and colour (arguments: `Series`)."""
-        return Series(
-            name=self.labels[arm],
-            key=f"arm-{self.slots[arm]}",
-            x=numbers.rounded(x),
-            y=numbers.rounded(y),
-            low=numbers.rounded(low),
-            high=numbers.rounded(high),
-            group=group,
-            tips=tips,
-            line=line,
-        )
+    def arm_series(self, arm: str, x: numbers.Floats, y: numbers.Floats, **fields: Any) -> Series:  # noqa: ANN401
+        """A line of a chart with the arm's name and colour; `fields` are the other ones of `Series`."""
+        x, y = numbers.rounded(x), numbers.rounded(y)
+        return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, **fields)
 
     @cached_property
     def _flagged(self) -> dict[Flag, list[Comparison]]:

@@ -1,4 +1,4 @@
-"""What a person sees while it runs: a living table in a terminal, plain lines elsewhere, JSON lines for programs.
+"""Progress of a running study: a live table in a terminal, plain lines elsewhere, JSON lines for programs.
 
 All of them go to standard error, so that standard output holds the verdict alone. Every method may be called from any
 thread and returns at once. The interval shown is the anytime-valid one: looking at it often is no mistake.
@@ -25,12 +25,12 @@ from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_duration, format_ns, format_rate
 
 _PLAIN_EVERY_S = 10.0  # a line of progress at most that often
-_AXIS = 31  # characters of the living interval
+_AXIS = 31  # characters of the live interval
 _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
 
 
 class LiveView:
-    """What the trial tells (`bakeoff.run.listener`), and a view that shows none of it: the others override.
+    """What a running study reports (`bakeoff.run.listener`); this view shows none of it, the others override.
 
     Use as a context manager, or call `close`.
     """
@@ -124,7 +124,7 @@ class PlainLive(LiveView):
         self._stream = stream
         self._lock = threading.Lock()
         self._begin = time.monotonic()
-        self._told: dict[str, float] = {}
+        self._shown: dict[str, float] = {}
 
     def stage(self, text: str) -> None:
         """A line with the time since the start."""
@@ -134,11 +134,11 @@ class PlainLive(LiveView):
         """At most a line in ten seconds for each label, and one at its end."""
         at = time.monotonic()
         finished = total is not None and done >= total
-        if not finished and at - self._told.get(label, self._begin) < _PLAIN_EVERY_S:
+        if not finished and at - self._shown.get(label, self._begin) < _PLAIN_EVERY_S:
             return
-        if self._told.get(label) == math.inf:
+        if self._shown.get(label) == math.inf:
             return
-        self._told[label] = math.inf if finished else at
+        self._shown[label] = math.inf if finished else at
         self._say(f"{label}: {_progress_text(done, total)}")
 
     def noise_card(self, card: NoiseCard) -> None:
@@ -275,24 +275,18 @@ def axis_reach(comparisons: Sequence[Comparison]) -> float:
 
 
 def interval_strip(mean: float, interval: Interval, reach: float) -> str:
-    """`    ├──●──┤    │              `: an interval on an axis from -reach to +reach, equality in the middle."""
+    """An interval on an axis from -reach to +reach (log ratios), equality in the middle."""
 
-    def column(value: float) -> int:
-        share = (value + reach) / (2 * reach)
-        return min(_AXIS - 1, max(0, round(share * (_AXIS - 1))))
+    def column(value: float | None) -> int | None:
+        if value is None or math.isnan(value):
+            return None
+        share = (min(max(value, -reach), reach) + reach) / (2 * reach)
+        return round(share * (_AXIS - 1))
 
-    line = [" "] * _AXIS
-    middle = column(0.0)
-    line[middle] = "│"
-    if interval.low is not None and interval.high is not None:
-        low, high = column(interval.low), column(interval.high)
-        for index in range(low, high + 1):
-            line[index] = "┼" if index == middle else "─"
-        line[low] = "◂" if interval.low < -reach else "├"
-        line[high] = "▸" if interval.high > reach else "┤"
-    if math.isfinite(mean):
-        line[column(mean)] = "●"
-    return "".join(line)
+    low, high = interval.low, interval.high
+    cut = (low is not None and low < -reach, high is not None and high > reach)
+    point = column(mean) if math.isfinite(mean) else None
+    return numbers.strip(_AXIS, _AXIS // 2, column(low), point, column(high), cut=cut)
 
 
 def _style(comparison: Comparison) -> str:

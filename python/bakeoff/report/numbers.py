@@ -85,6 +85,22 @@ def threads(n: int) -> str:
     return f"{n} thread" if n == 1 else f"{n} threads"
 
 
+def strip(width: int, one: int, low: int | None, point: int | None, high: int | None, *, cut: tuple[bool, bool]) -> str:
+    """`    ├──●──┤    │    `: an interval on an axis of `width` characters, equality in column `one`.
+
+    None stands for what is not known. `cut`: whether the interval goes on beyond the left and the right end.
+    """
+    line = [" "] * width
+    line[one] = "│"
+    if low is not None and high is not None:
+        for index in range(low, high + 1):
+            line[index] = "┼" if index == one else "─"
+        line[low], line[high] = ("◂" if cut[0] else "├"), ("▸" if cut[1] else "┤")
+    if point is not None:
+        line[point] = "●"
+    return "".join(line)
+
+
 def rounded(values: Floats) -> tuple[float, ...]:
     """Five significant digits: more than a chart can show, and the file stays small."""
     return tuple(float(f"{value:.5g}") for value in values)

@@ -84,8 +84,8 @@ def _threads_panels(context: Context) -> tuple[Panel, ...]:
                     arm,
                     (threads for threads, _ in found),
                     (summary.tps for _, summary in found),
-                    low=(summary.tps_low for _, summary in found),
-                    high=(summary.tps_high for _, summary in found),
+                    low=numbers.rounded(summary.tps_low for _, summary in found),
+                    high=numbers.rounded(summary.tps_high for _, summary in found),
                     tips=tuple(
                         f"{context.labels[arm]}, {numbers.threads(n)}: {format_rate(s.tps)} events/s" for n, s in found
                     ),
@@ -135,8 +135,8 @@ def time_panel(
                     arm,
                     part["seconds"] * factor,
                     part[column],
-                    low=part[f"{column}_low"] if band else (),
-                    high=part[f"{column}_high"] if band else (),
+                    low=numbers.rounded(part[f"{column}_low"]) if band else (),
+                    high=numbers.rounded(part[f"{column}_high"]) if band else (),
                     group=tuple(part["epoch"].to_list()),
                 )
             )

@@ -279,21 +279,19 @@ def _grouped(table: Table) -> RichTable:
 
 
 def _strip(row: ForestRow, one: float) -> str:
-    """The forest plot's line in characters: `├──●──┤     │`."""
+    """The forest plot's line in characters."""
 
-    def column(place: float) -> int:
-        return min(_STRIP - 1, int(place / 100 * _STRIP))
+    def column(position: float | None) -> int | None:
+        return None if position is None else min(_STRIP - 1, int(position / 100 * _STRIP))
 
-    line = [" "] * _STRIP
-    line[column(one)] = "│"
-    if row.low is not None and row.high is not None:
-        low, high = column(row.low), column(row.high)
-        for index in range(low, high + 1):
-            line[index] = "┼" if index == column(one) else "─"
-        line[low], line[high] = ("◂" if row.cut_left else "├"), ("▸" if row.cut_right else "┤")
-    if row.measured:
-        line[column(row.point)] = "●"
-    return "".join(line)
+    return numbers.strip(
+        _STRIP,
+        column(one) or 0,
+        column(row.low),
+        column(row.point) if row.measured else None,
+        column(row.high),
+        cut=(row.cut_left, row.cut_right),
+    )
 
 
 # Programs: CSV and JSON.

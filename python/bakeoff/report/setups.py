@@ -102,21 +102,26 @@ def _configuration_files(context: Context) -> list[Fold]:
 
 def setup_line(arm: Arm) -> str:
     """What is special about an arm, in a line; empty for nothing."""
-    data, connection = arm.data, arm.connection
-    parts = [data.collation or data.charset or ""]
-    for place, charset, collation in (
-        ("tables", data.table_charset, data.table_collation),
-        ("columns", data.column_charset, data.column_collation),
-        ("connection", connection.charset, connection.collation),
-    ):
-        parts += [f"{place} {collation or charset}"] if collation or charset else []
-    parts += [f"{name}={value}" for name, value in data.options]
-    parts += [arm.data.table_options, "" if arm.data.engine == "innodb" else arm.data.engine]
+    parts = data_parts(arm)
     parts += [f"{name}={value}" if value else name for name, value in arm.server.options]
     parts += [f"{name}={value}" for name, value in arm.server.env]
     if arm.slowdown_percent:
         parts.append(f"{arm.slowdown_percent:g} uncounted events per 100 (injected slowdown)")
     return " · ".join(part for part in parts if part)
+
+
+def data_parts(arm: Arm) -> list[str]:
+    """What is special about an arm's data and character sets; texts may be empty."""
+    data, connection = arm.data, arm.connection
+    parts = [data.collation or data.charset or ""]
+    for where, charset, collation in (
+        ("tables", data.table_charset, data.table_collation),
+        ("columns", data.column_charset, data.column_collation),
+        ("connection", connection.charset, connection.collation),
+    ):
+        parts += [f"{where} {collation or charset}"] if collation or charset else []
+    parts += [f"{name}={value}" for name, value in data.options]
+    return [*parts, data.table_options, "" if data.engine == "innodb" else data.engine]
 
 
 def _facts(arm: Arm) -> dict[str, str]:

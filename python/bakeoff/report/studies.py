@@ -110,7 +110,7 @@ def _effect_at(level: str, effect: Estimate | None) -> str:
 
 
 def _mixed(interaction: Interaction) -> str:
-    """`with row_format × tls`: what a fraction cannot tell from it."""
+    """`with row_format × tls`: the interactions that a fraction of the combinations cannot separate from it."""
     return "with " + ", ".join(f"{a} × {b}" for a, b in interaction.mixed) if interaction.mixed else ""
 
 
@@ -243,8 +243,8 @@ def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tu
                 arm,
                 (n for n, _ in fit.curve),
                 (band.value for _, band in fit.curve),
-                low=(low for low, _ in bands) if whole else (),
-                high=(high for _, high in bands) if whole else (),
+                low=numbers.rounded(low for low, _ in bands) if whole else (),
+                high=numbers.rounded(high for _, high in bands) if whole else (),
             )
         )
         measured = list(zip(fit.threads, fit.points, strict=True))

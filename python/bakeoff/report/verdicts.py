@@ -1,8 +1,9 @@
 """The head of a report: the summary, verdicts in words, the forest plot's geometry, and records for programs."""
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bakeoff.report import numbers
@@ -46,9 +47,17 @@ def _is_rate_fixed(comparison: Comparison) -> bool:
     return Word.RATE_FIXED in comparison.verdict.words
 
 
-def _count_kinds(comparisons: Iterable[Comparison]) -> Counter[str]:
-    """How many verdicts are of each kind: by tone, and those of an open loop as RATE_FIXED."""
-    return Counter(Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in comparisons)
+def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str, equal: str) -> dict[str, int]:
+    """How many verdicts are of each kind: the kind's words -> number; kinds without any are left out."""
+    kinds: Counter[str] = Counter(Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in comparisons)
+    words: dict[str, str] = {
+        Tone.FASTER: faster,
+        Tone.SLOWER: slower,
+        Tone.EQUAL: equal,
+        Tone.OPEN: "undecided",
+        Word.RATE_FIXED: "at a fixed rate",
+    }
+    return {text: kinds[kind] for kind, text in words.items() if kinds[kind]}
 
 
 # The summary: which way it went, the largest difference, and what it rests on.
@@ -69,23 +78,15 @@ def _direction(context: Context) -> str:
     if len(context.primary) == 1:
         (only,) = context.primary
         return f"{only.verdict.sentence.partition('. ')[0].rstrip('.')}."
-    counts = _count_kinds(context.primary)
     margin = percent_text(context.study.equivalence)
-    words: dict[str, str] = {
-        Tone.FASTER: "faster",
-        Tone.SLOWER: "slower",
-        Tone.EQUAL: f"as fast within ±{margin}",
-        Tone.OPEN: "undecided",
-        Word.RATE_FIXED: "at a fixed rate",
-    }
-    parts = [f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind]]
+    counts = _count_kinds(context.primary, faster="faster", slower="slower", equal=f"as fast within ±{margin}")
+    parts = [f"{count} {words}" for words, count in counts.items()]
     return f"Of {len(context.primary)} comparisons with {baseline}: {', '.join(parts)}."
 
 
 def _largest(context: Context, measured: Sequence[Comparison]) -> str:
     """The clearest interaction, where a study has one; else the largest difference."""
-    found = _interaction(context)
-    if found:
+    if found := _interaction(context):
         return found
     claimed = [c for c in measured if _tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
     chosen = max(claimed or measured, key=lambda comparison: abs(comparison.estimate.mean))
@@ -137,19 +138,12 @@ def _basis(context: Context) -> str:
     """How many restarts, how noisy, and whether a control held."""
     counts = sorted({comparison.estimate.n for comparison in context.primary})
     restarts = numbers.restarts(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} restarts"
-    spreads = [_spread(comparison) for comparison in context.primary]
-    known = sorted(spread for spread in spreads if spread is not None)
-    noise = f", in which a ratio moved by {percent_text(known[len(known) // 2])} from one to the next" if known else ""
+    values = [[p.value for p in each.points if math.isfinite(p.value)] for each in context.primary]
+    spreads = [statistics.stdev(each) for each in values if len(each) > 1]
+    spread = percent_text(statistics.median_high(spreads)) if spreads else ""
+    noise = f", in which a ratio moved by {spread} from one to the next" if spread else ""
     trusted = {True: "; the control, a second baseline, holds 1", False: "; the control does NOT hold 1", None: ""}
     return f"This rests on {restarts} of every server{noise}{trusted[context.analysis.trusted]}."
-
-
-def _spread(comparison: Comparison) -> float | None:
-    values = [point.value for point in comparison.points if math.isfinite(point.value)]
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
@@ -169,16 +163,12 @@ def _all_cells(context: Context) -> str:
 
 def _counts_sentence(context: Context, contender: str) -> str:
     """`mysql:8.0 is slower than mysql:5.7 in 5 of 6 cells, undecided in 1.`."""
-    counts = _count_kinds(each for each in context.primary if each.contender == contender)
     baseline = context.labels[context.analysis.baseline]
-    words: dict[str, str] = {
-        Tone.FASTER: f"faster than {baseline}",
-        Tone.SLOWER: f"slower than {baseline}",
-        Tone.EQUAL: f"as fast as {baseline}",
-        Tone.OPEN: "undecided",
-        Word.RATE_FIXED: "at a fixed rate",
-    }
-    parts = [f"{text} in {counts[kind]}" for kind, text in words.items() if counts[kind]]
+    own = [each for each in context.primary if each.contender == contender]
+    counts = _count_kinds(
+        own, faster=f"faster than {baseline}", slower=f"slower than {baseline}", equal=f"as fast as {baseline}"
+    )
+    parts = [f"{words} in {count}" for words, count in counts.items()]
     parts[0] += f" of {len(context.cells)} cells"
     return f"{context.labels[contender]} is {', '.join(parts)}."
 
@@ -260,7 +250,12 @@ def forest(context: Context) -> Forest:
     means = context.analysis.geometric_mean if len(context.cells) > 1 else {}
     axis = _axis_for([*(comparison.estimate for comparison in comparisons), *means.values()], comparisons)
     rows = [_forest_row(context, comparison, axis) for comparison in comparisons]
-    rows += [_mean_row(context, contender, estimate, axis) for contender, estimate in means.items()]
+    cells = _all_cells(context)
+    mean_fields = {"kind": "mean", "label": f"{cells} (geometric mean)", "short": cells, "tone": Tone.OPEN}
+    rows += [
+        axis.row(context, contender, estimate, **mean_fields, epochs=(), verdict="", notes=())
+        for contender, estimate in means.items()
+    ]
     margin = context.study.equivalence
     return Forest(
         one=axis.place(0.0), margin=(axis.place(-margin), axis.place(margin)), ticks=axis.ticks(), rows=tuple(rows)
@@ -268,7 +263,7 @@ def forest(context: Context) -> Forest:
 
 
 class _Axis:
-    """A logarithmic axis of ratios; places are per cent of its length."""
+    """A logarithmic axis of ratios; positions are per cent of its length."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
@@ -278,24 +273,22 @@ class _Axis:
         share = (value - self.low) / (self.high - self.low)
         return round(min(100.0, max(0.0, _EDGE + share * (100 - 2 * _EDGE))), 3)
 
-    def cut(self, value: float | None, *, right: bool) -> bool:
-        """Whether a value lies beyond the end."""
-        if value is None:
-            return False
-        step = (self.high - self.low) / (100 - 2 * _EDGE) * _EDGE
-        return value > self.high + step if right else value < self.low - step
-
-    def span(self, estimate: Estimate) -> dict[str, Any]:
-        """The fields of a forest row that follow from an estimate alone."""
+    def row(self, context: Context, contender: str, estimate: Estimate, **fields: Any) -> ForestRow:  # noqa: ANN401
+        """The line of an estimate; `fields` are those that do not follow from it."""
         low, high = estimate.interval.low, estimate.interval.high
-        return {
-            "low": None if low is None else self.place(low),
-            "point": self.place(estimate.mean),
-            "high": None if high is None else self.place(high),
-            "cut_left": self.cut(low, right=False),
-            "cut_right": self.cut(high, right=True),
-            "interval": numbers.interval(estimate.interval),
-        }
+        beyond = (self.high - self.low) / (100 - 2 * _EDGE) * _EDGE
+        return ForestRow(
+            contender=context.labels[contender],
+            slot=context.slots[contender],
+            low=None if low is None else self.place(low),
+            point=self.place(estimate.mean),
+            high=None if high is None else self.place(high),
+            cut_left=low is not None and low < self.low - beyond,
+            cut_right=high is not None and high > self.high + beyond,
+            ratio=numbers.ratio_of(estimate),
+            interval=numbers.interval(estimate.interval),
+            **fields,
+        )
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
         """Round ratios inside the axis, 1 always among them, five to eight of them."""
@@ -325,35 +318,17 @@ def _axis_for(estimates: Sequence[Estimate], comparisons: Sequence[Comparison]) 
 
 
 def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> ForestRow:
-    estimate = comparison.estimate
-    return ForestRow(
+    return axis.row(
+        context,
+        comparison.contender,
+        comparison.estimate,
         kind="control" if comparison.is_control else "cell",
         label=context.cell_title(comparison.cell),
         short=comparison.cell,
-        contender=context.labels[comparison.contender],
-        slot=context.slots[comparison.contender],
         tone=_tone_of(comparison),
         epochs=tuple(axis.place(point.value) for point in comparison.points),
-        ratio=numbers.ratio_of(estimate),
         verdict=_control_word(comparison) if comparison.is_control else " · ".join(comparison.verdict.words),
         notes=context.notes(comparison),
-        **axis.span(estimate),
-    )
-
-
-def _mean_row(context: Context, contender: str, estimate: Estimate, axis: _Axis) -> ForestRow:
-    return ForestRow(
-        kind="mean",
-        label=f"{_all_cells(context)} (geometric mean)",
-        short=_all_cells(context),
-        contender=context.labels[contender],
-        slot=context.slots[contender],
-        tone=Tone.OPEN,
-        epochs=(),
-        ratio=numbers.ratio(estimate.mean, estimate.interval.half_width),
-        verdict="",
-        notes=(),
-        **axis.span(estimate),
     )
 
 
