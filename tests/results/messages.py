@@ -1,4 +1,4 @@
-"""Messages and outcomes as the engine and the trial would give them."""
+"""Messages and outcomes as the engine and a run would give them."""
 
 from datetime import UTC, datetime
 

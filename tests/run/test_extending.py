@@ -14,7 +14,7 @@ def run(tmp_path):
     return RunDirectory.create(tmp_path, study())
 
 
-def tell(run, ended):
+def report(run, ended):
     run.write_analysis(analyse([], study(), ended=ended))
 
 
@@ -25,14 +25,14 @@ def longer(begun):
 def test_the_end_fixed_beforehand_is_that_of_the_budget(run):
     note_extension(run, run.study(), goes_on=True)
     assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
-    # Killed before it told anything, and gone on with as it was.
+    # Killed before it reported anything, and resumed as it was.
     note_extension(run, run.study(), goes_on=True)
     assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
 
 
 @pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
-def test_a_run_whose_answer_was_told_is_extended_for_good(run, ended):
-    tell(run, ended)
+def test_a_run_whose_answer_was_reported_is_extended_for_good(run, ended):
+    report(run, ended)
     note_extension(run, run.study(), goes_on=True)
     (run.path / "analysis.json").unlink()  # a further epoch begins, and it is killed
     note_extension(run, run.study(), goes_on=True)
@@ -41,13 +41,13 @@ def test_a_run_whose_answer_was_told_is_extended_for_good(run, ended):
 
 
 def test_an_answer_of_the_budget_stays_while_nothing_more_is_measured(run):
-    tell(run, Stop.BUDGET)
+    report(run, Stop.BUDGET)
     note_extension(run, run.study(), goes_on=False)
     assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
 
 
 def test_an_end_by_hand_does_not_become_one_of_the_budget(run):
-    tell(run, Stop.ABORTED)
+    report(run, Stop.ABORTED)
     note_extension(run, run.study().model_copy(update={"budget_s": 1.0}), goes_on=False)
     assert ended_as(Stop.BUDGET, run) is Stop.EXTENDED
 
@@ -59,7 +59,7 @@ def test_a_budget_changed_with_epochs_in_sight_extends_too(run):
 
 
 def test_what_the_rule_itself_settles_stays_valid(run):
-    tell(run, Stop.BUDGET)
+    report(run, Stop.BUDGET)
     note_extension(run, longer(run.study()), goes_on=True)
     for stop in (Stop.PRECISE, Stop.DECISIVE, Stop.ABORTED):
         assert ended_as(stop, run) is stop

@@ -12,7 +12,7 @@ from bakeoff.run.arms import ArmSetup
 from bakeoff.run.loading import Loader
 
 
-class House:
+class Pool:
     """Makes servers that do nothing, and remembers their names."""
 
     def __init__(self):
@@ -59,7 +59,7 @@ def setups():
 
 
 def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, pretended):
-    stop, pool, run = threading.Event(), House(), RunDirectory.create(tmp_path, study())
+    stop, pool, run = threading.Event(), Pool(), RunDirectory.create(tmp_path, study())
     loader = Loader(study(), pool, run, QuietLive(), Engine(stop.set), stop)
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
@@ -69,7 +69,7 @@ def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, 
 
 
 def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
-    stop, pool = threading.Event(), House()
+    stop, pool = threading.Event(), Pool()
     stop.set()
     loader = Loader(study(), pool, RunDirectory.create(tmp_path, study()), QuietLive(), Engine(None), stop)
     with pytest.raises(KeyboardInterrupt):

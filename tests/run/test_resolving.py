@@ -14,9 +14,9 @@ EQUAL = ("mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_point_select", "--t
 
 
 def test_a_duel_reaches_about_what_the_doctor_forecast(shell):
-    told = shell.run("doctor", "--server", "mysql:8.0.15", "--seed", "1", "--format", "json", limit_s=200)
-    assert told.code == 0, told
-    forecast = json.loads(told.out)["resolution"]
+    ran_doctor = shell.run("doctor", "--server", "mysql:8.0.15", "--seed", "1", "--format", "json", limit_s=200)
+    assert ran_doctor.code == 0, ran_doctor
+    forecast = json.loads(ran_doctor.out)["resolution"]
     ran = shell.run(
         "duel", *EQUAL, "--table-size", "10000", "--builds", "1", "--precision", "0.05%", "--budget", "5m", "--quiet",
         limit_s=500,

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from bakeoff.spec import Placement, Workload
 
 ROUND_BLOCKS = 1_000_000
-"""Blocks of round r are numbered from r times this, so that the rounds of an epoch can be told apart."""
+"""Blocks of round r are numbered from r times this, so that the rounds of an epoch can be distinguished."""
 
 # Bundled scripts whose run only reads. Every other script may write: one that bakeoff does not know is treated as the
 # dangerous kind.

@@ -133,26 +133,26 @@ def _sentence(study: Study, difference: RowDifference, count: int) -> str:
 
 
 def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[str, Answer]:
-    place = f"`{database}`.`{table.name}`"
+    name = f"`{database}`.`{table.name}`"
     found: dict[str, Answer] = {}
     low = high = None
     if table.key:
-        ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {place}")
+        ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {name}")
     if not quick:
-        ((count,),) = server.query(f"SELECT COUNT(*) FROM {place}")
+        ((count,),) = server.query(f"SELECT COUNT(*) FROM {name}")
         where = _stretches(table.key, low, high) if table.key and count > _WHOLE_TABLE_ROWS else ""
-        sql = f"SELECT COUNT(*), COALESCE(SUM(CRC32({table.row})), 0) FROM {place}{where}"
+        sql = f"SELECT COUNT(*), COALESCE(SUM(CRC32({table.row})), 0) FROM {name}{where}"
         ((read, total),) = server.query(sql)
         found["rows"] = Answer(sql=sql, answer=f"{count} rows, checksum {int(total):x} of {read}")
     if table.key and low is not None and high is not None:
         wanted = ", ".join(str(number) for number in _spread(int(low), int(high), _SAMPLED_ROWS))
-        sql = f"SELECT {table.row} FROM {place} WHERE {table.key} IN ({wanted}) ORDER BY {table.key}"
+        sql = f"SELECT {table.row} FROM {name} WHERE {table.key} IN ({wanted}) ORDER BY {table.key}"
         found["sample"] = Answer(sql=sql, answer=_digest(server.query(sql)))
         text = next((column for column in table.columns if column.kind in _TEXTS), None)
         if text:
             last = int(low) + _STRETCH_ROWS - 1
             sql = (
-                f"SELECT {table.row} FROM {place} WHERE {table.key} BETWEEN {low} AND {last} "
+                f"SELECT {table.row} FROM {name} WHERE {table.key} BETWEEN {low} AND {last} "
                 f"ORDER BY {text.quoted}, {table.key} LIMIT {_ORDERED_ROWS}"
             )
             found["order"] = Answer(sql=sql, answer=_digest(server.query(sql)), collation=text.collation)

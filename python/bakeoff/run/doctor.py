@@ -29,6 +29,14 @@ from bakeoff.stats.model import Analysis, Comparison, Word
 from bakeoff.stats.resolution import Resolution, resolution
 from bakeoff.units import format_bytes, ratio_text
 
+TRIAL_S = 60.0
+"""Wall seconds of the trial that forecasts, about."""
+
+PROOF_S = 120.0
+"""Wall seconds of each duel of a proof, at most."""
+
+PROOF_SLOWDOWN_PERCENT = 5.0
+
 _PROBE_S = 2.0
 _BUSY_SHARE = 0.10  # other programs' CPU: above this, concurrencies below the core count suffer first
 _STEAL_SHARE = 0.01
@@ -52,7 +60,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: what was found, and what to do about it."""
+    """One thing examined: what was found, and what to do about it (nothing when all is well)."""
 
     subject: str
     severity: Severity
@@ -61,7 +69,7 @@ class Finding:
 
 
 def examine(work_root: Path) -> list[Finding]:
-    """Look at this machine.
+    """Examine this machine; the worst finding first.
 
     Args:
         work_root: where data directories will live.
@@ -81,24 +89,24 @@ def _load() -> Iterator[Finding]:
     steal_s = after.steal - before.steal
     others = max(0.0, (whole_s - idle_s - steal_s - (own_after - own_before)) / whole_s)
     busy = Severity.WARNING if others > _BUSY_SHARE else Severity.OK
-    yield Finding(
+    yield _finding(
         "other load",
         busy,
         f"other programs use {others:.0%} of the CPUs",
-        "End builds and other servers, or expect wider intervals." if busy else "",
+        "End builds and other servers, or expect wider intervals.",
     )
     stolen = Severity.WARNING if steal_s / whole_s > _STEAL_SHARE else Severity.OK
-    yield Finding(
+    yield _finding(
         "steal",
         stolen,
         f"the hypervisor takes {steal_s / whole_s:.1%}",
-        "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right." if stolen else "",
+        "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right.",
     )
-    yield Finding(
+    yield _finding(
         "scheduling",
         Severity.NOTE if gaps else Severity.OK,
         f"{gaps} gaps above {_JITTER_NS / 1e6:.0f} ms in {_PROBE_S:.0f} s, the longest {worst_ns / 1e6:.1f} ms",
-        "Slices will be longer, or epochs more." if gaps else "",
+        "Slices will be longer, or epochs more.",
     )
 
 
@@ -117,15 +125,15 @@ def _spin(seconds: float) -> tuple[int, int]:
 
 def _processor() -> Iterator[Finding]:
     cpus = len(os.sched_getaffinity(0))
-    few = Severity.WARNING if cpus < 2 else Severity.NOTE if cpus < _ROOMY_CPUS else Severity.OK
-    advice = {
-        Severity.WARNING: "Client and server will share one CPU.",
-        Severity.NOTE: "Client and servers take CPU from each other, the same for every arm.",
-    }
-    yield Finding("CPUs", few, f"{cpus} usable, for the client and the servers together", advice.get(few, ""))
+    few, advice = Severity.OK, ""
+    if cpus < 2:
+        few, advice = Severity.WARNING, "Client and server will share one CPU."
+    elif cpus < _ROOMY_CPUS:
+        few, advice = Severity.NOTE, "Client and servers take CPU from each other, the same for every arm."
+    yield _finding("CPUs", few, f"{cpus} usable, for the client and the servers together", advice)
     instance = _read("/sys/class/dmi/id/product_name") or ""
     if _BURSTABLE.match(instance):
-        yield Finding(
+        yield _finding(
             "burst credits",
             Severity.WARNING,
             f"{instance} runs at full speed only while its CPU credits last",
@@ -133,43 +141,43 @@ def _processor() -> Iterator[Finding]:
         )
     governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor and governor != "performance":
-        yield Finding("frequency", Severity.NOTE, f"governor {governor}", "cpupower frequency-set -g performance")
-    throttled = _read_field("/sys/fs/cgroup/cpu.stat", "nr_throttled")
+        yield _finding("frequency", Severity.NOTE, f"governor {governor}", "cpupower frequency-set -g performance")
+    throttled = re.search(r"^nr_throttled ([1-9]\d*)$", _read("/sys/fs/cgroup/cpu.stat") or "", re.MULTILINE)
     hot = sum(int(_read(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
     if hot:
-        yield Finding(
+        yield _finding(
             "heat",
             Severity.WARNING,
             f"the processor has slowed itself down {hot} times since start, being too hot",
             "Cool it, or cap its frequency below what it can hold.",
         )
     if throttled:
-        yield Finding(
+        yield _finding(
             "CPU quota",
             Severity.WARNING,
-            f"this control group was throttled {throttled} times",
+            f"this control group was throttled {throttled[1]} times",
             "Raise its CPU quota: a throttled server stalls.",
         )
     clock = _read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     if clock and clock not in ("tsc", "kvm-clock", "arch_sys_counter"):
-        yield Finding("clock", Severity.NOTE, f"clock source {clock} is slow to read", "Prefer tsc.")
+        yield _finding("clock", Severity.NOTE, f"clock source {clock} is slow to read", "Prefer tsc.")
 
 
 def _memory() -> Iterator[Finding]:
     memory = psutil.virtual_memory()
     tight = Severity.PROBLEM if memory.available < _FREE_MEMORY_BYTES else Severity.OK
-    yield Finding(
+    yield _finding(
         "memory",
         tight,
         f"{format_bytes(memory.available)} of {format_bytes(memory.total)} available",
-        "Two servers need 2 GB or more: end something." if tight else "",
+        "Two servers need 2 GB or more: end something.",
     )
     swap = psutil.swap_memory()
     if swap.used > 64 * 2**20:
-        yield Finding("swap", Severity.WARNING, f"{format_bytes(swap.used)} in use", "Free memory, then swapoff -a.")
+        yield _finding("swap", Severity.WARNING, f"{format_bytes(swap.used)} in use", "Free memory, then swapoff -a.")
     huge = _read("/sys/kernel/mm/transparent_hugepage/enabled") or ""
     if "[always]" in huge:
-        yield Finding(
+        yield _finding(
             "huge pages",
             Severity.NOTE,
             "transparent huge pages: always",
@@ -180,26 +188,26 @@ def _memory() -> Iterator[Finding]:
 def _disk(work_root: Path) -> Iterator[Finding]:
     place = next(path for path in (work_root, *work_root.parents) if path.exists())
     free = shutil.disk_usage(place).free
-    full = (
-        Severity.PROBLEM
-        if free < _FREE_DISK_BYTES / 10
-        else Severity.WARNING
-        if free < _FREE_DISK_BYTES
-        else Severity.OK
-    )
-    yield Finding(
+    full = Severity.OK
+    if free < _FREE_DISK_BYTES:
+        full = Severity.PROBLEM if free < _FREE_DISK_BYTES / 10 else Severity.WARNING
+    yield _finding(
         "disk",
         full,
         f"{format_bytes(free)} free at {place}",
-        "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME." if full else "",
+        "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
     )
 
 
 def _programs() -> Iterator[Finding]:
     try:
-        yield Finding("engine", Severity.OK, str(engine_path()))
+        yield _finding("engine", Severity.OK, str(engine_path()))
     except HostError as error:
-        yield Finding("engine", Severity.PROBLEM, error.message, error.hint)
+        yield _finding("engine", Severity.PROBLEM, error.message, error.hint)
+
+
+def _finding(subject: str, severity: Severity, found: str, advice: str = "") -> Finding:
+    return Finding(subject, severity, found, advice if severity > Severity.OK else "")
 
 
 def _read(path: str) -> str | None:
@@ -207,23 +215,6 @@ def _read(path: str) -> str | None:
         return Path(path).read_text(encoding="ascii").strip()
     except OSError:
         return None
-
-
-def _read_field(path: str, name: str) -> int:
-    for line in (_read(path) or "").splitlines():
-        key, _, value = line.partition(" ")
-        if key == name:
-            return int(value)
-    return 0
-
-
-TRIAL_S = 60.0
-"""Wall seconds of the trial that forecasts, about."""
-
-PROOF_S = 120.0
-"""Wall seconds of each duel of a proof, at most."""
-
-PROOF_SLOWDOWN_PERCENT = 5.0
 
 
 @dataclass(frozen=True)

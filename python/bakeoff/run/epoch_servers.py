@@ -14,7 +14,7 @@ import psutil
 from bakeoff.engine import ArmAddress
 from bakeoff.plan import EpochDraft
 from bakeoff.plan.sizes import database_of
-from bakeoff.results import EpochWriter
+from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
 from bakeoff.run.loading import SnapshotKey
@@ -28,6 +28,7 @@ _FLUSH_BETWEEN_CELLS_S = 10.0
 _PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
 _SAMPLE_PERIOD_S = 1.0
 _SHARES = ("user", "system", "iowait", "steal", "idle")
+_RATES = ("disk_read_bytes", "disk_write_bytes", "network_bytes", "context_switches", "interrupts")
 
 Sample = dict[str, Any]
 
@@ -213,21 +214,10 @@ class EpochServers:
         return instance
 
 
-@dataclass(frozen=True)
-class _Counters:
-    """Counters that only grow; a sample is the difference of two."""
-
-    at_ns: int
-    cpu_s: tuple[float, ...]
-    disk_read_bytes: int
-    disk_write_bytes: int
-    network_bytes: int
-    context_switches: int
-    interrupts: int
-
-
 class HostWatch:
     """Samples the machine once a second in a thread of its own: the rows of host.parquet (docs/results.md).
+
+    Use as a context manager.
 
     Args:
         pids: server process of each arm, for its resident memory.
@@ -251,66 +241,53 @@ class HostWatch:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        start_ns = time.monotonic_ns()
+        start_s = before_s = time.monotonic()
         before = _read_counters()
         while not self._ended.wait(_SAMPLE_PERIOD_S):
-            after = _read_counters()
-            self.samples.append(_difference(before, after, start_ns) | self._memory())
-            before = after
-
-    def _memory(self) -> Sample:
-        memory = psutil.virtual_memory()
-        running, blocked = _read_process_states()
-        row: Sample = {
-            "memory_used_bytes": memory.used,
-            "memory_cached_bytes": memory.cached + memory.buffers,
-            "running": running,
-            "blocked": blocked,
-        }
-        for arm, pid in self._pids.items():
-            row[f"rss_bytes:{arm}"] = None
-            with contextlib.suppress(psutil.Error):
-                row[f"rss_bytes:{arm}"] = psutil.Process(pid).memory_info().rss
-        return row
+            now_s, after = time.monotonic(), _read_counters()
+            grown = {name: after[name] - before[name] for name in after}
+            cpu_s = sum(grown[share] for share in _SHARES) or 1.0
+            self.samples.append(
+                {"time_ns": int((now_s - start_s) * 1e9)}
+                | {share: max(0.0, grown[share] / cpu_s) for share in _SHARES}
+                | {f"{name}_per_s": grown[name] / (now_s - before_s) for name in _RATES}
+                | _read_memory(self._pids)
+            )
+            before_s, before = now_s, after
 
 
-def _difference(before: _Counters, after: _Counters, start_ns: int) -> Sample:
-    seconds = (after.at_ns - before.at_ns) / 1e9
-    spent = [b - a for a, b in zip(before.cpu_s, after.cpu_s, strict=True)]
-    whole = sum(spent) or 1.0
-    return {
-        "time_ns": after.at_ns - start_ns,
-        **{name: max(0.0, part / whole) for name, part in zip(_SHARES, spent, strict=True)},
-        "disk_read_bytes_per_s": (after.disk_read_bytes - before.disk_read_bytes) / seconds,
-        "disk_write_bytes_per_s": (after.disk_write_bytes - before.disk_write_bytes) / seconds,
-        "network_bytes_per_s": (after.network_bytes - before.network_bytes) / seconds,
-        "context_switches_per_s": (after.context_switches - before.context_switches) / seconds,
-        "interrupts_per_s": (after.interrupts - before.interrupts) / seconds,
-    }
-
-
-def _read_counters() -> _Counters:
+def _read_counters() -> dict[str, float]:
+    """Counters that only grow: CPU seconds of `_SHARES`, and those of `_RATES`."""
     cpu = psutil.cpu_times()
     disk = psutil.disk_io_counters()
     network = psutil.net_io_counters()
     stats = psutil.cpu_stats()
-    return _Counters(
-        at_ns=time.monotonic_ns(),
-        cpu_s=(cpu.user + cpu.nice, cpu.system + cpu.irq + cpu.softirq, cpu.iowait, cpu.steal, cpu.idle),
-        disk_read_bytes=disk.read_bytes if disk else 0,
-        disk_write_bytes=disk.write_bytes if disk else 0,
-        network_bytes=network.bytes_sent if network else 0,
-        context_switches=stats.ctx_switches,
-        interrupts=stats.interrupts,
-    )
+    return {
+        "user": cpu.user + cpu.nice,
+        "system": cpu.system + cpu.irq + cpu.softirq,
+        "iowait": cpu.iowait,
+        "steal": cpu.steal,
+        "idle": cpu.idle,
+        "disk_read_bytes": disk.read_bytes if disk else 0,
+        "disk_write_bytes": disk.write_bytes if disk else 0,
+        "network_bytes": network.bytes_sent if network else 0,
+        "context_switches": stats.ctx_switches,
+        "interrupts": stats.interrupts,
+    }
 
 
-def _read_process_states() -> tuple[int, int]:
-    """Runnable and blocked tasks, from /proc/stat."""
-    running = blocked = 0
-    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
-        if line.startswith("procs_running"):
-            running = int(line.split()[1])
-        elif line.startswith("procs_blocked"):
-            blocked = int(line.split()[1])
-    return running, blocked
+def _read_memory(pids: Mapping[str, int]) -> Sample:
+    """Memory of the machine and of each server, runnable and blocked tasks."""
+    memory = psutil.virtual_memory()
+    tasks = dict(line.split()[:2] for line in Path("/proc/stat").read_text(encoding="ascii").splitlines())
+    row: Sample = {
+        "memory_used_bytes": memory.used,
+        "memory_cached_bytes": memory.cached + memory.buffers,
+        "running": int(tasks.get("procs_running", 0)),
+        "blocked": int(tasks.get("procs_blocked", 0)),
+    }
+    for arm, pid in pids.items():
+        row[f"{RSS_PREFIX}{arm}"] = None
+        with contextlib.suppress(psutil.Error):
+            row[f"{RSS_PREFIX}{arm}"] = psutil.Process(pid).memory_info().rss
+    return row

@@ -9,14 +9,15 @@ later resume must know it too.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+
+from pydantic import TypeAdapter
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
-from bakeoff.servers import ServerMemory
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
 from bakeoff.stats.model import Stop
@@ -114,29 +115,13 @@ def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
     """Write down what every server is given, so that a resumed run gives the same."""
-    run.write_json(
-        _MEMORY_FILE,
-        {
-            "buffer_pool_bytes": share.memory.buffer_pool_bytes,
-            "redo_bytes": share.memory.redo_bytes,
-            "per_server_bytes": share.per_server_bytes,
-            "servers": share.servers,
-            "at_once": share.at_once,
-        },
-    )
+    run.write_json(_MEMORY_FILE, asdict(share))
 
 
 def kept_memory(run: RunDirectory) -> MemoryShare | None:
     """What the run's servers were given; None when it was killed before that was known."""
     kept = run.read_json(_MEMORY_FILE)
-    if kept is None:
-        return None
-    return MemoryShare(
-        memory=ServerMemory(buffer_pool_bytes=kept["buffer_pool_bytes"], redo_bytes=kept["redo_bytes"]),
-        per_server_bytes=kept["per_server_bytes"],
-        servers=kept["servers"],
-        at_once=kept["at_once"],
-    )
+    return None if kept is None else TypeAdapter(MemoryShare).validate_python(kept)
 
 
 def _same_version(measured: str, binary: str) -> bool:
