@@ -14,7 +14,7 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.servers import Catalog, ServerMemory, install, readiness, settings_for
-from bakeoff.servers.datadir import template
+from bakeoff.servers.datadir import locked_template
 from bakeoff.servers.options import option_facts
 from bakeoff.spec import Data, Profile, parse_server
 
@@ -127,7 +127,8 @@ def test_page_sizes(entry, size, make):
     server.query("CREATE TABLE t.p (id INT PRIMARY KEY) ENGINE=InnoDB")
     server.stop()
     if server.settings.init_options:  # 19 × 3 templates would be 10 GB
-        shutil.rmtree(template(server.installation, server.settings.init_options))
+        with locked_template(server.installation, server.settings.init_options) as template:
+            shutil.rmtree(template)
 
 
 @pytest.mark.parametrize("entry", [each for each in ENTRIES if "rocksdb" in each.values[0].engines])

@@ -9,7 +9,7 @@ import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers import ServerMemory, ServerPool, datadir, install, installed, remove, settings_for
-from bakeoff.servers.datadir import clone_template, template
+from bakeoff.servers.datadir import clone_template, locked_template
 from bakeoff.servers.install import RECORD
 from bakeoff.servers.paths import cache_root, locked_if_free, make_open_folder
 from bakeoff.spec import Data, Profile, parse_server
@@ -127,7 +127,8 @@ esac; done
 
 def test_a_template_is_copied_while_nobody_else_may_remove_it(cache, work, monkeypatch):
     found = install(parse_server(f"path:{fake_server(work / 'm', INITIALISES + VERSION)}"))
-    kept = template(found, {})
+    with locked_template(found, {}) as kept:
+        pass
     half_made = kept.parent / f".{kept.name}.abcd1234"
     half_made.mkdir()
     copying = []

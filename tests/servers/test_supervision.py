@@ -121,7 +121,7 @@ def own_cache(tmp_path_factory, monkeypatch):
 def abandoned(root, name, process, servers=(), boot=None):
     folder = root / name
     folder.mkdir()
-    owner = Owner(name[-8:], boot or Owner.current("x", ()).boot, process, tuple(servers))
+    owner = Owner(boot or Owner.current(()).boot, process, tuple(servers))
     (folder / OWNER_FILE).write_text(json.dumps(owner.as_json()))
     return folder
 

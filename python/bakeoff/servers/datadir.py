@@ -57,19 +57,6 @@ _MARIADB_SCRIPTS = (
 )  # fmt: skip
 
 
-def template(installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress) -> Path:
-    """The template's folder, made if it does not exist yet.
-
-    Raises:
-        ServerError: the server could not initialise a data directory; with the end of its log.
-        HostError: not enough disk space.
-    """
-    with _locked_template(installation, init_options, progress) as home:
-        pass
-    prune(home.parent)
-    return home
-
-
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> list[Path]:
     """Remove the least recently used templates until the others fit into `limit_bytes`; a new one takes seconds.
 
@@ -99,15 +86,22 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
 def clone_template(
     installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
 ) -> None:
-    """Copy a template to `target`, which must not exist."""
-    with _locked_template(installation, init_options, progress) as home:
+    """Copy a server's template to `target`, which must not exist.
+
+    Raises:
+        ServerError: the server could not initialise a data directory; with the end of its log.
+        HostError: not enough disk space.
+    """
+    with locked_template(installation, init_options, progress) as home:
         copy_tree(home, target, f"a data directory for {installation.name}")
     prune(home.parent)
     (target / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: clones must not share one
 
 
 @contextmanager
-def _locked_template(installation: Installation, init_options: Mapping[str, str], progress: Progress) -> Iterator[Path]:
+def locked_template(
+    installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress
+) -> Iterator[Path]:
     """The template's folder, made if it does not exist yet; nobody else copies or removes it inside the block."""
     name = f"{installation.name}-{_key(installation, init_options)}"
     home = cache_root() / "templates" / name

@@ -75,10 +75,23 @@ def prepare(
     argv = (*installation.argv, "--no-defaults", *installation.base_options, *options)
     if not installation.container_image:
         return Launch(argv, env, identity, cpus)
+    image = installation.container_image
+    engine = find_engine(image)
     name = "-".join(folders[-1].parts[-2:]).lstrip(".")
-    wrapped = _in_container(installation.container_image, argv, name, folders, env, cpus, identity, feeds=feeds)
+    run = [engine, "run", "--rm", "--interactive", "--name", name, "--network", "host"]
+    run += ["--user", f"{identity.uid}:{identity.gid}"]
+    if Path(engine).name == "podman" and os.geteuid() != 0:
+        run += ["--userns", "keep-id"]
+    run += [part for folder in folders for part in ("--volume", f"{folder}:{folder}")]
+    run += [part for key, value in env.items() if key not in ("PATH", "HOME") for part in ("--env", f"{key}={value}")]
+    if cpus:
+        run += ["--cpuset-cpus", ",".join(str(cpu) for cpu in sorted(cpus))]
+    if feeds:
+        run += ["--entrypoint", argv[0], image, *argv[1:]]
+    else:
+        run += ["--entrypoint", "/bin/sh", image, "-c", _INIT, "bakeoff", *argv]
     client = Identity(identity.name, identity.uid, identity.gid, switch=False)  # the client runs as we do
-    return Launch(tuple(wrapped), dict(os.environ), client, None, name)
+    return Launch(tuple(run), dict(os.environ), client, None, name)
 
 
 def installation(image: str, progress: Progress) -> Installation:
@@ -132,35 +145,6 @@ def find_engine(image: str) -> str:
         f"docker:{image} needs a container engine, and none answers ({'; '.join(said)}).",
         hint="Start one, or name a server that needs none.",
     )
-
-
-def _in_container(
-    image: str,
-    argv: Sequence[str],
-    name: str,
-    folders: Sequence[Path],
-    env: Mapping[str, str],
-    cpus: frozenset[int] | None,
-    identity: Identity,
-    *,
-    feeds: bool,
-) -> list[str]:
-    """The client's command that runs the server command `argv` in a container of that name.
-
-    Standard input belongs to the server when we feed it a script; otherwise its end means that bakeoff has ended.
-    """
-    engine = find_engine(image)
-    run = [engine, "run", "--rm", "--interactive", "--name", name, "--network", "host"]
-    run += ["--user", f"{identity.uid}:{identity.gid}"]
-    if Path(engine).name == "podman" and os.geteuid() != 0:
-        run += ["--userns", "keep-id"]
-    run += [part for folder in folders for part in ("--volume", f"{folder}:{folder}")]
-    run += [part for key, value in env.items() if key not in ("PATH", "HOME") for part in ("--env", f"{key}={value}")]
-    if cpus:
-        run += ["--cpuset-cpus", ",".join(str(cpu) for cpu in sorted(cpus))]
-    if feeds:
-        return [*run, "--entrypoint", argv[0], image, *argv[1:]]
-    return [*run, "--entrypoint", "/bin/sh", image, "-c", _INIT, "bakeoff", *argv]
 
 
 def server_pid(found: Installation, name: str) -> int | None:

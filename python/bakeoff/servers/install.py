@@ -64,6 +64,22 @@ _LOADERS = (
 )
 
 
+_LIBRARY_PACKAGES = {
+    "libaio.so.1": "libaio1",
+    "libnuma.so.1": "libnuma1",
+    "libncurses.so.5": "libncurses5",
+    "libtinfo.so.5": "libtinfo5",
+    "libssl.so.3": "libssl3",
+    "libssl.so.1.1": "libssl1.1",
+    "libcrypt.so.1": "libcrypt1",
+    "libsnappy.so.1": "libsnappy1v5",
+    "liblz4.so.1": "liblz4-1",
+    "liburing.so.2": "liburing2",
+    "libnsl.so.1": "libnsl2",
+}
+_RENAMED = {"libaio1": " (from Debian 13 and Ubuntu 24.04 on libaio1t64, and link libaio.so.1 to its libaio.so.1t64)"}
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the parts of one server are.
@@ -137,22 +153,6 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     libaio = next((each for each in (basedir, basedir / "libs") if (each / "libaio.so.1").exists()), None)
     environment = {"LD_LIBRARY_PATH": str(libaio)} if libaio else {}
     return Layout(basedir, daemon, (str(daemon),), messages, plugin_dir, environment)
-
-
-_LIBRARY_PACKAGES = {
-    "libaio.so.1": "libaio1",
-    "libnuma.so.1": "libnuma1",
-    "libncurses.so.5": "libncurses5",
-    "libtinfo.so.5": "libtinfo5",
-    "libssl.so.3": "libssl3",
-    "libssl.so.1.1": "libssl1.1",
-    "libcrypt.so.1": "libcrypt1",
-    "libsnappy.so.1": "libsnappy1v5",
-    "liblz4.so.1": "liblz4-1",
-    "liburing.so.2": "liburing2",
-    "libnsl.so.1": "libnsl2",
-}
-_RENAMED = {"libaio1": " (from Debian 13 and Ubuntu 24.04 on libaio1t64, and link libaio.so.1 to its libaio.so.1t64)"}
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog | None = None) -> Installation:
@@ -234,18 +234,19 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
     with unfinished(home.parent, entry.name) as scratch:
         tree = scratch / "tree"
         tree.mkdir()
-        if entry.source.debian:
-            packages = fetch.fetch_packages(entry.name, entry.source.debian, scratch, entry.download_bytes, progress)
-            hashes = {package.file.name: package.sha256 for package in packages}
-            progress(f"unpacking {entry.name}", 0, 0)
-            fetch.unpack_packages(packages, tree)
+        debian = entry.source.debian
+        if debian:
+            files = fetch.fetch_packages(entry.name, debian, scratch, entry.download_bytes, progress)
         else:
             downloads = scratch / "download"
             downloads.mkdir()
-            file = fetch.fetch(entry, downloads, progress)
-            hashes = {file.name: sha256_of(file)}
-            progress(f"unpacking {entry.name}", 0, 0)
-            fetch.unpack(entry.packing, file, tree)
+            files = [fetch.fetch(entry, downloads, progress)]
+        hashes = {file.name: sha256_of(file) for file in files}
+        progress(f"unpacking {entry.name}", 0, 0)
+        if debian:
+            fetch.unpack_packages(files, tree)
+        else:
+            fetch.unpack(entry.packing, files[0], tree)
         if home.exists():  # from another source than the catalogue names now, or incomplete
             _remove_unused(home)
         tree.rename(home)  # examined in place, as layouts hold absolute paths; it does not count without a record

@@ -25,7 +25,7 @@ from bakeoff.servers.catalog import Installation
 from bakeoff.servers.client import ROOT, Account, Server, make_tcp_account, open_connection
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments, write_cnf
-from bakeoff.servers.paths import BLOCK_BYTES, bytes_on_disk
+from bakeoff.servers.paths import allocated_bytes, bytes_on_disk
 from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, spawn, tail
 from bakeoff.servers.profile import Settings, ignored_options
 
@@ -329,7 +329,7 @@ class Instance(Server):
         files = list((self.datadir / "#rocksdb").glob("*.sst"))
         if self.variables().get("innodb_file_per_table") == "OFF":
             files += self.datadir.glob("ibdata*")
-        return bytes_on_disk(self.datadir / database) + sum(file.stat().st_blocks for file in files) * BLOCK_BYTES
+        return bytes_on_disk(self.datadir / database) + allocated_bytes(files)
 
     def _start_once(self, timeout_s: float) -> float:
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):

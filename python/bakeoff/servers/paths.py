@@ -7,7 +7,6 @@ Servers run as an account without privileges, which must be able to reach the ca
 it, so root's default cache is /var/cache/bakeoff when others may not enter ~.
 """
 
-import contextlib
 import fcntl
 import json
 import os
@@ -17,8 +16,8 @@ import signal
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,12 +104,16 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
 
 
 def bytes_on_disk(folder: Path) -> int:
-    """Allocated bytes of all files below a folder; files that vanish meanwhile count nothing."""
+    """Allocated bytes of all files below a folder."""
+    return allocated_bytes(Path(path) / name for path, _, names in os.walk(folder) for name in names)
+
+
+def allocated_bytes(files: Iterable[Path]) -> int:
+    """Allocated bytes of files; those that vanish meanwhile count nothing."""
     total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                total += (Path(path) / name).lstat().st_blocks * BLOCK_BYTES
+    for file in files:
+        with suppress(FileNotFoundError):
+            total += file.lstat().st_blocks * BLOCK_BYTES
     return total
 
 
@@ -199,22 +202,20 @@ class Owner:
         servers: server processes started from there.
     """
 
-    token: str
     boot: str
     process: ProcessId
     servers: tuple[ProcessId, ...]
 
     @classmethod
-    def current(cls, token: str, servers: tuple[ProcessId, ...]) -> "Owner":
+    def current(cls, servers: tuple[ProcessId, ...]) -> "Owner":
         """This process as an owner."""
         process = ProcessId.of(os.getpid())
         assert process is not None
-        return cls(token, _boot_id(), process, servers)
+        return cls(_boot_id(), process, servers)
 
     def as_json(self) -> dict[str, Any]:
         """As written to owner.json."""
         return {
-            "token": self.token,
             "boot": self.boot,
             "process": [self.process.pid, self.process.start_ticks],
             "servers": [[each.pid, each.start_ticks] for each in self.servers],
@@ -225,12 +226,8 @@ class Owner:
         """The owner of a folder; None when there is no readable owner.json."""
         try:
             raw = json.loads((folder / OWNER_FILE).read_text("utf-8"))
-            return cls(
-                raw["token"],
-                raw["boot"],
-                ProcessId(*raw["process"]),
-                tuple(ProcessId(*each) for each in raw["servers"]),
-            )
+            servers = tuple(ProcessId(*each) for each in raw["servers"])
+            return cls(raw["boot"], ProcessId(*raw["process"]), servers)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -245,7 +245,7 @@ class ServerPool:
 
     def _record(self) -> None:
         """Write owner.json into both folders, by rename."""
-        owner = Owner.current(self._token, tuple(self._processes))
+        owner = Owner.current(tuple(self._processes))
         for folder in (self.runtime, self.work):
             temporary = folder / f"{OWNER_FILE}.part"
             temporary.write_text(json.dumps(owner.as_json()), "utf-8")

@@ -22,8 +22,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from bakeoff.errors import HostError, ServerError
 
 DEFAULT_ACCOUNT = "bakeoff"
@@ -134,20 +132,21 @@ class ProcessId:
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
         """The process that has this number now; None when there is none."""
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text("utf-8")
-        except OSError:
-            return None
-        return cls(pid, int(text.rpartition(")")[2].split()[19]))
+        fields = _stat_fields(pid)
+        return cls(pid, int(fields[19])) if fields else None
 
     def alive(self) -> bool:
         """Whether it still runs; a zombie does not."""
-        if ProcessId.of(self.pid) != self:
-            return False
-        try:
-            return bool(psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE)
-        except psutil.NoSuchProcess:
-            return False
+        fields = _stat_fields(self.pid)
+        return bool(fields) and int(fields[19]) == self.start_ticks and fields[0] not in "ZX"
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the third on, the state; empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def spawn(

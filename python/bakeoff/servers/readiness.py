@@ -90,7 +90,7 @@ def warm(server: Server, database: str, tables: Sequence[str] | None = None) -> 
     began = time.monotonic()
     names = tables or tables_of(server, database)
     scans = [scan for table in names for scan in full_scans(server, database, table)]
-    if _counter(server, "Innodb_pages_read") is None:
+    if not server.query("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'"):
         _run_all(server, scans)
         return Warmth(None, 0, time.monotonic() - began, ("this server does not count pages read",))
     reads = [_reads_of_a_pass(server, scans) for _ in range(2)]
@@ -196,20 +196,19 @@ def _run_all(server: Server, statements: Sequence[str]) -> None:
             pass
 
 
-def _counter(server: Server, name: str) -> int | None:
-    rows = server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")
-    return int(rows[0][1]) if rows else None
+def _counter(server: Server, name: str) -> int:
+    return int(server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1])
 
 
 def _reads_of_a_pass(server: Server, scans: Sequence[str]) -> int:
     """Pages that the server read from disk while all scans ran."""
-    before = _counter(server, "Innodb_pages_read") or 0
+    before = _counter(server, "Innodb_pages_read")
     _run_all(server, scans)
-    return (_counter(server, "Innodb_pages_read") or 0) - before
+    return _counter(server, "Innodb_pages_read") - before
 
 
 def _tolerated(server: Server) -> float:
-    return max(2.0, _COLD_SHARE * (_counter(server, "Innodb_buffer_pool_pages_data") or 0))
+    return max(2.0, _COLD_SHARE * _counter(server, "Innodb_buffer_pool_pages_data"))
 
 
 def _engines(server: Server, database: str, tables: Sequence[str]) -> set[str]:
