@@ -1,7 +1,7 @@
-"""The only module that talks to bakeoff-engine: one process, JSON lines, contract version 2 (docs/engine.md).
+"""Drive bakeoff-engine, the load generator: one process, JSON lines (docs/engine.md).
 
-A reader thread turns the engine's lines into a queue, so that every wait here has a limit and a stop flag. The engine
-dies with us because its standard input closes with us.
+A reader thread puts the engine's lines into a queue, so that every wait has a limit and a stop flag. The engine ends
+with this process, because its standard input then closes.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ _HELLO_LIMIT_S = 15.0
 # Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0
 
-# What scripts print (`Creating table …`) is of no interest to somebody who compares servers.
-_WORTH_TELLING = frozenset({"fatal", "alert", "warning"})
+# Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
+_REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
 
 Message = dict[str, Any]
 
@@ -104,11 +104,11 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
         SpecError: no such script, or one that does not load; with file and line.
     """
     command = [str(engine_path()), "workloads", *scripts]
-    asked = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False)
-    if asked.returncode:
-        reason = asked.stderr.strip().removeprefix("bakeoff-engine: ")
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False)
+    if ran.returncode:
+        reason = ran.stderr.strip().removeprefix("bakeoff-engine: ")
         raise SpecError(f"workload: {reason}", hint="See `bakeoff list workloads`.")
-    described: list[Message] = json.loads(asked.stdout)
+    described: list[Message] = json.loads(ran.stdout)
     return described
 
 
@@ -120,12 +120,6 @@ def declares(script: str, kind: str, name: str) -> bool:
         SpecError: as `describe_workloads`.
     """
     return any(declared["name"] == name for declared in describe_workloads([script])[0][kind])
-
-
-def _silence_s(request: Message) -> float:
-    """Longest time between two answers to a `measure`: any slice may be drained slowly, and all of them may."""
-    slice_ns: int = sum(request.get(span, 0) for span in ("settle_ns", "guard_ns", "slice_ns"))
-    return slice_ns / 1e9 + _GRACE_S
 
 
 class Engine:
@@ -149,7 +143,7 @@ class Engine:
         self._lines: queue.Queue[Message | None] = queue.Queue()
         self._stderr: deque[str] = deque(maxlen=20)
         self._next_id = 1
-        # A session of its own: Ctrl-C at the terminal must reach us alone, so that the run can end in order.
+        # A session of its own: Ctrl-C at the terminal must not reach the engine, so that the run can end in order.
         self._process = subprocess.Popen(
             [str(engine_path()), "drive"],
             stdin=subprocess.PIPE,
@@ -187,7 +181,7 @@ class Engine:
         return self._process.pid
 
     def open(self, arms: Iterable[ArmAddress]) -> list[Message]:
-        """Name the arms; returns what each server said of itself.
+        """Name the arms; returns the engine's `arms`: what each server reports about itself.
 
         Raises:
             EngineError: an arm cannot be reached, or refuses us.
@@ -258,7 +252,9 @@ class Engine:
                 histograms.append(message)
             return False
 
-        done = self._request({"type": "measure", **request}, _silence_s(request), see)
+        # Every slice may be drained slowly, so each may be as late as this.
+        silence_s = sum(request.get(span, 0) for span in ("settle_ns", "guard_ns", "slice_ns")) / 1e9 + _GRACE_S
+        done = self._request({"type": "measure", **request}, silence_s, see)
         return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")))
 
     def close(self) -> None:
@@ -277,9 +273,9 @@ class Engine:
                 continue
 
     def _request(self, message: Message, silence_s: float, see: Callable[[Message], bool] | None = None) -> Message:
-        """Ask, show every answer but the last to `see`, and return the last; each must come within `silence_s`.
+        """Send a request, pass every answer but the last to `see`, and return the last.
 
-        When `see` returns True the request is cancelled.
+        Each answer must come within `silence_s`. When `see` returns True the request is cancelled.
         """
         identity = self._next_id
         self._next_id += 1
@@ -295,7 +291,7 @@ class Engine:
             if kind == "tick":
                 continue
             if kind == "log":
-                if answer.get("level") in _WORTH_TELLING:
+                if answer.get("level") in _REPORTED_LEVELS:
                     self._on_log(str(answer.get("message", "")))
             elif answer.get("id") != identity:
                 continue
