@@ -95,6 +95,11 @@ def anytime_half_width(sd: float, n: int, *, alpha: float) -> float:
     return math.inf if math.isinf(multiplier) else multiplier * sd / math.sqrt(n)
 
 
+def precision_interval(mean: float, sd: float, n: int) -> Interval:
+    """Mean +/- h_n."""
+    return around(mean, precision_half_width(sd, n))
+
+
 def live_interval(mean: float, sd: float, n: int) -> Interval:
     """The anytime-valid 95 % interval: the only one that may be shown while measuring."""
     return around(mean, anytime_half_width(sd, n, alpha=ALPHA_LIVE))

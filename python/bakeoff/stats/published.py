@@ -1,7 +1,6 @@
-"""Published ratios beside measured ones, and whether they agree.
+"""Compare published ratios with measured ones.
 
-A published figure comes without an interval, from another machine. So what is asked is the order: which arm is ahead.
-Ratios within 3 % of 1 are taken for 'no difference', as a single run on each side cannot tell less.
+A published figure comes from another machine and without an interval, so only the order is compared: which arm is ahead.
 """
 
 import math
@@ -13,14 +12,19 @@ from statistics import median
 
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import contrast, epoch_values
-from bakeoff.stats.model import Analysis, Estimate
+from bakeoff.stats.model import Analysis, Estimate, Interval
 
 NO_DIFFERENCE = math.log(1.03)
-"""Published log ratios below this say that the arms are equal."""
+"""Published log ratios below this count as 'no difference': a single run of each arm resolves no less."""
+
+SETS = 3
+"""How many sets of measurements a publication usually has."""
+
+_CHOICES_MAX = 5000
 
 
 class Judgement(StrEnum):
-    """What a measured interval says of a published ratio."""
+    """Whether a measured interval agrees with a published ratio."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -32,7 +36,7 @@ class PublishedRatio:
     """One published ratio; log ratios.
 
     Attributes:
-        factor: the one factor in which the two arms differ.
+        factor: the only factor in which the two arms differ.
         measured: None when the cell was not measured.
         size_too: the published ratio lies inside the measured interval.
     """
@@ -48,7 +52,7 @@ class PublishedRatio:
 
 
 def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio, ...]:
-    """Pairs of arms that differ in one factor, over the baseline's level of it, with figures for both in a cell."""
+    """Compare every pair of `one_factor_pairs` with published figures for both arms in a cell."""
     if design.published is None:
         return ()
     figures = {(figure.cell, figure.arm): figure.value for figure in design.published.figures}
@@ -60,31 +64,29 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
                 continue
             published = math.log(figures[cell, numerator] / figures[cell, denominator])
             measured = contrast(values, analysis, cell=cell, numerator=numerator, denominator=denominator)
-            found.append(
-                PublishedRatio(
-                    cell=cell,
-                    factor=factor,
-                    numerator=numerator,
-                    denominator=denominator,
-                    published=published,
-                    measured=measured,
-                    judgement=judge(published, measured),
-                    size_too=_inside(published, measured),
-                )
+            interval = measured.interval if measured else Interval(low=None, high=None)
+            ratio = PublishedRatio(
+                cell=cell,
+                factor=factor,
+                numerator=numerator,
+                denominator=denominator,
+                published=published,
+                measured=measured,
+                judgement=judge(published, measured),
+                size_too=interval.low is not None
+                and interval.high is not None
+                and interval.low <= published <= interval.high,
             )
+            found.append(ratio)
     return tuple(found)
 
 
 def judge(published: float, measured: Estimate | None) -> Judgement:
-    """Compare the order that was published with the one that was measured.
-
-    Args:
-        published: log ratio without an interval.
-        measured: with its interval, or None.
+    """Compare the published order with the measured one; log ratios.
 
     Returns:
-        AGREES when the whole interval lies on the published side of 1 (or within 3 % of it, if that was published);
-        DIFFERS when it lies where the published order cannot be; else CANNOT_TELL.
+        AGREES when the whole interval lies on the published side of a ratio of 1 (or within 3 % of 1, if that was
+        published); DIFFERS when all of it contradicts the published order; else CANNOT_TELL.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return Judgement.CANNOT_TELL
@@ -102,34 +104,20 @@ def judge(published: float, measured: Estimate | None) -> Judgement:
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
-    """(factor, numerator, denominator): arms that differ in it alone, the denominator at the baseline's level."""
+    """(factor, numerator, denominator): arms that differ in this factor alone, the denominator at the baseline's level."""
     base = design.levels[baseline]
     arms = {levels: arm for arm, levels in reversed(design.levels.items())}
     pairs = []
-    for place, factor in enumerate(design.factors):
+    for index, factor in enumerate(design.factors):
         for levels, arm in sorted(arms.items(), key=lambda item: list(design.levels).index(item[1])):
-            other = (*levels[:place], base[place], *levels[place + 1 :])
-            if levels[place] != base[place] and other in arms:
+            other = (*levels[:index], base[index], *levels[index + 1 :])
+            if levels[index] != base[index] and other in arms:
                 pairs.append((factor.name, arm, arms[other]))
     return tuple(pairs)
 
 
-def _inside(published: float, measured: Estimate | None) -> bool:
-    if measured is None or measured.interval.low is None or measured.interval.high is None:
-        return False
-    return measured.interval.low <= published <= measured.interval.high
-
-
-# The median of a few sets, as publications report it: computed from epochs, to stand beside an interval.
-
-SETS = 3
-"""How many sets a publication usually measures."""
-
-_CHOICES_MAX = 5000
-
-
 def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
-    """Ratio of medians for every choice of three epochs, the first three in time first; () with fewer.
+    """Ratios of medians, as publications report them, for every choice of three epochs; () with fewer.
 
     Args:
         contender: epoch -> events per second.

@@ -1,20 +1,18 @@
-"""How long a slice should be on this machine, now: the length with the least noise for the time it takes.
+"""Choose the slice length of a cell from a short pilot: the length with the least noise for the time it takes.
 
 Machines are noisy at time scales of their own (neighbours, clock changes, flushing). Short slices cancel slow noise
-because both arms see it; they also pay the guard more often. A short pilot at the finest length shows which wins.
+because both arms see it, but they spend more of the time on guards. The pilot measures at the shortest length.
 
-Each pilot slice's log throughput, its arm's mean taken away, is one value of a noise series. Averaged over windows of
-length tau and combined as a block would be, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
+Each pilot slice's log throughput, less the mean of its arm, is one value of a noise series. Averaged over windows of
+length tau and combined as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
 
     J(tau) = Var(q) * 4 (tau + g + r)      variance of a block's ratio times the seconds that the block takes
 
-with the guard g, and the rest r between two slices as the pilot had it: many connections take long to wake. It is an
-Allan variance in all but name. The tau of least J gives the narrowest interval for a given time; of two that are about
-as good the longer one makes fewer slices to keep.
+with the guard g, and the time r between two slices as in the pilot (many connections take long to wake). This is an
+Allan variance. The tau of least J gives the narrowest interval for a given time.
 """
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
@@ -26,15 +24,15 @@ from bakeoff.stats.model import Frozen
 
 CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (5, 10, 20, 50, 100, 200, 500, 1000, 2000))
 
-_LATENCIES_MIN = 10  # a slice holds at least that many mean latencies: the drained tail stays below a tenth
-_EVENTS_MIN = 40  # and that many completions
-_AS_GOOD = 1.1
-_PILOT_MAX_NS = 100_000_000  # of a pilot's slices, however slow the events are
-_BLOCKS_MIN = 8  # J from fewer independent blocks is a guess; the length is then not a candidate
+_LATENCIES_MIN = 10  # mean latencies in a slice, so that its drain stays below a tenth of it
+_EVENTS_MIN = 40  # completions in a slice
+_AS_GOOD = 1.1  # of two lengths with about equal J the longer one has fewer slices to store
+_PILOT_MAX_NS = 100_000_000
+_BLOCKS_MIN = 8  # fewest independent blocks for an estimate of J
 
 
 class SlicePoint(Frozen):
-    """One length that was looked at. `j_s` (variance x seconds) is None where the pilot was too short to tell."""
+    """One candidate. `j_s`, J [s], is None where the pilot was too short; `allowed`: it holds enough events."""
 
     slice_ns: int
     guard_ns: int
@@ -44,7 +42,7 @@ class SlicePoint(Frozen):
 
 
 class SliceChoice(Frozen):
-    """The chosen length, why, and the curve (for `pilot.json` and the report)."""
+    """The chosen length, the reason, and all candidates (for `pilot.json` and the report)."""
 
     cell: str
     slice_ns: int
@@ -59,7 +57,7 @@ class SliceChoice(Frozen):
 
     @property
     def variance_rate_s(self) -> float | None:
-        """J of the choice: variance of the log ratio x seconds of measuring; None where the pilot could not tell."""
+        """J of the choice: variance of the log ratio x seconds of measuring; None where the pilot was too short."""
         return next((point.j_s for point in self.curve if point.slice_ns == self.slice_ns), None)
 
 
@@ -74,13 +72,12 @@ def choose_slice_length(
 
     Args:
         pilot: rows as in `slices.parquet`, all of about one length; one arm or several, in any order.
-        cell: name, for the record; rows of other cells are left out where there is such a column.
-        floor_ns: shortest length to consider (writes: 2 s, so that each server pays for its own flushing).
+        cell: its name; rows of other cells are left out where there is such a column.
+        floor_ns: shortest candidate (writes: 2 s, so that the flushing of a server falls into its own slices).
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
 
     Returns:
-        The longest allowed candidate whose J is at most a tenth above the least; without any J (a pilot too short, or
-        dead) the shortest allowed one.
+        The longest allowed candidate whose J is at most a tenth above the least; without any J the shortest allowed.
     """
     if "cell" in pilot.columns:
         pilot = pilot.filter(pl.col("cell") == cell)
@@ -98,10 +95,10 @@ def choose_slice_length(
     lengths = sorted({floor_ns, *(c for c in CANDIDATES_NS if floor_ns <= c <= ceiling_ns)})
     rest_ns = _rest_ns(rated, tau0_ns)
     curve = [_point(residuals, tau0_ns, length, needed_ns, rest_ns) for length in lengths]
-    known = [point for point in curve if point.allowed and point.j_s is not None]
+    known = [(point.j_s, point) for point in curve if point.allowed and point.j_s is not None]
     if known:
-        least = min(point.j_s for point in known if point.j_s is not None)
-        best = max((p for p in known if p.j_s is not None and p.j_s <= _AS_GOOD * least), key=lambda p: p.slice_ns)
+        least = min(j_s for j_s, _ in known)
+        best = max((point for j_s, point in known if j_s <= _AS_GOOD * least), key=lambda point: point.slice_ns)
         reason = "least noise for the time it takes"
     elif any(point.allowed for point in curve):
         best = next(point for point in curve if point.allowed)
@@ -113,7 +110,7 @@ def choose_slice_length(
 
 
 def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[float, int]:
-    """Variance of q over all (overlapping) places of four windows of `windows` values; how many are independent."""
+    """Variance of q over all positions, also overlapping, of four windows of `windows` values; how many do not overlap."""
     span = 4 * windows
     if residuals.size < span:
         return math.nan, 0
@@ -126,14 +123,14 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
 
 
 def pilot_slice_ns(warm_up: pl.DataFrame) -> int:
-    """The shortest slice that a pilot looks at: the least candidate that holds enough events like the warm-up's."""
+    """Slice length of a pilot: the shortest candidate that holds enough events, at the throughput of the warm-up."""
     usable = warm_up.filter(pl.col("length_ns").fill_null(0) > 0)
     needed_ns = _needed_ns(with_rates(usable)) if not usable.is_empty() else math.inf
     return min((length for length in CANDIDATES_NS if needed_ns <= length <= _PILOT_MAX_NS), default=_PILOT_MAX_NS)
 
 
 def _rest_ns(rated: pl.DataFrame, tau0_ns: int) -> float:
-    """Between two slices neither measured nor guard: draining, reading counters, waking the workers [ns]."""
+    """Time between two slices that is neither measured nor guard: draining, reading counters, waking workers [ns]."""
     starts = rated["start_ns"].sort().diff().drop_nulls()
     return max(float(starts.median() or 0) - tau0_ns - guard_ns(tau0_ns), 0.0)  # type: ignore[arg-type]
 
@@ -149,15 +146,14 @@ def _needed_ns(rated: pl.DataFrame) -> float:
     ):
         if events <= 0:
             return math.inf
-        latency_ns = seconds * (connections or 1) / events * 1e9  # Little's law, closed loop: time = connections / rate
+        latency_ns = seconds * (connections or 1) / events * 1e9  # Little's law, closed loop
         completions_ns = min(_EVENTS_MIN * seconds / events * 1e9, 2e9)
         worst = max(worst, _LATENCIES_MIN * latency_ns, completions_ns)
     return worst
 
 
 def _residuals(rated: pl.DataFrame) -> NDArray[np.float64]:
-    keys: Iterable[str] = ("start_ns",)
-    series = rated.sort(*keys).select(pl.col("log_rate") - pl.col("log_rate").mean().over("arm")).to_series()
+    series = rated.sort("start_ns").select(pl.col("log_rate") - pl.col("log_rate").mean().over("arm")).to_series()
     return series.to_numpy().astype(np.float64)
 
 

@@ -45,7 +45,7 @@ class Context:
             return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
         if stop.anytime_only or n < iv.N_MIN:
             return iv.live_interval(mean, sd, n)
-        return iv.around(mean, iv.precision_half_width(sd, n))
+        return iv.precision_interval(mean, sd, n)
 
     def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
         """The interval for what has no stopping rule of its own: latency quantiles, the mean over cells."""
