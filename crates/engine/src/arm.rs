@@ -1,12 +1,15 @@
-//! The arms that `open` named: where they are, and what their servers say of themselves.
+//! The arms that `open` named: where they are, and what their servers report of themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::net::{
+    Client, Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions,
+};
 use bakeoff_script::host::Connection;
 
-use crate::contract::{Address, Arm, ArmPrepareMode, ArmTlsMode, Code, Failure, OpenedArm};
-use crate::net::{Client, Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
+use crate::contract::{Address, Arm, ArmPrepareMode, ArmTlsMode, OpenedArm};
 
 /// Longest time for socket, TLS and login together; the contract's.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);

@@ -8,18 +8,19 @@ use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use bakeoff_load::cancel::CancelToken;
+use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::freeze::thaw_for_good;
+use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
+use bakeoff_load::worker_pool::{allow_many_files, guarded};
 use bakeoff_script::Settings;
 
 use crate::arm::{OpenArm, open};
-use crate::build_info::build;
 use crate::command::command;
-use crate::contract::{Answer, Body, CONTRACT, Code, Failure, Measure, Request};
-use crate::control::Control;
-use crate::freeze::thaw_for_good;
+use crate::contract::{Answer, Body, Build, CONTRACT, Measure, Request};
 use crate::measure::{Contender, measure};
 use crate::message_writer::MessageWriter;
-use crate::process::allow_many_files;
-use crate::scripting::{ScriptWorkload, UniqueReach, failure, settings};
+use crate::scripts::settings;
 
 /// Requests taken in and not yet answered, in order.
 #[derive(Default)]
@@ -32,14 +33,14 @@ struct Queue {
 struct QueueState {
     waiting: VecDeque<Job>,
     /// The one being carried out.
-    running: Option<Arc<Control>>,
+    running: Option<Arc<CancelToken>>,
     ended: bool,
 }
 
 /// A line that asks for an answer: a request, or what is wrong with it.
 struct Job {
     request: Result<Request, (Option<u64>, Failure)>,
-    control: Arc<Control>,
+    cancel: Arc<CancelToken>,
 }
 
 /// Serves requests from `input` until it ends, or until a failure is fatal (then status 1).
@@ -51,7 +52,7 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
     writer.send(&Answer::Hello {
         contract: CONTRACT,
         engine: env!("CARGO_PKG_VERSION"),
-        build: build(),
+        build: Build::current(),
         pid: std::process::id(),
     });
     let queue = Arc::new(Queue::default());
@@ -69,11 +70,11 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
     }
     let mut arms = Vec::new();
     let unique = Arc::default();
-    while let Some(Job { request, control }) = queue.next() {
+    while let Some(Job { request, cancel }) = queue.next() {
         let (id, outcome) = match request {
             Ok(Request { id, body }) => (
                 Some(id),
-                serve(id, body, &mut arms, &unique, writer, &control),
+                serve(id, body, &mut arms, &unique, writer, &cancel),
             ),
             Err((id, failure)) => (id, Err(failure)),
         };
@@ -95,9 +96,9 @@ fn serve(
     arms: &mut Vec<OpenArm>,
     unique: &Arc<UniqueReach>,
     writer: &MessageWriter,
-    control: &Control,
+    cancel: &CancelToken,
 ) -> Result<Answer, Failure> {
-    crate::team::guarded(|| match body {
+    guarded(|| match body {
         Body::Open(wanted) => {
             arms.clear();
             let (opened, found) = open(wanted)?;
@@ -105,9 +106,9 @@ fn serve(
             Ok(Answer::Opened { id, arms: found })
         }
         Body::Command(request) => {
-            command(id, &request, find_arm(arms, &request.arm)?, writer, control)
+            command(id, &request, find_arm(arms, &request.arm)?, writer, cancel)
         }
-        Body::Measure(request) => measure_scripts(id, &request, arms, unique, writer, control),
+        Body::Measure(request) => measure_scripts(id, &request, arms, unique, writer, cancel),
         // A cancel was obeyed by the reader when it came in; none is queued.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
     })
@@ -132,7 +133,7 @@ fn measure_scripts(
     arms: &[OpenArm],
     unique: &Arc<UniqueReach>,
     writer: &MessageWriter,
-    control: &Control,
+    cancel: &CancelToken,
 ) -> Result<Answer, Failure> {
     let unique_from = unique.furthest();
     let source = Arc::new(bakeoff_script::find(&request.script).map_err(failure)?);
@@ -166,7 +167,7 @@ fn measure_scripts(
         contenders,
         bakeoff_script::reseed,
         writer,
-        control,
+        cancel,
     )
 }
 
@@ -184,7 +185,7 @@ fn read(input: impl BufRead, queue: &Queue) {
             }) => queue.cancel(),
             request => queue.push(Job {
                 request,
-                control: Arc::default(),
+                cancel: Arc::default(),
             }),
         }
     }
@@ -206,7 +207,7 @@ impl Queue {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.waiting.pop_front() {
-                state.running = Some(Arc::clone(&job.control));
+                state.running = Some(Arc::clone(&job.cancel));
                 return Some(job);
             }
             if state.ended {
@@ -228,9 +229,9 @@ impl Queue {
         let oldest = state
             .running
             .as_ref()
-            .or_else(|| state.waiting.front().map(|job| &job.control));
-        if let Some(control) = oldest {
-            control.cancel();
+            .or_else(|| state.waiting.front().map(|job| &job.cancel));
+        if let Some(token) = oldest {
+            token.cancel();
         }
     }
 

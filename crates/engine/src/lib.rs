@@ -1,37 +1,20 @@
-//! Generates load on MySQL servers and measures it, steered by JSON lines (`docs/engine.md`).
+//! The engine's requests: load is made and measured as JSON lines ask for it (`docs/engine.md`).
 //!
-//! Owns: workers, arms, slices, pacing, `/proc` observation, the contract's messages. Joins `bakeoff-wire` (bytes),
-//! `bakeoff-script` (Lua) and `bakeoff-metrics` (numbers), which know nothing of each other. Knows nothing of studies, verdicts or
-//! how a server is started. A library so that its parts can be tested; `main.rs` only parses the command line.
+//! Everything that makes and counts load is `bakeoff-load`'s. The engine knows nothing of studies, verdicts or how a server is
+//! started. A library so that its parts can be tested; `main.rs` only parses the command line.
+//!
+//! ```text
+//! drive ─► arm                    open: where the servers are
+//!      ├─► command                a script's command on one arm
+//!      └─► measure ─► records     the arms of a cell in turn, slice by slice
+//! contract                        the JSON forms of requests and answers
+//! ```
 
 pub mod arm;
-pub mod barrier;
-pub mod build_info;
 pub mod command;
-pub mod connector;
 pub mod contract;
-pub mod control;
-pub mod counting;
-pub mod desk;
 pub mod drive;
-pub mod freeze;
-pub mod gate;
-pub mod host;
-pub mod latencies;
-pub mod canceller;
 pub mod measure;
-pub mod net;
-pub mod observe;
-pub mod order;
 pub mod message_writer;
-pub mod placement;
-mod process;
-pub mod progress;
-pub mod random;
 mod records;
-pub mod schedule;
-pub mod scripting;
-pub mod slice;
-pub mod sysbench;
-pub mod team;
-pub mod workloads;
+pub mod scripts;

@@ -4,9 +4,11 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use bakeoff_engine::build_info::build;
+use bakeoff_engine::contract::Build;
+use bakeoff_engine::drive;
 use bakeoff_engine::message_writer::MessageWriter;
-use bakeoff_engine::{drive, freeze, sysbench, workloads};
+use bakeoff_engine::scripts::workloads;
+use bakeoff_load::freeze;
 use clap::{Parser, Subcommand};
 
 /// Generates load on MySQL servers and measures it.
@@ -36,7 +38,7 @@ enum Mode {
 }
 
 fn long_version() -> &'static str {
-    let build = build();
+    let build = Build::current();
     let text = format!(
         "{} ({}, commit {}, {}, {})",
         env!("CARGO_PKG_VERSION"),
@@ -51,7 +53,7 @@ fn long_version() -> &'static str {
 
 fn main() -> ExitCode {
     if let Some(arguments) = arguments_as_sysbench() {
-        return sysbench::sysbench(&arguments);
+        return sysbench(&arguments);
     }
     match Cli::parse().mode {
         Mode::Drive => {
@@ -62,9 +64,16 @@ fn main() -> ExitCode {
                 &MessageWriter::new(std::io::stdout()),
             )
         }
-        Mode::Sysbench { arguments } => sysbench::sysbench(&arguments),
+        Mode::Sysbench { arguments } => sysbench(&arguments),
         Mode::Workloads { scripts } => list_workloads(&scripts),
     }
+}
+
+fn sysbench(arguments: &[String]) -> ExitCode {
+    let Build {
+        profile, commit, ..
+    } = Build::current();
+    bakeoff_sysbench::sysbench(arguments, &bakeoff_sysbench::Build { profile, commit })
 }
 
 /// The arguments untouched, when this program was called under the name `sysbench` or for that mode.
@@ -79,7 +88,7 @@ fn arguments_as_sysbench() -> Option<Vec<String>> {
 }
 
 fn list_workloads(scripts: &[String]) -> ExitCode {
-    match workloads::workloads(scripts) {
+    match workloads(scripts) {
         Ok(list) => {
             // A closed pipe is the reader's choice.
             let _ = writeln!(std::io::stdout(), "{list:#}");

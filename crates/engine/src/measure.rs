@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bakeoff_load::arm_workers::{ArmPlan, ArmWorkers, Workload};
+use bakeoff_load::arrivals::{ArrivalSchedule, intended_starts};
+use bakeoff_load::block_orders::BlockOrders;
+use bakeoff_load::cancel::CancelToken;
+use bakeoff_load::connector::pairing;
+use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::freeze::Freezer;
+use bakeoff_load::observe::Observer;
+use bakeoff_load::placement::{Pairing, Placement};
+use bakeoff_load::start_gate::{Slice, WaitError};
+use bakeoff_load::worker_host::Reseed;
+use bakeoff_load::worker_pool::give_back_memory;
 use bakeoff_metrics::now_ns;
 
 use crate::arm::OpenArm;
-use crate::connector::pairing;
-use crate::contract::{Answer, Code, Failure, Length, Load, Measure, Placement, SliceRecord};
-use crate::control::Control;
-use crate::freeze::Freezer;
-use crate::gate::WaitError;
-use crate::host::Reseed;
-use crate::observe::Observer;
-use crate::order::BlockOrders;
+use crate::contract::{Answer, Length, Load, Measure, SliceRecord};
 use crate::message_writer::MessageWriter;
-use crate::placement::Pairing;
-use crate::process::give_back_memory;
 use crate::records::{record_of, send_histograms};
-use crate::schedule::intended_starts;
-use crate::slice::{Agenda, Slice};
-use crate::team::{Team, TeamPlan, Workload};
 
 /// All workers must be set up by then; the contract's.
 const SET_UP_LIMIT: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ struct Cell<'a> {
     id: u64,
     request: &'a Measure,
     writer: &'a MessageWriter,
-    control: &'a Control,
+    cancel: &'a CancelToken,
     turns: Vec<TurnTaker>,
     freezer: Freezer,
     /// When `started` was sent; before that, when the request began [ns of the clock].
@@ -59,7 +59,7 @@ struct Cell<'a> {
 /// What the coordinator has of one arm.
 struct TurnTaker {
     name: String,
-    team: Team,
+    workers: ArmWorkers,
     observer: Observer,
     server_pid: Option<i32>,
     pairing: Option<Arc<Pairing>>,
@@ -84,7 +84,7 @@ pub fn measure(
     contenders: Vec<Contender<'_>>,
     reseed: Reseed,
     writer: &MessageWriter,
-    control: &Control,
+    cancel: &CancelToken,
 ) -> Result<Answer, Failure> {
     if request.freeze
         && let Some(unknown) = contenders
@@ -98,7 +98,7 @@ pub fn measure(
         id,
         request,
         writer,
-        control,
+        cancel,
         turns: Vec::with_capacity(contenders.len()),
         freezer: Freezer::new(),
         started_ns: now_ns(),
@@ -132,19 +132,19 @@ impl Cell<'_> {
                         .map_err(|reason| not_paired(reason).on_arm(&arm.name))?,
                 )),
             };
-            let plan = TeamPlan {
+            let plan = ArmPlan {
                 arm: arm.name.clone(),
                 address: Arc::clone(&arm.address),
                 threads: u32::try_from(self.request.threads).unwrap_or(u32::MAX),
                 key_seed: self.request.key_seed,
                 reseed,
                 slowdown_percent: arm.slowdown_percent,
-                writer: self.writer.clone(),
+                environment: Arc::new(self.writer.clone()),
                 pairing: pairing.clone(),
             };
             self.turns.push(TurnTaker {
                 name: arm.name.clone(),
-                team: Team::start(plan, &workload)?,
+                workers: ArmWorkers::start(plan, &workload),
                 observer: Observer::new(arm.server_pid),
                 server_pid: arm.server_pid,
                 pairing,
@@ -163,17 +163,17 @@ impl Cell<'_> {
     fn wait_ready(&mut self, index: usize, until: Instant) -> Result<(), Failure> {
         loop {
             // A failure of any arm ends the wait for this one.
-            if let Some(failure) = self.turns.iter().find_map(|turn| turn.team.failure()) {
+            if let Some(failure) = self.turns.iter().find_map(|turn| turn.workers.failure()) {
                 return Err(failure);
             }
             let turn = &mut self.turns[index];
-            match turn.team.wait_resting(POLL) {
+            match turn.workers.wait_resting(POLL) {
                 Ok(live) => {
                     turn.live = live;
                     return Ok(());
                 }
                 Err(WaitError::Failed(failure)) => return Err(failure),
-                Err(WaitError::TimedOut { .. }) if self.control.is_cancelled() => return Ok(()),
+                Err(WaitError::TimedOut { .. }) if self.cancel.is_cancelled() => return Ok(()),
                 Err(WaitError::TimedOut { busy }) if Instant::now() > until => {
                     let message = format!(
                         "{busy} of {} workers were not ready within {} s",
@@ -189,7 +189,7 @@ impl Cell<'_> {
 
     /// Runs blocks until the length is reached, the request is cancelled or an arm has no workers left.
     fn run(&mut self) -> Result<Ending, Failure> {
-        if self.control.is_cancelled() {
+        if self.cancel.is_cancelled() {
             return Ok(Ending::CutShort(0));
         }
         if self.request.freeze {
@@ -205,7 +205,7 @@ impl Cell<'_> {
                 return Ok(Ending::AtRest(block));
             }
             for (position, &index) in order.iter().enumerate() {
-                if self.control.is_cancelled() || self.turns.iter().any(|turn| turn.live == 0) {
+                if self.cancel.is_cancelled() || self.turns.iter().any(|turn| turn.live == 0) {
                     return Ok(Ending::AtRest(block));
                 }
                 let turn = u64::from(position >= self.turns.len());
@@ -226,7 +226,7 @@ impl Cell<'_> {
         }
     }
 
-    /// One arm's turn: thaw, look, load, drain, look, freeze, tell. False: a cancel cut the drain short.
+    /// One arm's turn: thaw, look, load, drain, look, freeze, report. False: a cancel cut the drain short.
     fn slice(
         &mut self,
         index: usize,
@@ -234,8 +234,8 @@ impl Cell<'_> {
         position: usize,
         turn: u64,
     ) -> Result<bool, Failure> {
-        self.settle();
-        let agenda_starts = self.intended_starts(block, turn);
+        self.pause();
+        let starts = self.intended_starts(block, turn);
         let request = self.request;
         let taker = &mut self.turns[index];
         if let Some(pid) = taker.server_pid {
@@ -253,10 +253,12 @@ impl Cell<'_> {
             start_ns,
             guard_end_ns,
             deadline_ns,
-            agenda: agenda_starts.map(|starts| Agenda::new(starts, deadline_ns + QUEUE_LIMIT_NS)),
+            schedule: starts.map(|starts| {
+                ArrivalSchedule::of_slice(starts, start_ns, deadline_ns + QUEUE_LIMIT_NS)
+            }),
         });
-        taker.team.begin(&slice);
-        let Some(live) = drained(request, self.control, taker)? else {
+        taker.workers.begin(&slice);
+        let Some(live) = drained(request, self.cancel, taker)? else {
             return Ok(false);
         };
         taker.live = live;
@@ -266,7 +268,7 @@ impl Cell<'_> {
             let (after, length_ns) = (taker.observer.threads(), now_ns() - start_ns);
             taker.observer.busy_threads(&before, &after, length_ns)
         });
-        let sum = taker.team.slice_sum();
+        let sum = taker.workers.slice_sum();
         let name = taker.name.clone();
         if request.freeze {
             self.freeze(index)?;
@@ -280,9 +282,9 @@ impl Cell<'_> {
             start_ns: guard_end_ns - self.started_ns,
             length_ns: sum.rested_ns.saturating_sub(guard_end_ns),
             dropped: slice
-                .agenda
+                .schedule
                 .as_ref()
-                .map_or(0, |agenda| agenda.dropped(request.guard_ns)),
+                .map_or(0, |schedule| schedule.dropped(guard_end_ns)),
             threads: threads.unwrap_or_default(),
             ..record_of(sum, spent)
         };
@@ -309,12 +311,12 @@ impl Cell<'_> {
     }
 
     /// The pause between two slices.
-    fn settle(&self) {
+    fn pause(&self) {
         if !self.first_slice_done || self.request.settle_ns == 0 {
             return;
         }
         let until = Instant::now() + Duration::from_nanos(self.request.settle_ns);
-        while !self.control.is_cancelled() {
+        while !self.cancel.is_cancelled() {
             let remaining = until.saturating_duration_since(Instant::now());
             if remaining.is_zero() {
                 break;
@@ -336,14 +338,14 @@ impl Cell<'_> {
         })
     }
 
-    /// Ends all teams because of a failure; returns it, made fatal if a thread cannot be ended.
+    /// Ends all workers because of a failure; returns it, made fatal if a thread cannot be ended.
     fn abandon(self, failure: Failure) -> Failure {
         self.turns
             .into_iter()
-            .fold(failure, |failure, turn| turn.team.abandon(failure))
+            .fold(failure, |failure, turn| turn.workers.abandon(failure))
     }
 
-    /// Cuts all teams short; what their histograms would have told is lost.
+    /// Cuts all workers short; their histograms are lost.
     fn give_up(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
         let failure = self.abandon(Failure::new(Code::Internal, "cancelled"));
@@ -354,15 +356,15 @@ impl Cell<'_> {
         }
     }
 
-    /// Ends all teams, sends the histograms and returns `done`.
+    /// Ends all workers, sends the histograms and returns `done`.
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
-        let (names, teams): (Vec<_>, Vec<_>) = self
+        let (names, workers): (Vec<_>, Vec<_>) = self
             .turns
             .into_iter()
-            .map(|turn| (turn.name, turn.team))
+            .map(|turn| (turn.name, turn.workers))
             .unzip();
-        let ended: Vec<_> = teams.into_iter().map(Team::end).collect();
+        let ended: Vec<_> = workers.into_iter().map(ArmWorkers::end).collect();
         let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (name, latencies) in names.iter().zip(&latencies) {
             send_histograms(self.id, self.request, name, latencies, self.writer)?;
@@ -379,7 +381,7 @@ impl Cell<'_> {
             id: self.id,
             seconds: seconds(now_ns() - self.started_ns),
             blocks: Some(blocks),
-            cancelled: self.control.is_cancelled(),
+            cancelled: self.cancel.is_cancelled(),
             workers_stopped: Some(stopped.sum::<usize>() as u64),
         }
     }
@@ -402,17 +404,17 @@ fn seconds(ns: u64) -> f64 {
 /// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
 fn drained(
     request: &Measure,
-    control: &Control,
+    cancel: &CancelToken,
     taker: &TurnTaker,
 ) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
     let until = Instant::now() + slice + DRAIN_LIMIT;
     let mut limit = slice + CANCELLED_DRAIN_LIMIT;
     loop {
-        match taker.team.wait_resting(limit) {
+        match taker.workers.wait_resting(limit) {
             Ok(live) => return Ok(Some(live)),
             Err(WaitError::Failed(failure)) => return Err(failure),
-            Err(WaitError::TimedOut { .. }) if control.is_cancelled() => return Ok(None),
+            Err(WaitError::TimedOut { .. }) if cancel.is_cancelled() => return Ok(None),
             Err(WaitError::TimedOut { busy }) if Instant::now() >= until => {
                 let message = format!(
                     "{busy} of {} workers had no reply within {} s of the slice's end",

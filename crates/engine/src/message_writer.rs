@@ -1,8 +1,9 @@
-//! The one way out: whole lines to standard output, from any thread.
+//! Writes messages: whole JSON lines to standard output, from any thread.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bakeoff_load::worker_host::Environment;
 use bakeoff_script::host::LogLevel;
 
 use crate::contract::Answer;
@@ -38,9 +39,11 @@ impl MessageWriter {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = out.write_all(&line).and_then(|()| out.flush());
     }
+}
 
+impl Environment for MessageWriter {
     /// Sends a line for the person.
-    pub fn log(&self, level: LogLevel, message: &str) {
+    fn log(&self, level: LogLevel, message: &str) {
         let level = match level {
             LogLevel::Fatal => "fatal",
             LogLevel::Alert => "alert",

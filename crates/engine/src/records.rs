@@ -1,17 +1,19 @@
-//! What a slice and an arm's latencies look like in the contract's words.
+//! The answers `slice` and `histogram`: one slice's counters and one arm's latencies in the contract's fields.
 
 use std::collections::BTreeMap;
 
+use bakeoff_load::arm_workers::SliceSum;
+use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::latencies::Latencies;
+use bakeoff_load::observe::Snapshot;
+use bakeoff_load::worker_host::Environment as _;
 use bakeoff_metrics::LatencyHistogram;
 use bakeoff_script::host::LogLevel;
 
-use crate::contract::{Answer, Clock, Code, Failure, Load, Measure, SliceRecord};
-use crate::latencies::Latencies;
-use crate::observe::Snapshot;
+use crate::contract::{Answer, Clock, Load, Measure, SliceRecord};
 use crate::message_writer::MessageWriter;
-use crate::team::SliceSum;
 
-/// Quantiles told in plain numbers; the rest is in the histogram.
+/// Quantiles reported as plain numbers; the rest is in the histogram.
 const QUANTILES: [(&str, f64); 4] = [
     ("0.5", 0.5),
     ("0.95", 0.95),

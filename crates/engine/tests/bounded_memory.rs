@@ -9,13 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Failure, Length, Load, Measure, Placement};
-use bakeoff_engine::control::Control;
-use bakeoff_engine::host::LoadHost;
+use bakeoff_engine::contract::{Length, Load, Measure};
 use bakeoff_engine::measure::{Contender, measure};
-use bakeoff_engine::net::ServerAddress;
 use bakeoff_engine::message_writer::MessageWriter;
-use bakeoff_engine::team::Workload;
+use bakeoff_load::arm_workers::Workload;
+use bakeoff_load::cancel::CancelToken;
+use bakeoff_load::failure::Failure;
+use bakeoff_load::net::ServerAddress;
+use bakeoff_load::placement::Placement;
+use bakeoff_load::worker_host::WorkerHost;
 use bakeoff_script::host::{EventEnd, Host};
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -75,7 +77,7 @@ impl Write for Watching {
 struct Naming;
 
 impl Workload for Naming {
-    fn work(&self, host: Rc<LoadHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
             host.operation("new_order");
@@ -128,7 +130,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         contenders.collect(),
         |_, _, _| {},
         &writer,
-        &Control::default(),
+        &CancelToken::default(),
     )
     .unwrap();
     let (early, most) = (early_bytes.load(SeqCst), most_bytes.load(SeqCst));

@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Arrivals, Failure, Length, Load, Measure, Placement};
-use bakeoff_engine::control::Control;
-use bakeoff_engine::host::LoadHost;
+use bakeoff_engine::contract::{Length, Load, Measure};
 use bakeoff_engine::measure::{Contender, measure};
-use bakeoff_engine::net::ServerAddress;
 use bakeoff_engine::message_writer::MessageWriter;
-use bakeoff_engine::team::Workload;
+use bakeoff_load::arm_workers::Workload;
+use bakeoff_load::arrivals::Arrivals;
+use bakeoff_load::cancel::CancelToken;
+use bakeoff_load::failure::Failure;
+use bakeoff_load::net::ServerAddress;
+use bakeoff_load::placement::Placement;
+use bakeoff_load::worker_host::WorkerHost;
 use bakeoff_script::host::{EventEnd, Host, QueryClass, Reply};
 
 thread_local! {
@@ -50,7 +53,7 @@ struct Reporting {
 }
 
 impl Reporting {
-    fn event(host: &LoadHost) {
+    fn event(host: &WorkerHost) {
         let reply = Reply {
             class: QueryClass::Read,
             columns: 1,
@@ -70,7 +73,7 @@ impl Reporting {
 }
 
 impl Workload for Reporting {
-    fn work(&self, host: Rc<LoadHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         // The names of operations are learnt at their first use.
         for _ in 0..2 {
             if host.more_events() {
@@ -133,7 +136,7 @@ fn no_event_allocates() {
             contenders,
             |_, _, _| {},
             &writer,
-            &Control::default(),
+            &CancelToken::default(),
         )
         .unwrap();
         let (events, allocations) = (

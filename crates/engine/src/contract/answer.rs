@@ -1,15 +1,15 @@
-//! What the engine says.
+//! What the engine answers: one JSON object a line.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::failure::Failure;
+use bakeoff_load::failure::{Code, Failure};
 
 /// One line to standard output.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub enum Answer {
     Hello {
         contract: u32,
@@ -63,7 +63,7 @@ pub enum Answer {
     },
     Error {
         id: Option<u64>,
-        code: super::Code,
+        code: Code,
         arm: Option<String>,
         sql_errno: Option<u16>,
         sqlstate: Option<String>,
@@ -97,9 +97,9 @@ impl Answer {
     }
 }
 
-/// How this binary was built.
-#[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+/// How this binary was built: a report must be able to say what measured.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Build {
     pub profile: &'static str,
     pub commit: &'static str,
@@ -107,9 +107,21 @@ pub struct Build {
     pub target: &'static str,
 }
 
-/// What one server said of itself.
+impl Build {
+    /// What `build.rs` found out; `unknown` where it could not.
+    pub fn current() -> Self {
+        Self {
+            profile: env!("BAKEOFF_PROFILE"),
+            commit: env!("BAKEOFF_COMMIT"),
+            rustc: env!("BAKEOFF_RUSTC"),
+            target: env!("BAKEOFF_TARGET"),
+        }
+    }
+}
+
+/// What one server reported of itself.
 #[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct OpenedArm {
     pub name: String,
     pub server_version: String,
@@ -130,7 +142,7 @@ pub enum Clock {
 
 /// One slice of one arm.
 #[derive(Debug, Clone, Default, Serialize)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct SliceRecord {
     pub id: u64,
     pub cell: String,

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::failure::Failure;
+use bakeoff_load::failure::Failure;
 
 /// A server's address and account, and how to speak with it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Arm {
     pub name: String,
     pub address: Address,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Password {
 /// Where a server listens.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub enum Address {
     Socket { socket: PathBuf },
     Tcp { host: String, port: u16 },
@@ -63,7 +63,7 @@ pub enum Address {
 /// TLS mode and files.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct ArmTls {
     #[serde(default)]
     pub mode: ArmTlsMode,

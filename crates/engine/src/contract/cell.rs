@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use bakeoff_load::arrivals::Arrivals;
+use bakeoff_load::failure::Failure;
+use bakeoff_load::placement::Placement;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::failure::Failure;
-
-/// Connections of one arm at most: a request for more is a slip of the pen, not a benchmark.
+/// Connections of one arm at most: a request for more is a typing error, not a benchmark.
 const MOST_THREADS: usize = 10_000;
 /// Longest slice [ns]: an hour.
 const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
@@ -49,7 +50,7 @@ pub(super) struct MeasureFields {
 
 /// `measure`: one cell.
 #[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Measure {
     pub cell: String,
     pub script: String,
@@ -94,29 +95,7 @@ pub enum Load {
     },
 }
 
-/// Law of the gaps between intended starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// Exponential gaps.
-    #[default]
-    Poisson,
-    /// Equal gaps.
-    Fixed,
-}
-
-/// Where the two threads of a connection run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// Where the kernel puts them.
-    #[default]
-    Free,
-    /// Both on one CPU, for as long as the connection lives; for every connection of every arm, or the request fails.
-    Paired,
-}
-
-/// Refuses numbers of threads that are a slip of the pen.
+/// Refuses numbers of threads that are typing errors.
 pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
     if (1..=MOST_THREADS).contains(&threads) {
         Ok(())

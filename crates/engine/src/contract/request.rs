@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::arm::{Arm, checked_arms};
 use super::cell::{Measure, MeasureFields, check_threads};
-use super::failure::Failure;
+use bakeoff_load::failure::Failure;
 
 /// One line of standard input.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub enum Body {
 /// `command`: a script's command on one arm.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are told in docs/engine.md")]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Command {
     pub arm: String,
     pub script: String,
@@ -117,9 +117,10 @@ fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T
 #[cfg(test)]
 mod tests {
     use super::super::arm::{ArmPrepareMode, ArmTlsMode};
-    use super::super::cell::{Arrivals, Length, Load};
-    use super::super::failure::Code;
+    use super::super::cell::{Length, Load};
     use super::*;
+    use bakeoff_load::arrivals::Arrivals;
+    use bakeoff_load::failure::Code;
 
     const MEASURE: &str = r#"{"type": "measure", "id": 3, "cell": "oltp_point_select/4", "script": "oltp_point_select",
         "options": {"tables": 4}, "arm_options": {"B": {"range_size": 10}},

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Engine, FakeServer, measure};
+use super::harness::{Engine, FakeServer, measure};
 
 const LONG: &str = r#"{"seconds": 600.0, "blocks": null}"#;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Engine, FakeServer, Folder, measure};
+use super::harness::{Engine, FakeServer, Folder, measure};
 
 fn engine_with(arms: &[Value]) -> Engine {
     let mut engine = Engine::start();

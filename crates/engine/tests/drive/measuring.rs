@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Engine, FakeServer, Folder, measure, sum, throughput};
+use super::harness::{Engine, FakeServer, Folder, measure, sum, throughput};
 
 /// An engine with arms A and B opened on two servers.
 fn duel(a: &FakeServer, b: &FakeServer) -> Engine {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Engine, FakeServer};
+use super::harness::{Engine, FakeServer};
 
 #[test]
 fn says_hello_and_what_it_is() {

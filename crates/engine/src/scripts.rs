@@ -1,0 +1,189 @@
+//! Scripts as the engine's caller knows them: their description for `workloads`, and a request's options as their settings.
+
+use bakeoff_load::failure::Failure;
+use bakeoff_load::script_workload::failure;
+use bakeoff_script::{
+    IgnoreErrors, OptionType, OptionValue, RandKind, RandSettings, Settings, bundled_names,
+    describe, find,
+};
+use serde_json::{Map, Value, json};
+
+/// The named scripts, or every bundled one, with their options and commands.
+///
+/// # Errors
+/// A name that is no script, a script that does not load.
+pub fn workloads(names: &[String]) -> Result<Value, Failure> {
+    let described: Result<Vec<_>, _> = if names.is_empty() {
+        bundled_names().into_iter().map(workload).collect()
+    } else {
+        names.iter().map(|name| workload(name)).collect()
+    };
+    described.map(Value::Array)
+}
+
+fn workload(name: &str) -> Result<Value, Failure> {
+    let description = find(name)
+        .and_then(|source| describe(&source))
+        .map_err(failure)?;
+    let options: Vec<Value> = description
+        .options
+        .iter()
+        .map(|option| {
+            json!({
+                "name": option.name,
+                "description": option.description,
+                "type": type_name(option.kind),
+                "default": value(&option.default_value()),
+            })
+        })
+        .collect();
+    let commands: Vec<Value> = description
+        .commands
+        .iter()
+        .map(|command| json!({"name": command.name, "parallel": command.parallel}))
+        .collect();
+    Ok(
+        json!({"name": name, "options": options, "commands": commands, "runs": description.has_event}),
+    )
+}
+
+fn type_name(kind: OptionType) -> &'static str {
+    match kind {
+        OptionType::Null => "none",
+        OptionType::Bool => "bool",
+        OptionType::Int => "int",
+        OptionType::Size => "size",
+        OptionType::Double => "double",
+        OptionType::String => "string",
+        OptionType::List => "list",
+        OptionType::File => "file",
+    }
+}
+
+fn value(value: &OptionValue) -> Value {
+    match value {
+        OptionValue::Bool(value) => json!(value),
+        OptionValue::Int(value) => json!(value),
+        OptionValue::Double(value) => json!(value),
+        OptionValue::Text(value) => json!(value),
+        OptionValue::List(value) => json!(value),
+    }
+}
+
+/// What a request's options mean for the script: those named `rand_…` shape the distributions, the rest are the script's own.
+///
+/// Later maps win over earlier ones.
+///
+/// # Errors
+/// `bad_request` for a value that is no option's (null, a table), or an impossible `rand_…`.
+pub fn settings(
+    options: &[&Map<String, Value>],
+    threads: usize,
+    seed: u64,
+    ignore_errors: &[u16],
+) -> Result<Settings, Failure> {
+    let mut settings = Settings {
+        threads: u32::try_from(threads).unwrap_or(u32::MAX),
+        seed,
+        ignore_errors: IgnoreErrors::Codes(ignore_errors.to_vec()),
+        ..Settings::default()
+    };
+    for (name, value) in options.iter().flat_map(|options| options.iter()) {
+        let name = name.replace('-', "_");
+        let value = option_value(value).ok_or_else(|| {
+            Failure::bad_request(format!(
+                "option {name}: {value} is not a text, a number, true or false, or a list of texts"
+            ))
+        })?;
+        if name.starts_with("rand_") {
+            set_distribution(&mut settings.rand, &name, &value).ok_or_else(|| {
+                Failure::bad_request(format!("option {name} cannot be {:?}", value.to_text()))
+            })?;
+            settings.general.insert(name, value);
+        } else {
+            settings.options.insert(name, value);
+        }
+    }
+    Ok(settings)
+}
+
+fn option_value(value: &Value) -> Option<OptionValue> {
+    Some(match value {
+        Value::Bool(value) => OptionValue::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => OptionValue::Int(number),
+            None => OptionValue::Double(number.as_f64()?),
+        },
+        Value::String(text) => OptionValue::Text(text.clone()),
+        Value::Array(items) => OptionValue::List(
+            items
+                .iter()
+                .map(|item| option_value(item).map(|item| item.to_text()))
+                .collect::<Option<_>>()?,
+        ),
+        Value::Null | Value::Object(_) => return None,
+    })
+}
+
+fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) -> Option<()> {
+    let text = value.to_text();
+    let share = |text: &str| {
+        text.parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite() && *number >= 0.0)
+    };
+    match name {
+        "rand_type" => rand.kind = RandKind::from_name(&text)?,
+        "rand_spec_iter" => {
+            rand.spec_iter = text.parse().ok().filter(|iterations| *iterations > 0)?
+        }
+        "rand_spec_pct" => rand.spec_pct = share(&text)?,
+        "rand_spec_res" => rand.spec_res = share(&text)?,
+        "rand_pareto_h" => rand.pareto_h = share(&text)?,
+        "rand_zipfian_exp" => rand.zipfian_exp = share(&text)?,
+        _ => return None,
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bakeoff_load::failure::Code;
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn an_arms_options_win_and_distributions_are_set_apart() {
+        let of_cell = map(
+            json!({"tables": 4, "table-size": "10k", "rand_type": "zipfian", "skip_trx": true}),
+        );
+        let of_arm = map(json!({"tables": 8, "rand-zipfian-exp": 0.9}));
+        let settings = settings(&[&of_cell, &of_arm], 4, 7, &[1213]).unwrap();
+        assert_eq!(settings.options["tables"], OptionValue::Int(8));
+        assert_eq!(
+            settings.options["table_size"],
+            OptionValue::Text("10k".into())
+        );
+        assert_eq!(settings.options["skip_trx"], OptionValue::Bool(true));
+        assert_eq!(settings.rand.kind, RandKind::Zipfian);
+        assert!((settings.rand.zipfian_exp - 0.9).abs() < 1e-12);
+        assert!(!settings.options.contains_key("rand_type"));
+        assert_eq!((settings.threads, settings.seed), (4, 7));
+    }
+
+    #[test]
+    fn what_is_no_value_of_an_option_is_refused() {
+        for bad in [
+            json!({"tables": null}),
+            json!({"rand_type": "normal"}),
+            json!({"rand_spec_iter": 0}),
+            json!({"rand_x": 1}),
+        ] {
+            let failure = settings(&[&map(bad.clone())], 1, 0, &[]).expect_err(&bad.to_string());
+            assert_eq!(failure.code, Code::BadRequest);
+        }
+    }
+}

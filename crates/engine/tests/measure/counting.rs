@@ -1,0 +1,321 @@
+//! What is counted, and what is not.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use bakeoff_engine::arm::OpenArm;
+use bakeoff_engine::contract::{Load, Measure};
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::message_writer::MessageWriter;
+use bakeoff_load::arrivals::Arrivals;
+use bakeoff_load::cancel::CancelToken;
+use bakeoff_load::worker_host::WorkerHost;
+use bakeoff_script::host::{EventEnd, Host, QueryClass};
+
+use super::world::{arm, cell, events, reply, run, sleeping, sum, throughput};
+
+#[test]
+fn arms_take_turns_and_their_numbers_agree_with_their_law() {
+    let arms = [arm("A"), arm("B")];
+    let (outcome, said) = run(
+        &cell(&["A", "B"], 4),
+        &arms,
+        &[sleeping(1.0), sleeping(2.0)],
+    );
+    outcome.unwrap();
+    let slices = said.of_type("slice");
+    assert_eq!(slices.len(), 16);
+    for block in slices.chunks(4) {
+        let order: String = block
+            .iter()
+            .map(|slice| slice["arm"].as_str().unwrap())
+            .collect();
+        assert!(order == "ABBA" || order == "BAAB", "{order}");
+        assert!(
+            block
+                .iter()
+                .enumerate()
+                .all(|(position, slice)| slice["position"] == position)
+        );
+    }
+    // Slices do not overlap: each starts (guard included) after the one before has drained.
+    for pair in slices.windows(2) {
+        let end = pair[0]["start_ns"].as_u64().unwrap() + pair[0]["length_ns"].as_u64().unwrap();
+        assert!(end <= pair[1]["start_ns"].as_u64().unwrap() - 5_000_000);
+    }
+    for slice in &slices {
+        assert_eq!(
+            (&slice["id"], &slice["connections"]),
+            (&9.into(), &2.into())
+        );
+        assert!(slice["length_ns"].as_u64().unwrap() >= 30_000_000);
+        // In a closed loop a worker's window is its latencies, end to end.
+        assert_eq!(slice["busy_ns"], slice["latency_sum_ns"]);
+    }
+    let ratio = throughput(&slices, "A") / throughput(&slices, "B");
+    assert!((1.2..3.3).contains(&ratio), "{ratio} should be about 2");
+    let histograms = said.of_type("histogram");
+    assert_eq!(histograms.len(), 2);
+    for histogram in &histograms {
+        let arm = histogram["arm"].as_str().unwrap();
+        assert_eq!(histogram["count"], sum(&slices, arm, "events"));
+        assert_eq!(
+            (&histogram["operation"], &histogram["clock"]),
+            (&"event".into(), &"service".into())
+        );
+        assert!(histogram["quantiles_ns"]["0.5"].as_u64().unwrap() >= 1_000_000);
+        assert!(histogram["hdr"].as_str().unwrap().starts_with("HISTFAAAA"));
+    }
+    let done = said.of_type("done");
+    assert_eq!(
+        (&done[0]["blocks"], &done[0]["cancelled"]),
+        (&4.into(), &false.into())
+    );
+}
+
+#[test]
+fn shadow_events_are_run_and_not_counted_exactly() {
+    for (k, blocks) in [(25.0, 3), (100.0, 3), (7.5, 5)] {
+        let shadowed = OpenArm {
+            slowdown_percent: k,
+            ..arm("B")
+        };
+        let load = events(|host: &WorkerHost| {
+            std::thread::sleep(Duration::from_micros(200));
+            host.count_reply(&reply(QueryClass::Read));
+            Ok(EventEnd::Done)
+        });
+        let request = Measure {
+            guard_ns: 0,
+            ..cell(&["B"], blocks)
+        };
+        let (outcome, said) = run(&request, &[shadowed], &[load.clone() as _]);
+        outcome.unwrap();
+        let slices = said.of_type("slice");
+        let (counted, executed) = (sum(&slices, "B", "events"), load.executed.load(SeqCst));
+        assert_eq!(
+            sum(&slices, "B", "reads"),
+            counted,
+            "no query of a shadow is counted"
+        );
+        assert_eq!(said.of_type("histogram")[0]["count"], counted);
+        // Each of the two workers is at most one event away from the exact share.
+        let expected = executed as f64 * 100.0 / (100.0 + k);
+        assert!(
+            (counted as f64 - expected).abs() <= 2.0,
+            "k {k}: {counted} of {executed}, expected {expected}"
+        );
+        // Their time is charged: the window holds all events, the latencies only the counted ones.
+        let share =
+            sum(&slices, "B", "latency_sum_ns") as f64 / sum(&slices, "B", "busy_ns") as f64;
+        assert!(
+            (share / (100.0 / (100.0 + k)) - 1.0).abs() < 0.1,
+            "k {k}: {share}"
+        );
+    }
+}
+
+#[test]
+fn short_measurings_have_as_many_shadows_as_long_ones() {
+    let shadowed = OpenArm {
+        slowdown_percent: 50.0,
+        ..arm("B")
+    };
+    let request = Measure {
+        guard_ns: 0,
+        slice_ns: 5_000_000,
+        ..cell(&["B"], 1)
+    };
+    let (mut counted, mut executed) = (0, 0);
+    for _ in 0..100 {
+        let load = events(|_: &WorkerHost| {
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(EventEnd::Done)
+        });
+        let (outcome, said) = run(
+            &request,
+            std::slice::from_ref(&shadowed),
+            &[load.clone() as _],
+        );
+        outcome.unwrap();
+        counted += sum(&said.of_type("slice"), "B", "events");
+        executed += load.executed.load(SeqCst);
+    }
+    // A worker's handful of events holds one shadow or two more or less; none may be owed to all workers for good.
+    let shadows = (executed - counted) as f64;
+    let expected = executed as f64 * 50.0 / 150.0;
+    assert!(
+        (shadows / expected - 1.0).abs() < 0.07,
+        "{shadows} of {executed}, expected {expected}"
+    );
+}
+
+#[test]
+fn a_shadowed_arm_is_slower_by_the_known_ratio() {
+    let shadowed = OpenArm {
+        slowdown_percent: 100.0,
+        ..arm("B")
+    };
+    let (outcome, said) = run(
+        &cell(&["A", "B"], 8),
+        &[arm("A"), shadowed],
+        &[sleeping(0.5), sleeping(0.5)],
+    );
+    outcome.unwrap();
+    let slices = said.of_type("slice");
+    let ratio = throughput(&slices, "B") / throughput(&slices, "A");
+    assert!((0.25..0.8).contains(&ratio), "{ratio} should be about 0.5");
+}
+
+#[test]
+fn nothing_of_the_guard_is_counted() {
+    let request = Measure {
+        slice_ns: 1_000_000,
+        guard_ns: 60_000_000,
+        ..cell(&["A"], 1)
+    };
+    let load = events(|host: &WorkerHost| {
+        std::thread::sleep(Duration::from_millis(2));
+        host.count_reply(&reply(QueryClass::Write));
+        host.count_error(1213);
+        host.event_restart();
+        Ok(EventEnd::Done)
+    });
+    let (outcome, said) = run(&request, &[arm("A")], &[load.clone() as _]);
+    outcome.unwrap();
+    let slices = said.of_type("slice");
+    let counted = sum(&slices, "A", "events");
+    // 1 ms has room for one event a worker and slice, or for none when the guard's last event took longer.
+    assert!(counted <= 4, "{counted}");
+    assert!(load.executed.load(SeqCst) > counted + 20);
+    for slice in &slices {
+        assert_eq!(
+            (&slice["writes"], &slice["retries"]),
+            (&slice["events"], &slice["events"])
+        );
+        assert_eq!(
+            slice["errors"].get("1213").unwrap_or(&0.into()),
+            &slice["events"]
+        );
+    }
+}
+
+static STREAMS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
+
+#[test]
+fn both_arms_start_a_blocks_streams_alike_and_once() {
+    fn note(key_seed: u64, block: u64, thread: u32) {
+        STREAMS.lock().unwrap().push((key_seed, block, thread));
+    }
+    let arms = [arm("A"), arm("B")];
+    let contenders = arms
+        .iter()
+        .map(|arm| Contender {
+            arm,
+            workload: sleeping(1.0),
+        })
+        .collect();
+    let writer = MessageWriter::new(std::io::sink());
+    measure(
+        9,
+        &cell(&["A", "B"], 3),
+        contenders,
+        note,
+        &writer,
+        &CancelToken::default(),
+    )
+    .unwrap();
+    let mut seen = STREAMS.lock().unwrap().clone();
+    seen.sort_unstable();
+    let of_block = |block| [(2, block, 0), (2, block, 0), (2, block, 1), (2, block, 1)];
+    assert_eq!(seen, (0..3).flat_map(of_block).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_open_loop_counts_latency_from_the_intended_start() {
+    let load = Load::Open {
+        rate_per_s: 400.0,
+        arrivals: Arrivals::Fixed,
+    };
+    let request = Measure {
+        slice_ns: 100_000_000,
+        load,
+        ..cell(&["A", "B"], 2)
+    };
+    // A: 2 workers of 1 ms could do 2000 a second. B: 2 workers of 10 ms can do 200, and a queue grows.
+    let (outcome, said) = run(
+        &request,
+        &[arm("A"), arm("B")],
+        &[sleeping(1.0), sleeping(10.0)],
+    );
+    outcome.unwrap();
+    let slices = said.of_type("slice");
+    assert_eq!(
+        sum(&slices, "A", "events"),
+        sum(&slices, "B", "events"),
+        "the same schedule, every queue drained"
+    );
+    assert!(
+        (150..=164).contains(&sum(&slices, "A", "events")),
+        "400 a second for 4 x 0.1 s"
+    );
+    assert_eq!(
+        sum(&slices, "A", "dropped") + sum(&slices, "B", "dropped"),
+        0
+    );
+    let histograms = said.of_type("histogram");
+    assert!(
+        histograms
+            .iter()
+            .all(|histogram| histogram["clock"] == "response")
+    );
+    let worst = |arm: &str| {
+        histograms.iter().find(|h| h["arm"] == arm).unwrap()["max_ns"]
+            .as_u64()
+            .unwrap()
+    };
+    // 40 arrivals, of which 2 x 10 are served within the slice's 0.1 s: the last waits about 0.1 s.
+    assert!(worst("B") > 60_000_000, "{}", worst("B"));
+    let longest = slices
+        .iter()
+        .filter(|s| s["arm"] == "B")
+        .map(|s| s["length_ns"].as_u64().unwrap())
+        .max();
+    assert!(
+        longest.unwrap() > 150_000_000,
+        "the drain belongs to the slice"
+    );
+}
+#[test]
+fn operations_have_histograms_of_their_own_and_thinking_has_no_latency() {
+    let load = events(|host: &WorkerHost| {
+        host.think(3_000_000);
+        std::thread::sleep(Duration::from_micros(300));
+        host.operation("new_order");
+        host.operation("new_order.rollback");
+        Ok(EventEnd::Done)
+    });
+    let (outcome, said) = run(&cell(&["A"], 1), &[arm("A")], &[load]);
+    outcome.unwrap();
+    let histograms = said.of_type("histogram");
+    let names: Vec<_> = histograms
+        .iter()
+        .map(|h| h["operation"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["event", "new_order", "new_order.rollback"]);
+    assert!(
+        histograms
+            .iter()
+            .all(|h| h["count"] == histograms[0]["count"])
+    );
+    let slices = said.of_type("slice");
+    let (busy, latency) = (
+        sum(&slices, "A", "busy_ns"),
+        sum(&slices, "A", "latency_sum_ns"),
+    );
+    assert!(
+        busy > 3 * latency,
+        "the window holds the thinking: {busy} {latency}"
+    );
+}

@@ -1,0 +1,342 @@
+//! The workers of one measured arm: one thread a connection, and a coordinator for what the script does once for all of them.
+//!
+//! The workers are set up in parallel, rest at their gate between slices, and are always joined: orderly at the end, or by cutting
+//! their connections when something failed. A worker that ends neither way (a script that never returns) makes the failure fatal.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bakeoff_metrics::SliceTotals;
+
+use crate::barrier::Barrier;
+use crate::cancel::ConnectionCanceller;
+use crate::connector::Connector;
+use crate::failure::{Code, Failure};
+use crate::latencies::{Latencies, LatencyStore};
+use crate::net::ServerAddress;
+use crate::placement::Pairing;
+use crate::start_gate::{Slice, StartGate, WaitError};
+use crate::worker_host::{Environment, Mode, Reseed, WorkerHost};
+use crate::worker_pool::{
+    LAST_GRACE, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn,
+};
+use crate::worker_stats::WorkerStats;
+
+/// How long workers may take to say goodbye to their server before their connections are cut.
+const GOODBYE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(2);
+
+/// What the threads of an arm run; a script, or a test's law of service times.
+pub trait Workload: Send + Sync + 'static {
+    /// Once for all workers: prepares, calls `while_workers_run` (which returns when they are gone), and tidies up.
+    ///
+    /// # Errors
+    /// Ends the request; workers do not start.
+    fn coordinate(
+        &self,
+        host: Rc<WorkerHost>,
+        while_workers_run: &dyn Fn(),
+    ) -> Result<(), Failure> {
+        drop(host);
+        while_workers_run();
+        Ok(())
+    }
+
+    /// One worker: sets itself up, then runs events as long as `host.more_events()` says so.
+    ///
+    /// # Errors
+    /// Ends the request.
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure>;
+}
+
+/// What the workers of an arm are made of.
+pub struct ArmPlan {
+    /// The arm's name.
+    pub arm: String,
+    /// Its server.
+    pub address: Arc<ServerAddress>,
+    /// Number of workers, at least 1.
+    pub threads: u32,
+    /// Of the random streams.
+    pub key_seed: u64,
+    /// Starts a thread's random streams anew.
+    pub reseed: Reseed,
+    /// Uncounted events for each hundred counted ones.
+    pub slowdown_percent: f64,
+    /// Where `print` goes.
+    pub environment: Arc<dyn Environment>,
+    /// Pairs the threads of the workers' connections; `None`: they run where the kernel puts them.
+    pub pairing: Option<Arc<Pairing>>,
+}
+
+/// What all workers of an arm did in one slice.
+#[derive(Debug, Default)]
+pub struct SliceSum {
+    /// Sums over the workers.
+    pub totals: SliceTotals,
+    /// Workers that took part.
+    pub connections: u64,
+    /// When the last of them came to rest [ns of the clock].
+    pub rested_ns: u64,
+}
+
+/// The running threads of one arm.
+pub struct ArmWorkers {
+    arm: String,
+    pool: WorkerPool<Latencies>,
+    stats: Vec<Arc<WorkerStats>>,
+    /// Passed by the workers when the coordinator has initialised.
+    start: Arc<Barrier>,
+    coordinator: Option<Coordinator>,
+    /// Number of the present slice.
+    slice: u32,
+}
+
+/// The coordinator's thread and the message that it waits for.
+struct Coordinator {
+    thread: JoinHandle<Result<(), Failure>>,
+    finish: Sender<()>,
+    canceller: Arc<ConnectionCanceller>,
+}
+
+impl ArmWorkers {
+    /// Starts all threads; they set themselves up in parallel. When the system gives no more threads the workers have failed.
+    pub fn start(plan: ArmPlan, workload: &Arc<dyn Workload>) -> Self {
+        let (arm, threads) = (plan.arm.clone(), plan.threads);
+        let plan = Arc::new(plan);
+        // The coordinator counts as one until it has initialised.
+        let gate = Arc::new(StartGate::new(threads as usize + 1));
+        let start = Arc::new(Barrier::new(threads as usize + 1));
+        let stats: Vec<Arc<WorkerStats>> = (0..threads).map(|_| Arc::default()).collect();
+        let options = PoolOptions {
+            name: &arm,
+            threads,
+            stack_bytes: STACK_BYTES,
+        };
+        let (its_plan, its_load, its_start, its_stats) = (
+            Arc::clone(&plan),
+            Arc::clone(workload),
+            Arc::clone(&start),
+            stats.clone(),
+        );
+        let pool = WorkerPool::start_at(gate, options, move |context| {
+            let host = its_plan.host(context, Arc::clone(&its_stats[context.thread as usize]));
+            its_start.wait();
+            if !context.gate.is_closed() {
+                its_load.work(Rc::clone(&host))?;
+            }
+            Ok(host.latencies().with(std::mem::take))
+        });
+        let coordinator = Coordinator::start(&plan, workload, &pool, &start);
+        Self {
+            arm,
+            pool,
+            stats,
+            start,
+            coordinator,
+            slice: 0,
+        }
+    }
+
+    /// Waits up to `limit` until every worker is set up or at rest; returns how many live.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_resting(&self, limit: Duration) -> Result<usize, WaitError> {
+        self.pool.gate().wait_all_resting(limit)
+    }
+
+    /// Starts a slice; all workers must be at rest.
+    pub fn begin(&mut self, slice: &Arc<Slice>) {
+        self.slice = self.pool.gate().open(Arc::clone(slice));
+    }
+
+    /// What the workers did in the slice last begun; they must be at rest.
+    pub fn slice_sum(&self) -> SliceSum {
+        let mut sum = SliceSum::default();
+        let workers = self.stats.iter();
+        for (totals, rested_ns) in workers.filter_map(|stats| stats.totals_of(self.slice)) {
+            sum.totals.merge(&totals);
+            sum.connections += 1;
+            sum.rested_ns = sum.rested_ns.max(rested_ns);
+        }
+        sum
+    }
+
+    /// The first failure of any thread, if there is one already.
+    pub fn failure(&self) -> Option<Failure> {
+        self.pool.failure()
+    }
+
+    /// Ends the workers in order and returns their latencies.
+    ///
+    /// # Errors
+    /// What the coordinator's tidying up failed with, or a fatal failure when a thread does not end.
+    pub fn end(mut self) -> Result<Latencies, Failure> {
+        self.pool.gate().close();
+        if self.pool.gate().wait_all_gone(GOODBYE) > 0 {
+            self.cut();
+        }
+        self.join()?;
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let mut latencies = Latencies::default();
+        for part in self.pool.take_results() {
+            latencies.merge(&part);
+        }
+        Ok(latencies)
+    }
+
+    /// Ends the workers because of `failure`: connections are cut, threads joined. Returns the failure, made fatal if one cannot be.
+    #[must_use]
+    pub fn abandon(mut self, failure: Failure) -> Failure {
+        self.cut();
+        match self.join() {
+            Err(stuck) if stuck.fatal => Failure {
+                fatal: true,
+                message: format!("{}; {}", failure.message, stuck.message),
+                ..failure
+            },
+            _ => failure,
+        }
+    }
+
+    /// Makes every blocking call of the threads return.
+    fn cut(&self) {
+        self.pool.cut();
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.canceller.cut();
+        }
+        self.start.break_up();
+    }
+
+    /// Waits for all threads to end; they have been asked to.
+    fn join(&mut self) -> Result<(), Failure> {
+        let stuck = self.pool.gate().wait_all_gone(LAST_GRACE);
+        if stuck > 0 {
+            let message = format!(
+                "{stuck} worker threads do not end: the script does not return from event()"
+            );
+            return Err(self.fatal(&message));
+        }
+        let Some(Coordinator { thread, finish, .. }) = self.coordinator.take() else {
+            return Ok(());
+        };
+        // A coordinator that has ended by itself listens no more.
+        let _ = finish.send(());
+        let until = Instant::now() + LAST_GRACE;
+        while !thread.is_finished() {
+            if Instant::now() > until {
+                return Err(self.fatal("the script does not return from init() or done()"));
+            }
+            std::thread::sleep(POLL);
+        }
+        thread.join().unwrap_or(Ok(()))
+    }
+
+    fn fatal(&self, message: &str) -> Failure {
+        Failure {
+            fatal: true,
+            ..Failure::new(Code::Internal, message)
+        }
+        .on_arm(&self.arm)
+    }
+}
+
+impl Drop for ArmWorkers {
+    /// For a caller that panics: whoever ended the workers has joined them before.
+    fn drop(&mut self) {
+        self.cut();
+    }
+}
+
+impl ArmPlan {
+    fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<WorkerHost> {
+        // The coordinator's number is the first after the workers'; its connections are not measured.
+        let pairing = self.pairing.as_ref();
+        let paired = pairing
+            .filter(|_| context.thread < self.threads)
+            .map(|pairing| pairing.worker(context.thread));
+        let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller))
+            .paired(paired);
+        let mode = Mode::Slices {
+            reseed: self.reseed,
+            key_seed: self.key_seed,
+            slowdown_per_event: self.slowdown_percent / 100.0,
+        };
+        Rc::new(WorkerHost::new(
+            context,
+            self.threads,
+            mode,
+            Arc::clone(&self.environment),
+            connector,
+            (stats, LatencyStore::Own(RefCell::default())),
+        ))
+    }
+}
+
+impl Coordinator {
+    /// Starts the coordinator's thread beside the workers; none when the workers or this thread could not be started.
+    fn start(
+        plan: &Arc<ArmPlan>,
+        workload: &Arc<dyn Workload>,
+        pool: &WorkerPool<Latencies>,
+        start: &Arc<Barrier>,
+    ) -> Option<Self> {
+        let context = pool.context(plan.threads);
+        let canceller = Arc::clone(&context.canceller);
+        let (its_plan, load, its_start) =
+            (Arc::clone(plan), Arc::clone(workload), Arc::clone(start));
+        let (finish, finished) = channel();
+        let body = move || coordinate(&its_plan, &context, &*load, &its_start, &finished);
+        let spawned = match pool.spawn_failure() {
+            None => spawn(&plan.arm, "c", STACK_BYTES, body)
+                .map_err(|failure| pool.gate().fail(failure))
+                .ok(),
+            Some(_) => None,
+        };
+        if spawned.is_none() {
+            pool.gate().leave();
+            start.break_up();
+        }
+        spawned.map(|thread| Self {
+            thread,
+            finish,
+            canceller,
+        })
+    }
+}
+
+/// The coordinator's whole life. Its failure before the workers start is the gate's, a later one is returned.
+fn coordinate(
+    plan: &ArmPlan,
+    context: &WorkerContext,
+    workload: &dyn Workload,
+    start: &Barrier,
+    finished: &Receiver<()>,
+) -> Result<(), Failure> {
+    let running = Cell::new(false);
+    let result = guarded(|| {
+        workload.coordinate(plan.host(context, Arc::default()), &|| {
+            running.set(true);
+            context.gate.leave();
+            start.wait();
+            let _ = finished.recv();
+        })
+    });
+    let result = result.map_err(|failure| failure.on_arm(&plan.arm));
+    if running.get() {
+        return result;
+    }
+    if let Err(failure) = result {
+        context.gate.fail(failure);
+    }
+    context.gate.leave();
+    start.break_up();
+    Ok(())
+}

@@ -1,0 +1,451 @@
+//! Arrival schedules of an open loop: when events are meant to begin, fixed by a seed and moved by no reply.
+//!
+//! A slice's schedule is drawn before the slice begins. A run without a known end draws its schedule a second or less at a time. Either way a
+//! worker takes the next start with one atomic addition; a lock is taken only to go from one drawn piece to the next.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
+
+/// A stream of arrivals is drawn in pieces of this length [ns] ...
+const LONGEST_CHUNK_NS: u64 = 1_000_000_000;
+/// ... or shorter, so that a piece holds about so many starts at most (8 bytes each).
+const CHUNK_STARTS: u64 = 65_536;
+
+/// Law of the gaps between intended starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Exponential gaps.
+    #[default]
+    Poisson,
+    /// Equal gaps.
+    Fixed,
+}
+
+/// The random numbers that follow from four numbers. The same in every version and on every machine.
+pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
+    let mut seed = [0; 32];
+    for (bytes, number) in seed.chunks_exact_mut(8).zip(key) {
+        bytes.copy_from_slice(&number.to_le_bytes());
+    }
+    ChaCha8Rng::from_seed(seed)
+}
+
+/// Intended starts within one slice [ns since its start], in order, below `length_ns`.
+///
+/// They depend on `(seed, block, turn)` and the law alone, where `turn` is 0 for an arm's first slice in the block and 1 for its second:
+/// so all arms of a block face the same arrivals. Poisson: exponential gaps of mean 1/rate. Fixed: equal gaps, with a random phase so
+/// that rates below one a slice are right on average.
+pub fn intended_starts(
+    arrivals: Arrivals,
+    rate_per_s: f64,
+    length_ns: u64,
+    (seed, block, turn): (u64, u64, u64),
+) -> Vec<u64> {
+    draw(arrivals, rate_per_s, length_ns, [seed, block, turn, 0])
+}
+
+fn draw(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> Vec<u64> {
+    let mut random = generator(key);
+    let gap_ns = 1e9 / rate_per_s;
+    #[expect(clippy::cast_precision_loss, reason = "an hour in ns has 42 bits")]
+    let length_ns = length_ns as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "bounded at 20 million by the contract"
+    )]
+    let mut starts = Vec::with_capacity((length_ns / gap_ns * 1.1) as usize + 16);
+    let mut start_ns = match arrivals {
+        Arrivals::Poisson => exponential(&mut random) * gap_ns,
+        Arrivals::Fixed => random.random::<f64>() * gap_ns,
+    };
+    while start_ns < length_ns {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 to an hour"
+        )]
+        starts.push(start_ns as u64);
+        start_ns += match arrivals {
+            Arrivals::Poisson => exponential(&mut random) * gap_ns,
+            Arrivals::Fixed => gap_ns,
+        };
+    }
+    starts
+}
+
+/// A draw from the exponential distribution of mean 1, by inversion; `1 - u` is above 0, so it is finite.
+fn exponential(random: &mut ChaCha8Rng) -> f64 {
+    -(1.0 - random.random::<f64>()).ln()
+}
+
+/// Intended starts that have been drawn together. A worker holds the chunk that it takes from.
+#[derive(Debug)]
+pub struct Chunk {
+    number: u64,
+    origin_ns: u64,
+    /// Since `origin_ns`, in order [ns].
+    starts: Vec<u64>,
+    next: Shared,
+    /// Starts in all chunks before this one.
+    earlier: u64,
+}
+
+/// Alone in its pair of cache lines: every worker of the arm writes it once an event.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shared(AtomicUsize);
+
+impl Chunk {
+    fn first(starts: Vec<u64>, origin_ns: u64) -> Self {
+        Self {
+            number: 0,
+            origin_ns,
+            starts,
+            next: Shared::default(),
+            earlier: 0,
+        }
+    }
+
+    #[inline]
+    fn take(&self) -> Option<u64> {
+        let start_ns = self.starts.get(self.next.0.fetch_add(1, Relaxed))?;
+        Some(self.origin_ns + start_ns)
+    }
+
+    fn taken(&self) -> usize {
+        self.next.0.load(Relaxed).min(self.starts.len())
+    }
+
+    /// How many starts lie before this time [ns of the clock].
+    fn before(&self, time_ns: u64) -> usize {
+        let offset_ns = time_ns.saturating_sub(self.origin_ns);
+        self.starts.partition_point(|&start| start < offset_ns)
+    }
+}
+
+/// Intended starts, shared by the workers of an arm: each takes the next one.
+#[derive(Debug)]
+pub struct ArrivalSchedule {
+    first: Arc<Chunk>,
+    /// From here on a start that is still untaken is dropped [ns of the clock].
+    give_up_ns: u64,
+    /// Draws the chunks after the first; none: there are no more.
+    stream: Option<Stream>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    rate_per_s: u32,
+    seed: u64,
+    chunk_ns: u64,
+    /// Nothing is due from here on [ns of the clock].
+    end_ns: u64,
+    drawn: Mutex<Drawn>,
+}
+
+#[derive(Debug)]
+struct Drawn {
+    /// The chunk that workers take from.
+    latest: Arc<Chunk>,
+    /// The same schedule, followed as time goes by.
+    arrived: Arc<Chunk>,
+}
+
+impl Stream {
+    fn lock(&self) -> MutexGuard<'_, Drawn> {
+        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Poisson arrivals have no memory, so each chunk is drawn from a key of its own.
+    fn starts(rate_per_s: u32, seed: u64, number: u64, length_ns: u64) -> Vec<u64> {
+        let key = [seed, u64::from(rate_per_s), number, 1];
+        draw(Arrivals::Poisson, f64::from(rate_per_s), length_ns, key)
+    }
+
+    fn following(&self, chunk: &Chunk) -> Option<Arc<Chunk>> {
+        let origin_ns = chunk.origin_ns.checked_add(self.chunk_ns)?;
+        let length_ns = self.end_ns.saturating_sub(origin_ns).min(self.chunk_ns);
+        if length_ns == 0 {
+            return None;
+        }
+        let number = chunk.number + 1;
+        Some(Arc::new(Chunk {
+            number,
+            origin_ns,
+            starts: Self::starts(self.rate_per_s, self.seed, number, length_ns),
+            next: Shared::default(),
+            earlier: chunk.earlier + chunk.starts.len() as u64,
+        }))
+    }
+}
+
+impl ArrivalSchedule {
+    /// `starts` in order [ns since `start_ns`]; what is not taken by `give_up_ns` [ns of the clock] is dropped.
+    pub fn of_slice(starts: Vec<u64>, start_ns: u64, give_up_ns: u64) -> Self {
+        Self {
+            first: Arc::new(Chunk::first(starts, start_ns)),
+            give_up_ns,
+            stream: None,
+        }
+    }
+
+    /// Poisson arrivals, `rate_per_s` (1 or more) a second on average, from `start_ns` to `end_ns` [ns of the clock]. None is dropped:
+    /// what the workers cannot keep up with is counted, not stored.
+    pub fn poisson(rate_per_s: u32, start_ns: u64, end_ns: u64, seed: u64) -> Self {
+        let full_ns = LONGEST_CHUNK_NS * CHUNK_STARTS / u64::from(rate_per_s.max(1));
+        let chunk_ns = full_ns.min(LONGEST_CHUNK_NS);
+        let length_ns = end_ns.saturating_sub(start_ns).min(chunk_ns);
+        let starts = Stream::starts(rate_per_s, seed, 0, length_ns);
+        let first = Arc::new(Chunk::first(starts, start_ns));
+        let drawn = Drawn {
+            latest: Arc::clone(&first),
+            arrived: Arc::clone(&first),
+        };
+        Self {
+            first,
+            give_up_ns: u64::MAX,
+            stream: Some(Stream {
+                rate_per_s,
+                seed,
+                chunk_ns,
+                end_ns,
+                drawn: Mutex::new(drawn),
+            }),
+        }
+    }
+
+    /// Where a worker begins to take.
+    pub fn first(&self) -> Arc<Chunk> {
+        Arc::clone(&self.first)
+    }
+
+    /// Takes the next intended start [ns of the clock]; `None` when all are taken or it is too late. `chunk` is the worker's place.
+    #[inline]
+    pub fn take(&self, chunk: &mut Arc<Chunk>, now_ns: u64) -> Option<u64> {
+        if now_ns >= self.give_up_ns {
+            return None;
+        }
+        loop {
+            if let Some(start_ns) = chunk.take() {
+                return Some(start_ns);
+            }
+            *chunk = self.after(chunk)?;
+        }
+    }
+
+    /// The chunk that workers take from when this one is empty.
+    fn after(&self, chunk: &Chunk) -> Option<Arc<Chunk>> {
+        let stream = self.stream.as_ref()?;
+        let mut drawn = stream.lock();
+        if drawn.latest.number <= chunk.number {
+            drawn.latest = stream.following(&drawn.latest)?;
+        }
+        Some(Arc::clone(&drawn.latest))
+    }
+
+    /// Intended starts of a slice from `first_counted_ns` [ns of the clock] on that were never taken. For after the slice.
+    pub fn dropped(&self, first_counted_ns: u64) -> u64 {
+        let first_untaken = self.first.taken().max(self.first.before(first_counted_ns));
+        (self.first.starts.len() - first_untaken) as u64
+    }
+
+    /// Intended starts of a stream before `now_ns` [ns of the clock].
+    pub fn due(&self, now_ns: u64) -> u64 {
+        let Some(stream) = &self.stream else {
+            return self.first.before(now_ns) as u64;
+        };
+        let mut drawn = stream.lock();
+        while drawn.arrived.origin_ns.saturating_add(stream.chunk_ns) < now_ns {
+            let Some(next) = stream.following(&drawn.arrived) else {
+                break;
+            };
+            drawn.arrived = next;
+        }
+        drawn.arrived.earlier + drawn.arrived.before(now_ns) as u64
+    }
+
+    /// Intended starts before `now_ns` [ns of the clock] that nobody has taken yet.
+    pub fn waiting(&self, now_ns: u64) -> u64 {
+        let taken = match &self.stream {
+            None => self.first.taken() as u64,
+            Some(stream) => {
+                let drawn = stream.lock();
+                drawn.latest.earlier + drawn.latest.taken() as u64
+            }
+        };
+        self.due(now_ns).saturating_sub(taken)
+    }
+
+    /// Whether `waiting` starts at the end are a sign that the workers did not keep up, and not a few that came in the last
+    /// moment: more than there are workers, and more than 1 % of what was due.
+    pub fn fell_behind(&self, waiting: u64, workers: u32, end_ns: u64) -> bool {
+        waiting > u64::from(workers) && waiting > self.due(end_ns) / 100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// Takes as one worker after another would.
+    fn taker(schedule: &ArrivalSchedule) -> impl FnMut(u64) -> Option<u64> {
+        let mut chunk = schedule.first();
+        move |now_ns| schedule.take(&mut chunk, now_ns)
+    }
+
+    proptest! {
+        #[test]
+        fn starts_are_in_order_within_the_slice_and_follow_from_the_key(
+            rate_per_s in 0.1_f64..1e5,
+            length_ns in 1_u64..1_000_000_000,
+            key: (u64, u64, u64),
+            fixed: bool,
+        ) {
+            let law = if fixed { Arrivals::Fixed } else { Arrivals::Poisson };
+            let starts = intended_starts(law, rate_per_s, length_ns, key);
+            prop_assert!(starts.is_sorted());
+            prop_assert!(starts.last().is_none_or(|&last| last < length_ns));
+            prop_assert_eq!(intended_starts(law, rate_per_s, length_ns, key), starts);
+        }
+    }
+
+    #[test]
+    fn poisson_counts_have_the_mean_and_variance_of_the_law() {
+        // 2000 slices of 100 expected arrivals: the mean's standard error is 0.22, the variance's 3.2.
+        let counts: Vec<f64> = (0..2_000)
+            .map(|block| {
+                intended_starts(Arrivals::Poisson, 1_000.0, 100_000_000, (1, block, 0)).len() as f64
+            })
+            .collect();
+        let mean = counts.iter().sum::<f64>() / 2_000.0;
+        let variance = counts
+            .iter()
+            .map(|count| (count - mean).powi(2))
+            .sum::<f64>()
+            / 1_999.0;
+        assert!((mean - 100.0).abs() < 1.5, "{mean}");
+        assert!((variance - 100.0).abs() < 20.0, "{variance}");
+    }
+
+    #[test]
+    fn fixed_gaps_are_equal() {
+        let starts = intended_starts(Arrivals::Fixed, 1_000.0, 50_000_000, (1, 2, 0));
+        assert_eq!(starts.len(), 50);
+        assert!(
+            starts
+                .windows(2)
+                .all(|pair| (pair[1] - pair[0]).abs_diff(1_000_000) <= 1)
+        );
+    }
+
+    #[test]
+    fn fewer_than_one_a_slice_are_right_on_average() {
+        let count: usize = (0..1_000)
+            .map(|block| intended_starts(Arrivals::Fixed, 3.0, 100_000_000, (9, block, 1)).len())
+            .sum();
+        // 300 expected, standard deviation 14.
+        assert!((230..370).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn each_start_of_a_slice_is_taken_once_and_in_order() {
+        let schedule = ArrivalSchedule::of_slice(vec![1, 5, 9], 10, 100);
+        let mut take = taker(&schedule);
+        assert_eq!([take(0), take(0)], [Some(11), Some(15)]);
+        assert_eq!(schedule.dropped(10), 1);
+        assert_eq!([take(0), take(0)], [Some(19), None]);
+        assert_eq!(schedule.dropped(10), 0);
+    }
+
+    #[test]
+    fn what_is_untaken_when_it_is_too_late_is_dropped() {
+        let schedule = ArrivalSchedule::of_slice(vec![1, 5, 9, 12], 0, 100);
+        let mut take = taker(&schedule);
+        assert_eq!(take(99), Some(1));
+        assert_eq!(take(100), None);
+        assert_eq!(schedule.dropped(0), 3);
+        assert_eq!(schedule.dropped(6), 2, "those of the guard are not counted");
+    }
+
+    #[test]
+    fn a_stream_comes_at_its_rate_and_in_order() {
+        let schedule = ArrivalSchedule::poisson(1_000, 5 * SECOND_NS, 15 * SECOND_NS, 1);
+        let mut take = taker(&schedule);
+        let starts: Vec<u64> = std::iter::from_fn(|| take(0)).collect();
+        assert!(starts.is_sorted() && starts[0] >= 5 * SECOND_NS);
+        // 10,000 expected; the standard deviation is 100.
+        assert!((9_500..10_500).contains(&starts.len()), "{}", starts.len());
+        assert!(starts.last().is_some_and(|last| *last < 15 * SECOND_NS));
+    }
+
+    #[test]
+    fn workers_share_a_stream() {
+        let schedule = ArrivalSchedule::poisson(1_000, 0, 5 * SECOND_NS, 1);
+        let mut alone = taker(&schedule);
+        let expected: Vec<u64> = std::iter::from_fn(|| alone(0)).collect();
+        let schedule = ArrivalSchedule::poisson(1_000, 0, 5 * SECOND_NS, 1);
+        let mut taken: Vec<u64> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut take = taker(&schedule);
+                        std::iter::from_fn(|| take(0)).collect::<Vec<u64>>()
+                    })
+                })
+                .collect();
+            workers
+                .into_iter()
+                .flat_map(|worker| worker.join().unwrap())
+                .collect()
+        });
+        taken.sort_unstable();
+        assert_eq!(taken, expected);
+    }
+
+    #[test]
+    fn what_nobody_took_waits_and_what_is_taken_ahead_does_not() {
+        let schedule = ArrivalSchedule::poisson(100, 0, 2 * SECOND_NS, 2);
+        let mut take = taker(&schedule);
+        assert_eq!(schedule.waiting(0), 0);
+        let after_a_second = schedule.waiting(SECOND_NS);
+        assert!(after_a_second > 50, "{after_a_second}");
+        for _ in 0..10 {
+            take(0);
+        }
+        assert_eq!(schedule.waiting(SECOND_NS), after_a_second - 10);
+        while take(0).is_some() {}
+        assert_eq!(schedule.waiting(SECOND_NS), 0);
+        assert_eq!(
+            schedule.waiting(9 * SECOND_NS),
+            0,
+            "nothing is due after the end"
+        );
+    }
+
+    #[test]
+    fn a_few_starts_in_the_last_moment_are_not_falling_behind() {
+        let schedule = ArrivalSchedule::poisson(1_000, 0, SECOND_NS, 3);
+        let due = schedule.waiting(SECOND_NS);
+        assert!((900..1_100).contains(&due), "{due}");
+        assert!(!schedule.fell_behind(0, 1, SECOND_NS));
+        assert!(
+            !schedule.fell_behind(due / 100, 1, SECOND_NS),
+            "1 % of what was due"
+        );
+        assert!(schedule.fell_behind(due / 100 + 1, 1, SECOND_NS));
+        assert!(
+            !schedule.fell_behind(20, 20, SECOND_NS),
+            "one for each worker"
+        );
+        assert!(schedule.fell_behind(21, 20, SECOND_NS));
+    }
+}

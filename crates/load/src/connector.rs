@@ -1,0 +1,255 @@
+//! How one worker connects: to its arm's server, on its canceller, its bytes counted, its threads paired where that is asked for.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
+
+use crate::cancel::ConnectionCanceller;
+use crate::net::{Client, Endpoint, Secret, ServerAddress, Traffic};
+use crate::placement::{PairedWorker, Pairing};
+
+/// The only `thread_handling` in which a connection keeps its thread.
+const ONE_THREAD_EACH: &str = "one-thread-per-connection";
+
+/// Addresses that connections are shared out over in turn, by all workers together.
+#[derive(Debug)]
+pub struct Rotation {
+    /// Not empty.
+    addresses: Vec<Arc<ServerAddress>>,
+    next: AtomicUsize,
+}
+
+impl Rotation {
+    /// The addresses in turn, beginning with the first.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn new(addresses: Vec<Arc<ServerAddress>>) -> Self {
+        assert!(!addresses.is_empty(), "a rotation has an address");
+        Self {
+            addresses,
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The address, where there is just one.
+    pub fn only(&self) -> Option<&Arc<ServerAddress>> {
+        match &self.addresses[..] {
+            [address] => Some(address),
+            _ => None,
+        }
+    }
+
+    fn next(&self) -> Arc<ServerAddress> {
+        let turn = self.next.fetch_add(1, Relaxed) % self.addresses.len();
+        Arc::clone(&self.addresses[turn])
+    }
+}
+
+/// Makes a worker's connections.
+#[derive(Debug)]
+pub struct Connector {
+    rotation: Arc<Rotation>,
+    canceller: Arc<ConnectionCanceller>,
+    traffic: Rc<Traffic>,
+    paired: Option<PairedWorker>,
+}
+
+impl Connector {
+    /// Connections to `address` that end when `canceller` is cut.
+    pub fn new(address: Arc<ServerAddress>, canceller: Arc<ConnectionCanceller>) -> Self {
+        Self::rotating(Arc::new(Rotation::new(vec![address])), canceller)
+    }
+
+    /// Connections to the rotation's addresses in turn.
+    pub fn rotating(rotation: Arc<Rotation>, canceller: Arc<ConnectionCanceller>) -> Self {
+        Self {
+            rotation,
+            canceller,
+            traffic: Rc::default(),
+            paired: None,
+        }
+    }
+
+    /// The same, each connection paired with its thread of the server on the worker's CPU.
+    #[must_use]
+    pub fn paired(self, paired: Option<PairedWorker>) -> Self {
+        Self { paired, ..self }
+    }
+
+    /// Bytes over all connections of this worker.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Where the next connection goes: fields that the script set go before the worker's own.
+    pub fn next_address(&self, target: &ConnectTarget) -> Arc<ServerAddress> {
+        let address = self.rotation.next();
+        if *target == ConnectTarget::default() {
+            address
+        } else {
+            Arc::new(redirected(&address, target))
+        }
+    }
+
+    /// Connects to [`Connector::next_address`].
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
+        self.connect_to(&self.next_address(target))
+            .map(|client| Box::new(client) as Box<dyn Connection>)
+    }
+
+    /// Connects to this address.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_to(&self, address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
+        Client::connect_attached(
+            address,
+            Arc::clone(&self.canceller),
+            Rc::clone(&self.traffic),
+            self.paired.clone(),
+        )
+    }
+}
+
+/// Makes ready to pair the connections to a server; asks it for its process where `server_pid` is not known.
+///
+/// # Errors
+/// One line: why they cannot be paired from here.
+pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<Pairing, String> {
+    if let Endpoint::Tcp { host, .. } = &address.endpoint
+        && server_pid.is_none()
+        && !is_loopback(host)
+    {
+        return Err(format!("the server runs on another host ({host})"));
+    }
+    // How the server handles connections, and where it has written its process id.
+    let [handling, pid_file, datadir] = Client::connect(address)
+        .and_then(|mut client| client.texts(b"SELECT @@thread_handling, @@pid_file, @@datadir"))
+        .map_err(|error| format!("the server could not be asked: {}", error.message))?;
+    if handling != ONE_THREAD_EACH {
+        return Err(format!("the server has thread_handling={handling}"));
+    }
+    let server_pid = server_pid
+        .or_else(|| read_pid(&Path::new(&datadir).join(pid_file)))
+        .ok_or("the server's process is not to be found on this machine")?;
+    Pairing::new(server_pid)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn read_pid(file: &Path) -> Option<i32> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// The arm's address with what the script set; a socket goes before a host, as in sysbench.
+fn redirected(arm: &ServerAddress, target: &ConnectTarget) -> ServerAddress {
+    let endpoint = match (&target.socket, &target.host, target.port, &arm.endpoint) {
+        (Some(socket), ..) => Endpoint::Unix(socket.into()),
+        (None, None, None, endpoint) => endpoint.clone(),
+        (
+            None,
+            host,
+            port,
+            Endpoint::Tcp {
+                host: arm_host,
+                port: arm_port,
+            },
+        ) => Endpoint::Tcp {
+            host: host.clone().unwrap_or_else(|| arm_host.clone()),
+            port: port.unwrap_or(*arm_port),
+        },
+        (None, host, port, Endpoint::Unix(_)) => Endpoint::Tcp {
+            host: host.clone().unwrap_or_else(|| "127.0.0.1".into()),
+            port: port.unwrap_or(3306),
+        },
+    };
+    ServerAddress {
+        endpoint,
+        user: target.user.clone().unwrap_or_else(|| arm.user.clone()),
+        password: target
+            .password
+            .as_deref()
+            .map_or_else(|| arm.password.clone(), Secret::from),
+        database: target.database.clone().or_else(|| arm.database.clone()),
+        ..arm.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_take_turns() {
+        let address = |user: &str| {
+            Arc::new(ServerAddress {
+                user: user.into(),
+                ..ServerAddress::default()
+            })
+        };
+        let rotation = Arc::new(Rotation::new(vec![address("a"), address("b")]));
+        let workers = [0, 1].map(|_| Connector::rotating(Arc::clone(&rotation), Arc::default()));
+        let users: Vec<_> = (0..5)
+            .map(|turn| {
+                workers[turn % 2]
+                    .next_address(&ConnectTarget::default())
+                    .user
+                    .clone()
+            })
+            .collect();
+        assert_eq!(users, ["a", "b", "a", "b", "a"]);
+    }
+
+    #[test]
+    fn what_the_script_leaves_unset_is_the_arms() {
+        let arm = ServerAddress {
+            user: "bench".into(),
+            database: Some("sbtest".into()),
+            ..ServerAddress::default()
+        };
+        let target = ConnectTarget {
+            port: Some(3307),
+            database: Some("other".into()),
+            ..ConnectTarget::default()
+        };
+        let address = redirected(&arm, &target);
+        assert_eq!(
+            address.endpoint,
+            Endpoint::Tcp {
+                host: "127.0.0.1".into(),
+                port: 3307
+            }
+        );
+        assert_eq!(
+            (address.user.as_str(), address.database.as_deref()),
+            ("bench", Some("other"))
+        );
+        let target = ConnectTarget {
+            socket: Some("/tmp/s.sock".into()),
+            ..ConnectTarget::default()
+        };
+        assert_eq!(
+            redirected(&arm, &target).endpoint,
+            Endpoint::Unix("/tmp/s.sock".into())
+        );
+    }
+
+    #[test]
+    fn hosts_of_this_machine_are_known() {
+        for host in ["localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        assert!(!is_loopback("db1.example"));
+        assert!(!is_loopback("192.0.2.1"));
+    }
+}

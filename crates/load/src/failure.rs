@@ -1,0 +1,163 @@
+//! What can go wrong with a request, by the contract's codes.
+
+use bakeoff_script::host::SqlError;
+use serde::Serialize;
+
+/// The contract's error codes; `docs/engine.md` explains them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the contract's")]
+pub enum Code {
+    BadRequest,
+    ConnectFailed,
+    AccessDenied,
+    TlsFailed,
+    ServerLost,
+    ScriptNotFound,
+    ScriptError,
+    SqlError,
+    ThreadInitTimeout,
+    NotPaired,
+    Internal,
+}
+
+/// Why a request ended without its usual answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The contract's code.
+    pub code: Code,
+    /// The arm it happened on, where there is one.
+    pub arm: Option<String>,
+    /// The server's (or client's, 2000 to 2999) error number.
+    pub sql_errno: Option<u16>,
+    /// Five characters.
+    pub sqlstate: Option<String>,
+    /// One line: what failed, where, why, what to do.
+    pub message: String,
+    /// The engine cannot go on and exits with status 1.
+    pub fatal: bool,
+}
+
+impl Failure {
+    /// A failure that is not a server's.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            arm: None,
+            sql_errno: None,
+            sqlstate: None,
+            message: message.into(),
+            fatal: false,
+        }
+    }
+
+    /// A request that could not be understood or carried out as asked.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Code::BadRequest, message)
+    }
+
+    /// An error met while a connection was being made.
+    pub fn connecting(error: &SqlError) -> Self {
+        Self::from_sql(connect_code(error), error)
+    }
+
+    /// An error that a statement met.
+    pub fn running(error: &SqlError) -> Self {
+        Self::from_sql(statement_code(error), error)
+    }
+
+    fn from_sql(code: Code, error: &SqlError) -> Self {
+        Self {
+            sql_errno: Some(error.code),
+            sqlstate: Some(error.sqlstate.clone()),
+            ..Self::new(code, error.to_string())
+        }
+    }
+
+    /// Names the arm, in the field and at the head of the message; an arm named before is kept.
+    #[must_use]
+    pub fn on_arm(mut self, name: &str) -> Self {
+        if self.arm.is_none() {
+            self.arm = Some(name.to_owned());
+            self.message = format!("arm {name}: {}", self.message);
+        }
+        self
+    }
+}
+
+/// Which code a refused or failed connection has.
+fn connect_code(error: &SqlError) -> Code {
+    match error.code {
+        // 1044 no right to the database, 1045 and 1698 wrong user or password, 1130 host not allowed, 1251, 2059 and 2061 no common
+        // way to log in, 1820 and 1862 password expired, 3118 account locked, 4151 (MariaDB) account locked.
+        1044 | 1045 | 1130 | 1251 | 1698 | 1820 | 1862 | 2059 | 2061 | 3118 | 4151 => {
+            Code::AccessDenied
+        }
+        // 2026 TLS handshake or certificate, 3159 the server insists on a secure transport.
+        2026 | 3159 => Code::TlsFailed,
+        _ => Code::ConnectFailed,
+    }
+}
+
+/// Which code a failed statement has. A worker that connects in the middle of a measurement fails here too.
+fn statement_code(error: &SqlError) -> Code {
+    match error.code {
+        // 2002, 2003 and 2005 cannot connect, 1040 and 1203 too many connections, 1049 unknown database.
+        2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1044 | 1045 | 1130 | 1251 | 1698 | 2026
+        | 2059 | 2061 | 3159 => connect_code(error),
+        // 1053 shutting down, 1927 connection killed, 2006 gone, 2013 lost, 2055 lost in the middle.
+        1053 | 1927 | 2006 | 2013 | 2055 => Code::ServerLost,
+        // 2000: the script's runtime caught a panic of the client.
+        2000 => Code::Internal,
+        _ if error.fatal => Code::ServerLost,
+        _ => Code::SqlError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: u16, fatal: bool) -> SqlError {
+        SqlError {
+            code,
+            sqlstate: "HY000".into(),
+            message: "words".into(),
+            fatal,
+        }
+    }
+
+    #[test]
+    fn codes_follow_the_contract() {
+        assert_eq!(
+            Failure::connecting(&error(1045, true)).code,
+            Code::AccessDenied
+        );
+        assert_eq!(
+            Failure::connecting(&error(2026, true)).code,
+            Code::TlsFailed
+        );
+        assert_eq!(
+            Failure::connecting(&error(1049, true)).code,
+            Code::ConnectFailed
+        );
+        assert_eq!(
+            Failure::connecting(&error(2002, true)).code,
+            Code::ConnectFailed
+        );
+        assert_eq!(Failure::running(&error(2013, true)).code, Code::ServerLost);
+        assert_eq!(Failure::running(&error(1146, false)).code, Code::SqlError);
+        assert_eq!(
+            Failure::running(&error(1045, true)).code,
+            Code::AccessDenied
+        );
+    }
+
+    #[test]
+    fn the_arm_is_named_once() {
+        let failure = Failure::running(&error(2013, true)).on_arm("B").on_arm("A");
+        assert_eq!(failure.arm.as_deref(), Some("B"));
+        assert_eq!(failure.message, "arm B: 2013 (HY000): words");
+    }
+}

@@ -1,0 +1,365 @@
+//! One connection to a server, as a script sees it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
+use bakeoff_wire::charset::MultiByte;
+use bakeoff_wire::row::{Encoding, RowCursor, column_name};
+use bakeoff_wire::template::{Dialect, Template};
+use bakeoff_wire::{Prepared, command};
+
+use super::address::{PrepareMode, ServerAddress};
+use super::errors;
+use super::exchange::Exchange;
+use super::socket::Traffic;
+use super::statement::{ServerStatement, Statement, Statements, controls_transaction, parameter};
+use super::transport::{self, Connected};
+use crate::cancel::ConnectionCanceller;
+use crate::placement::{Pair, PairedWorker};
+
+/// A server's error number for a statement that it cannot prepare (ER_UNSUPPORTED_PS).
+const CANNOT_PREPARE: u16 = 1295;
+
+/// A blocking connection to one server. Dropping it says goodbye and closes the socket.
+pub struct Client {
+    address: Arc<ServerAddress>,
+    canceller: Option<Arc<ConnectionCanceller>>,
+    traffic: Rc<Traffic>,
+    paired: Option<PairedWorker>,
+    /// The server's thread, as long as it is pinned for this connection.
+    pair: Option<Pair>,
+    exchange: Exchange,
+    session: SessionFacts,
+    /// Where in the last reply's rows the script has got to.
+    cursor: RowCursor,
+    statements: Statements,
+    /// Counts connects; see [`ServerStatement::generation`].
+    generation: u32,
+}
+
+struct SessionFacts {
+    server_version: String,
+    tls_cipher: Option<String>,
+    charset: String,
+    collation: String,
+    multi_byte: MultiByte,
+}
+
+impl Client {
+    /// Connects, logs in and sets the character set.
+    ///
+    /// # Errors
+    /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable or silent, 2026 TLS, 2059 unknown authentication plugin, 2013
+    /// lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections, 1115 unknown
+    /// character set, 1273 unknown collation).
+    pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
+        Self::connect_by(address, None, Rc::default(), None)
+    }
+
+    /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `canceller`, its bytes are added to `traffic`, and
+    /// its threads are paired where the worker's are.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_attached(
+        address: &Arc<ServerAddress>,
+        canceller: Arc<ConnectionCanceller>,
+        traffic: Rc<Traffic>,
+        paired: Option<PairedWorker>,
+    ) -> Result<Client, SqlError> {
+        Self::connect_by(address, Some(canceller), traffic, paired)
+    }
+
+    fn connect_by(
+        address: &Arc<ServerAddress>,
+        canceller: Option<Arc<ConnectionCanceller>>,
+        traffic: Rc<Traffic>,
+        paired: Option<PairedWorker>,
+    ) -> Result<Client, SqlError> {
+        let (exchange, session, pair) =
+            open(address, canceller.as_ref(), &traffic, paired.as_ref())?;
+        Ok(Client {
+            address: Arc::clone(address),
+            canceller,
+            traffic,
+            paired,
+            pair,
+            exchange,
+            session,
+            cursor: RowCursor::default(),
+            statements: Statements::default(),
+            generation: 0,
+        })
+    }
+
+    /// Runs a statement and returns the first columns of its first row as texts.
+    ///
+    /// # Errors
+    /// As [`Connection::query`].
+    pub fn texts<const COLUMNS: usize>(
+        &mut self,
+        sql: &[u8],
+    ) -> Result<[String; COLUMNS], SqlError> {
+        self.query(sql)?;
+        let mut row = Vec::new();
+        self.fetch_row(&mut row)?;
+        Ok(texts(&row))
+    }
+
+    /// From the greeting, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
+    pub fn server_version(&self) -> &str {
+        &self.session.server_version
+    }
+
+    /// TLS version and cipher suite, e.g. `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` without TLS.
+    pub fn tls_cipher(&self) -> Option<&str> {
+        self.session.tls_cipher.as_deref()
+    }
+
+    /// Bytes sent and received so far, shared with the worker where one was named.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+}
+
+/// Connects, logs in, sets the character set, asks the server what it made of it, and pairs the connection's threads.
+fn open(
+    address: &ServerAddress,
+    canceller: Option<&Arc<ConnectionCanceller>>,
+    traffic: &Rc<Traffic>,
+    paired: Option<&PairedWorker>,
+) -> Result<(Exchange, SessionFacts, Option<Pair>), SqlError> {
+    let search = paired.and_then(PairedWorker::begin);
+    let Connected {
+        transport,
+        session,
+        tls_cipher,
+    } = transport::connect(address, canceller, traffic)?;
+    let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
+    set_names(&mut exchange, address).map_err(|error| SqlError {
+        fatal: true,
+        ..error
+    })?;
+    let [charset, collation] = names(&mut exchange).map_err(|error| SqlError {
+        fatal: true,
+        ..error
+    })?;
+    let facts = SessionFacts {
+        server_version: session.greeting.version().to_owned(),
+        tls_cipher,
+        multi_byte: MultiByte::of(&charset),
+        charset,
+        collation,
+    };
+    let pair = match search {
+        Some(search) => search.pair(|| ping(&mut exchange))?,
+        None => None,
+    };
+    Ok((exchange, facts, pair))
+}
+
+fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), SqlError> {
+    let mut sql = format!("SET NAMES {}", name(&address.charset, "charset")?);
+    if let Some(collation) = &address.collation {
+        sql.push_str(" COLLATE ");
+        sql.push_str(name(collation, "collation")?);
+    }
+    let sequence = command::query(exchange.begin()?, sql.as_bytes());
+    exchange
+        .run(sequence, Encoding::Text, &mut RowCursor::default())
+        .map(drop)
+}
+
+fn ping(exchange: &mut Exchange) -> Result<(), SqlError> {
+    command::ping(exchange.begin()?);
+    exchange
+        .run(1, Encoding::Text, &mut RowCursor::default())
+        .map(drop)
+}
+
+/// Lets through what may stand in SQL without quotes.
+fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !name.is_empty() && name.bytes().all(plain) {
+        return Ok(name);
+    }
+    // 1115 is the server's "unknown character set".
+    Err(errors::fatal(
+        1115,
+        format!("{what} '{name}' is no name: letters, digits and _ only"),
+    ))
+}
+
+fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
+    let sequence = command::query(
+        exchange.begin()?,
+        b"SELECT @@character_set_connection, @@collation_connection",
+    );
+    let mut cursor = RowCursor::default();
+    exchange.run(sequence, Encoding::Text, &mut cursor)?;
+    let mut row = Vec::new();
+    cursor
+        .next(exchange.reply_bytes(), &mut row)
+        .map_err(errors::malformed)?;
+    Ok(texts(&row))
+}
+
+/// The first columns of a row as texts; NULL and columns that are missing are empty.
+fn texts<const COLUMNS: usize>(row: &[Option<Vec<u8>>]) -> [String; COLUMNS] {
+    std::array::from_fn(|column| {
+        let bytes = row.get(column).and_then(Option::as_deref);
+        String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
+    })
+}
+
+/// How text is quoted on this connection now.
+fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
+    Dialect {
+        no_backslash_escapes: exchange.no_backslash_escapes(),
+        multi_byte: session.multi_byte,
+    }
+}
+
+/// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.
+fn prepare_on_server(
+    exchange: &mut Exchange,
+    cursor: &mut RowCursor,
+    sql: &[u8],
+) -> Result<Prepared, SqlError> {
+    let sequence = command::prepare(exchange.begin()?, sql);
+    cursor.stop();
+    exchange.prepare(sequence)
+}
+
+impl Connection for Client {
+    #[inline]
+    fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
+        let sequence = command::query(self.exchange.begin()?, sql);
+        self.exchange
+            .run(sequence, Encoding::Text, &mut self.cursor)
+    }
+
+    fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
+        let text = self.address.prepare_mode == PrepareMode::Client || controls_transaction(sql);
+        let statement = if text {
+            Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
+        } else {
+            match prepare_on_server(&mut self.exchange, &mut self.cursor, sql) {
+                Ok(prepared) => Statement::Server(ServerStatement {
+                    sql: sql.into(),
+                    id: prepared.statement,
+                    parameters: prepared.parameters.into(),
+                    types: Default::default(),
+                    generation: self.generation,
+                }),
+                Err(error) if error.code == CANNOT_PREPARE => {
+                    Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        Ok(self.statements.add(statement))
+    }
+
+    #[inline]
+    fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
+        match self
+            .statements
+            .get_mut(statement)
+            .ok_or_else(errors::no_such_statement)?
+        {
+            Statement::Server(statement) => {
+                if values.len() != statement.parameters {
+                    return Err(errors::parameters(values.len(), statement.parameters));
+                }
+                if values
+                    .iter()
+                    .any(|value| matches!(value, Value::Double(float) if !float.is_finite()))
+                {
+                    return Err(errors::unsupported_value());
+                }
+                if statement.generation != self.generation {
+                    statement.id =
+                        prepare_on_server(&mut self.exchange, &mut self.cursor, &statement.sql)?
+                            .statement;
+                    statement.generation = self.generation;
+                    statement.types.forget();
+                }
+                let sequence = command::execute(
+                    self.exchange.begin()?,
+                    statement.id,
+                    values.iter().map(parameter),
+                    &mut statement.types,
+                );
+                let reply = self
+                    .exchange
+                    .run(sequence, Encoding::Binary, &mut self.cursor);
+                if reply.is_err() {
+                    statement.types.forget();
+                }
+                reply
+            }
+            Statement::Text(template) => {
+                if values.len() != template.parameters() {
+                    return Err(errors::parameters(values.len(), template.parameters()));
+                }
+                let dialect = dialect(&self.exchange, &self.session);
+                let sequence = command::query_with(self.exchange.begin()?, |out| {
+                    template.render(values.iter().map(parameter), dialect, out)
+                })
+                .map_err(|_| errors::unsupported_value())?;
+                self.exchange
+                    .run(sequence, Encoding::Text, &mut self.cursor)
+            }
+        }
+    }
+
+    fn close_statement(&mut self, statement: StatementId) {
+        if let Some(Statement::Server(statement)) = self.statements.remove(statement)
+            && statement.generation == self.generation
+        {
+            command::close_statement(self.exchange.writer(), statement.id);
+        }
+    }
+
+    fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
+        self.exchange.next_result(&mut self.cursor)
+    }
+
+    fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
+        let kept = self.cursor.result().is_none_or(|result| result.rows_kept);
+        self.cursor
+            .next(self.exchange.reply_bytes(), row)
+            .map_err(|error| errors::bad_row(error, kept))
+    }
+
+    fn column_name(&self, index: u32) -> Option<&str> {
+        column_name(self.exchange.reply_bytes(), self.cursor.result()?, index)
+    }
+
+    fn reconnect(&mut self) -> Result<(), SqlError> {
+        self.cursor.stop();
+        self.pair = None;
+        self.exchange.quit();
+        (self.exchange, self.session, self.pair) = open(
+            &self.address,
+            self.canceller.as_ref(),
+            &self.traffic,
+            self.paired.as_ref(),
+        )?;
+        self.generation += 1;
+        Ok(())
+    }
+
+    fn charset(&self) -> (&str, &str) {
+        (&self.session.charset, &self.session.collation)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.pair = None;
+        self.exchange.quit();
+    }
+}

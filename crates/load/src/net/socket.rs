@@ -1,0 +1,246 @@
+//! Unix and TCP sockets: connecting within a time, and reading with a limit to the silence.
+
+use std::cell::Cell;
+use std::io;
+use std::net::ToSocketAddrs as _;
+use std::os::fd::AsFd as _;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bakeoff_script::host::SqlError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags};
+use socket2::{Domain, SockAddr, Type};
+
+use super::address::Endpoint;
+use super::errors::{CANNOT_CONNECT_TCP, CANNOT_CONNECT_UNIX, fatal};
+use crate::cancel::{Attachment, ConnectionCanceller};
+
+/// A connected socket. Closed when dropped.
+pub(super) struct Socket {
+    socket: socket2::Socket,
+    canceller: Option<(Arc<ConnectionCanceller>, Attachment)>,
+    traffic: Rc<Traffic>,
+    patience: Patience,
+}
+
+/// Bytes over one worker's connections, TLS and packet headers included. Touched by the worker's own thread only.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    sent_bytes: Cell<u64>,
+    received_bytes: Cell<u64>,
+}
+
+impl Traffic {
+    /// Adds bytes handed to the kernel.
+    #[inline]
+    pub fn add_sent(&self, bytes: usize) {
+        self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
+    }
+
+    /// Adds bytes received from the kernel.
+    #[inline]
+    pub fn add_received(&self, bytes: usize) {
+        self.received_bytes
+            .set(self.received_bytes.get() + bytes as u64);
+    }
+
+    /// Bytes handed to the kernel since the worker began.
+    #[inline]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
+    /// Bytes received from the kernel since the worker began.
+    #[inline]
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.get()
+    }
+}
+
+/// How long is waited for bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Patience {
+    /// Until then (while connecting).
+    Until(Instant),
+    /// So long each time; needs no look at the clock.
+    Silence(Timespec),
+}
+
+impl Patience {
+    pub(super) fn silence(longest: Duration) -> Self {
+        Self::Silence(timespec(longest))
+    }
+
+    fn timeout(self) -> Timespec {
+        match self {
+            Self::Until(end) => timespec(end.saturating_duration_since(Instant::now())),
+            Self::Silence(longest) => longest,
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+impl Socket {
+    /// Connects before `deadline`; writing may later take as long as `write_timeout`.
+    pub(super) fn connect(
+        endpoint: &Endpoint,
+        deadline: Instant,
+        write_timeout: Duration,
+        canceller: Option<Arc<ConnectionCanceller>>,
+        traffic: Rc<Traffic>,
+    ) -> Result<Self, SqlError> {
+        let code = match endpoint {
+            Endpoint::Unix(_) => CANNOT_CONNECT_UNIX,
+            Endpoint::Tcp { .. } => CANNOT_CONNECT_TCP,
+        };
+        let failed = |error: io::Error| {
+            fatal(
+                code,
+                format!("cannot connect to the server at {endpoint}: {error}"),
+            )
+        };
+        let socket = match endpoint {
+            Endpoint::Unix(path) => connect_unix(path, deadline),
+            Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline),
+        }
+        .map_err(failed)?;
+        socket
+            .set_write_timeout(Some(write_timeout))
+            .map_err(failed)?;
+        let canceller = canceller.map(|canceller| {
+            // SAFETY: `drop` detaches the socket, and closes it afterwards.
+            let attachment = unsafe { canceller.attach(socket.as_fd()) };
+            (canceller, attachment)
+        });
+        Ok(Self {
+            socket,
+            canceller,
+            traffic,
+            patience: Patience::Until(deadline),
+        })
+    }
+
+    pub(super) fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
+    /// Sends all of `bytes`.
+    #[inline]
+    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        self.send_with(bytes, SendFlags::NOSIGNAL)
+    }
+
+    /// Sends `bytes` if the kernel takes them at once: for a goodbye, which no one waits for.
+    pub(super) fn send_without_waiting(&self, bytes: &[u8]) -> io::Result<()> {
+        self.send_with(bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    #[inline]
+    fn send_with(&self, mut bytes: &[u8], flags: SendFlags) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match rustix::net::send(&self.socket, bytes, flags) {
+                Ok(sent) => {
+                    self.traffic.add_sent(sent);
+                    bytes = &bytes[sent..];
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what there is into `into`; waits for at least one byte. 0: the server closed the connection.
+    ///
+    /// Polls first and then reads: on a unix socket a reader that blocks in `read` is woken a first time when the server takes the
+    /// request out of its buffer; `poll` for input is not, which halves the voluntary context switches (design.md, "The engine's contract").
+    #[inline]
+    pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
+            match poll(&mut waiting, Some(&self.patience.timeout())) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            match rustix::net::recv(&self.socket, &mut *into, RecvFlags::DONTWAIT) {
+                Ok((received, _)) => {
+                    self.traffic.add_received(received);
+                    return Ok(received);
+                }
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some((canceller, attachment)) = &self.canceller {
+            canceller.detach(attachment);
+        }
+    }
+}
+
+/// The same socket under std's traits, for TLS.
+impl io::Read for &Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.receive(into)
+    }
+}
+
+impl io::Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2::Socket> {
+    let address = SockAddr::unix(path)?;
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // The kernel applies the send timeout to a connect that waits for a place in the server's queue.
+    let left = deadline
+        .saturating_duration_since(Instant::now())
+        .max(Duration::from_millis(1));
+    socket.set_write_timeout(Some(left))?;
+    match socket.connect(&address) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+        other => other.map(|()| socket),
+    }
+}
+
+fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<socket2::Socket> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address");
+    for address in (host, port).to_socket_addrs()? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        match socket.connect_timeout(&address.into(), left) {
+            Ok(()) => {
+                socket.set_tcp_nodelay(true)?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

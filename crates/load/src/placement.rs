@@ -1,0 +1,320 @@
+//! Thread placement: pins the client thread and the server thread of each connection to one CPU, so that neither waits for
+//! another CPU to wake it.
+//!
+//! The server does not say which of its threads serves a connection, so the thread is found by what it does: of all threads of
+//! the server exactly one runs when this connection is pinged and rests when it is not. The kernel counts how often a thread has
+//! been given a CPU (`/proc/PID/task/TID/schedstat`), which anyone may read. Works with one thread per connection, on this machine.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bakeoff_script::host::SqlError;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Deserialize;
+
+use crate::observe::threads_of;
+
+/// Where the two threads of a connection run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Where the kernel puts them.
+    #[default]
+    Free,
+    /// Both on one CPU, for as long as the connection lives; for every connection of every arm, or the request fails.
+    Paired,
+}
+
+/// What is done before each look at the threads: `true` pings the connection, `false` only waits. A thread is the connection's when
+/// it ran exactly in the looks with a ping.
+const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
+/// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
+const SETTLE: Duration = Duration::from_micros(60);
+/// How long the thread of one connection is looked for. A busy machine needs several attempts of a millisecond.
+const FIND_LIMIT: Duration = Duration::from_secs(2);
+
+/// The paired connections of one arm's server. Shared by the arm's workers.
+#[derive(Debug)]
+pub struct Pairing {
+    server_pid: i32,
+    /// CPUs that client and server may both use, in the order in which connections are given them.
+    cpus: Vec<usize>,
+    /// CPUs of the server's process, which its threads get back.
+    all_cpus: CpuSet,
+    /// Locked while a connection is made and its thread is found: one at a time, so that the others' threads are quiet.
+    threads: Mutex<Threads>,
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    /// Threads of the server as last listed; one that is not among them is likely to be a new connection's.
+    known: HashSet<i32>,
+    /// Threads that serve a paired connection, each with the number of its pair.
+    paired: HashMap<i32, u64>,
+    pairs_made: u64,
+    /// Pairs whose thread has been found to serve a later connection while their own was still open.
+    contradicted: HashSet<u64>,
+    /// Why a connection could not be paired, the first time that this happened.
+    failure: Option<String>,
+}
+
+impl Pairing {
+    /// For connections to the server with this process id.
+    ///
+    /// # Errors
+    /// One line: client and server share no CPU, or the process is not there.
+    pub fn new(server_pid: i32) -> Result<Self, String> {
+        let all_cpus = sched_getaffinity(Pid::from_raw(server_pid))
+            .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
+        Ok(Self {
+            server_pid,
+            cpus: shared_cpus(&all_cpus)?,
+            all_cpus,
+            threads: Mutex::default(),
+        })
+    }
+
+    /// The CPU of a worker, by its number within the arm.
+    pub fn worker(self: &Arc<Self>, thread: u32) -> PairedWorker {
+        PairedWorker {
+            pairing: Arc::clone(self),
+            cpu: self.cpus[thread as usize % self.cpus.len()],
+        }
+    }
+
+    /// Why not every connection is paired; `None` when all of them are. Ask while the workers rest.
+    pub fn failure(&self) -> Option<String> {
+        let threads = self.lock();
+        threads.failure.clone().or_else(|| {
+            (!threads.contradicted.is_empty())
+                .then(|| "one thread of the server was found to serve two connections".to_owned())
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Threads> {
+        // Every statement below leaves the sets whole.
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a worker needs to pair its connections. Each of them goes to the CPU of the worker.
+#[derive(Debug, Clone)]
+pub struct PairedWorker {
+    pairing: Arc<Pairing>,
+    cpu: usize,
+}
+
+impl PairedWorker {
+    /// To be called before connecting: keeps the other workers from connecting until this connection's thread is found.
+    /// `None` when pairing has failed before, so that nothing more is tried.
+    pub(crate) fn begin(&self) -> Option<Search<'_>> {
+        let threads = self.pairing.lock();
+        threads.failure.is_none().then_some(Search {
+            worker: self,
+            threads,
+        })
+    }
+}
+
+/// The search for one connection's thread.
+pub(crate) struct Search<'a> {
+    worker: &'a PairedWorker,
+    threads: MutexGuard<'a, Threads>,
+}
+
+impl Search<'_> {
+    /// Finds the thread that answers `ping`, and pins it and the calling thread to the worker's CPU.
+    ///
+    /// `None` when it cannot be done; [`Pairing::failure`] says why.
+    ///
+    /// # Errors
+    /// Those of `ping`.
+    pub(crate) fn pair(
+        mut self,
+        mut ping: impl FnMut() -> Result<(), SqlError>,
+    ) -> Result<Option<Pair>, SqlError> {
+        let outcome = match self.find(&mut ping)? {
+            Some(thread) => self.pin(thread),
+            None => Err("no thread of the server answers a connection of its own".to_owned()),
+        };
+        Ok(outcome
+            .map_err(|reason| self.threads.failure.get_or_insert(reason).clone())
+            .ok())
+    }
+
+    fn find(
+        &mut self,
+        ping: &mut impl FnMut() -> Result<(), SqlError>,
+    ) -> Result<Option<i32>, SqlError> {
+        let until = Instant::now() + FIND_LIMIT;
+        loop {
+            let all: Vec<i32> = threads_of(self.worker.pairing.server_pid).collect();
+            let unpaired = |task: &&i32| !self.threads.paired.contains_key(task);
+            let new = |task: &&i32| !self.threads.known.contains(task);
+            // A thread whose own connection was killed may serve this one: hence all of them in the end.
+            let groups: [Vec<i32>; 3] = [
+                all.iter().filter(unpaired).filter(new).copied().collect(),
+                all.iter().filter(unpaired).copied().collect(),
+                all.clone(),
+            ];
+            for group in groups {
+                if let Some(thread) = self.answering(group, ping)? {
+                    self.threads.known = all.into_iter().collect();
+                    return Ok(Some(thread));
+                }
+            }
+            if Instant::now() > until {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The one thread of these that runs when the connection is pinged, and only then.
+    fn answering(
+        &self,
+        threads: Vec<i32>,
+        ping: &mut impl FnMut() -> Result<(), SqlError>,
+    ) -> Result<Option<i32>, SqlError> {
+        let pid = self.worker.pairing.server_pid;
+        let mut candidates: Vec<(i32, u64)> = threads
+            .into_iter()
+            .filter_map(|thread| Some((thread, times_run(pid, thread)?)))
+            .collect();
+        for pinged in LOOKS {
+            if candidates.is_empty() {
+                return Ok(None);
+            }
+            if pinged {
+                ping()?;
+            }
+            std::thread::sleep(SETTLE);
+            candidates.retain_mut(|(thread, before)| {
+                times_run(pid, *thread).is_some_and(|now| {
+                    let ran = now != *before;
+                    *before = now;
+                    ran == pinged
+                })
+            });
+        }
+        Ok(match candidates[..] {
+            [(thread, _)] => Some(thread),
+            _ => None,
+        })
+    }
+
+    fn pin(&mut self, thread: i32) -> Result<Pair, String> {
+        let refused = |error| format!("the server's threads cannot be pinned: {error}");
+        let mut cpu = CpuSet::new();
+        cpu.set(self.worker.cpu);
+        sched_setaffinity(Pid::from_raw(thread), &cpu).map_err(refused)?;
+        sched_setaffinity(None, &cpu)
+            .map_err(|error| format!("the client's threads cannot be pinned: {error}"))?;
+        let threads = &mut *self.threads;
+        threads.pairs_made += 1;
+        let number = threads.pairs_made;
+        if let Some(earlier) = threads.paired.insert(thread, number) {
+            threads.contradicted.insert(earlier);
+        }
+        Ok(Pair {
+            pairing: Arc::clone(&self.worker.pairing),
+            thread,
+            number,
+        })
+    }
+}
+
+/// A connection's thread of the server, pinned until this is dropped. Drop it before the connection is closed: then the server may
+/// give the thread to another connection.
+#[derive(Debug)]
+pub struct Pair {
+    pairing: Arc<Pairing>,
+    thread: i32,
+    number: u64,
+}
+
+impl Pair {
+    /// Id of the server's thread.
+    pub fn thread(&self) -> i32 {
+        self.thread
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let mut threads = self.pairing.lock();
+        threads.contradicted.remove(&self.number);
+        if threads.paired.get(&self.thread) == Some(&self.number) {
+            threads.paired.remove(&self.thread);
+            // The thread may have ended.
+            let _ = sched_setaffinity(Pid::from_raw(self.thread), &self.pairing.all_cpus);
+        }
+    }
+}
+
+/// CPUs that this process and the server may both use: one of each core first, then the siblings of these.
+fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
+    let ours = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
+    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| ours.is_set(cpu) && theirs.is_set(cpu))
+        .collect();
+    if cpus.is_empty() {
+        return Err("client and server may not use the same CPUs".to_owned());
+    }
+    let usable = cpus.clone();
+    cpus.sort_by_key(|&cpu| (siblings_before(cpu, &usable), cpu));
+    Ok(cpus)
+}
+
+/// How many of the usable CPUs that share the core of this one come before it.
+fn siblings_before(cpu: usize, usable: &[usize]) -> usize {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let list = std::fs::read_to_string(path).unwrap_or_default();
+    cpus_of_list(&list)
+        .filter(|sibling| *sibling < cpu && usable.contains(sibling))
+        .count()
+}
+
+/// The CPUs of the kernel's lists, as in `0-1,4`.
+fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
+    list.trim()
+        .split(',')
+        .filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        })
+        .flatten()
+}
+
+/// How often a thread has been given a CPU: the third field of its `schedstat`, see the kernel's sched-stats documentation.
+fn times_run(pid: i32, thread: i32) -> Option<u64> {
+    let file = std::fs::File::open(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    let mut buffer = [0; 80];
+    let length = rustix::io::read(file.as_fd(), &mut buffer).ok()?;
+    let text = std::str::from_utf8(&buffer[..length]).ok()?;
+    text.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpus_of_list("0-2,8\n").collect::<Vec<_>>(), [0, 1, 2, 8]);
+        assert_eq!(cpus_of_list("5\n").collect::<Vec<_>>(), [5]);
+        assert_eq!(cpus_of_list("").count(), 0);
+    }
+
+    #[test]
+    fn a_thread_that_runs_is_counted() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        let before = times_run(pid, thread).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(times_run(pid, thread).unwrap() > before);
+        assert!(threads_of(pid).any(|each| each == thread));
+    }
+}

@@ -1,0 +1,337 @@
+//! The start gate: where the workers of one arm rest between slices, and how the coordinator starts them and waits for them.
+//!
+//! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start; the coordinator sleeps on a
+//! condition variable that the last worker to rest signals. In a running slice a worker only reads the word; the lock is taken
+//! once at a slice's start and once at its end.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::thread::futex;
+
+use crate::arrivals::ArrivalSchedule;
+use crate::failure::Failure;
+
+/// The word's value from when the gate is closed for good; slices are numbered from 1 below it.
+const CLOSED: u32 = u32::MAX;
+
+/// A turn of one arm, as the coordinator hands it to the arm's workers. Times are ns of the engine's clock.
+#[derive(Debug)]
+pub struct Slice {
+    /// Number of the block, from 0.
+    pub block: u64,
+    /// 0: the arm's first slice of the block, so its workers start their random streams anew; 1: the second, which goes on with them.
+    pub turn: u64,
+    /// Load begins.
+    pub start_ns: u64,
+    /// What begins from here on is counted.
+    pub guard_end_ns: u64,
+    /// Nothing begins from here on (closed loop).
+    pub deadline_ns: u64,
+    /// Open loop: when events are meant to begin.
+    pub schedule: Option<ArrivalSchedule>,
+}
+
+/// The gate of one arm's workers.
+#[derive(Debug)]
+pub struct StartGate {
+    /// Number of the present (or last) slice, or [`CLOSED`]. Alone in its cache lines: every worker reads it once an event.
+    word: Word,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Word(AtomicU32);
+
+#[derive(Debug)]
+struct State {
+    slice: Option<Arc<Slice>>,
+    /// Workers that are neither resting nor ended.
+    busy: usize,
+    /// Workers that have not ended.
+    live: usize,
+    /// The first failure of any worker.
+    failure: Option<Failure>,
+}
+
+/// Why waiting for the workers ended without all of them at rest.
+#[derive(Debug)]
+pub enum WaitError {
+    /// A worker ended with this failure.
+    Failed(Failure),
+    /// The limit passed; so many workers were still busy.
+    TimedOut {
+        /// Workers neither resting nor ended.
+        busy: usize,
+    },
+}
+
+impl StartGate {
+    /// A gate for so many workers, all of them busy setting themselves up.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            word: Word::default(),
+            state: Mutex::new(State {
+                slice: None,
+                busy: workers,
+                live: workers,
+                failure: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is whole between any two statements that could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Worker: rests until the slice after number `seen` (0 at first) starts. `None`: the gate is closed and the worker is to end.
+    pub fn rest(&self, seen: u32) -> Option<(u32, Arc<Slice>)> {
+        {
+            let mut state = self.lock();
+            state.busy = state.busy.saturating_sub(1);
+            if state.busy == 0 {
+                self.changed.notify_all();
+            }
+        }
+        loop {
+            let number = self.word.0.load(Acquire);
+            if number == CLOSED {
+                return None;
+            }
+            if number != seen {
+                let slice = self.lock().slice.clone()?;
+                return Some((number, slice));
+            }
+            // The loop looks again after a wake-up for nothing, and when the word changed before the sleep.
+            let _ = futex::wait(&self.word.0, futex::Flags::PRIVATE, seen, None);
+        }
+    }
+
+    /// Worker: is slice `number` still the one to run? False once the gate is closed.
+    #[inline]
+    pub fn is_open(&self, number: u32) -> bool {
+        self.word.0.load(Relaxed) == number
+    }
+
+    /// Has the gate been closed for good?
+    pub fn is_closed(&self) -> bool {
+        self.is_open(CLOSED)
+    }
+
+    /// Worker: sleeps until `until_ns` [ns of the clock], or less long when the gate closes.
+    pub fn sleep_until(&self, number: u32, until_ns: u64) {
+        let limit = rustix::time::Timespec {
+            tv_sec: (until_ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (until_ns % 1_000_000_000).cast_signed(),
+        };
+        while self.is_open(number) && bakeoff_metrics::now_ns() < until_ns {
+            // The bitset form takes an absolute CLOCK_MONOTONIC time: no drift between reading the clock and sleeping.
+            let _ = futex::wait_bitset(
+                &self.word.0,
+                futex::Flags::PRIVATE,
+                number,
+                Some(&limit),
+                NonZeroU32::MAX,
+            );
+        }
+    }
+
+    /// Worker: ends.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        // After the gate has closed nobody waits for rest any more, only for all to be gone.
+        state.busy = state.busy.saturating_sub(1);
+        state.live -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Worker: has failed, and is about to leave. The first failure is kept; the others begin no more events.
+    pub fn fail(&self, failure: Failure) {
+        // Kept before the gate closes, so that nobody takes the others' leaving for a normal end.
+        self.lock().failure.get_or_insert(failure);
+        self.changed.notify_all();
+        self.close();
+    }
+
+    /// Coordinator: starts a slice. All workers must be at rest. Returns its number. A closed gate stays closed.
+    pub fn open(&self, slice: Arc<Slice>) -> u32 {
+        let mut state = self.lock();
+        state.slice = Some(slice);
+        state.busy = state.live;
+        let number = self.word.0.load(Relaxed).saturating_add(1);
+        self.word.0.store(number, Release);
+        drop(state);
+        self.wake_all();
+        number
+    }
+
+    /// Coordinator: closes the gate for good; workers leave after the event they are in.
+    pub fn close(&self) {
+        // Under the lock, so that no opening that is under way undoes it.
+        let state = self.lock();
+        self.word.0.store(CLOSED, Release);
+        drop(state);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        let _ = futex::wake(
+            &self.word.0,
+            futex::Flags::PRIVATE,
+            i32::MAX.cast_unsigned(),
+        );
+    }
+
+    /// Coordinator: waits until every worker rests or has ended; returns how many live.
+    ///
+    /// # Errors
+    /// [`WaitError::Failed`] as soon as a worker fails, [`WaitError::TimedOut`] after `limit`.
+    pub fn wait_all_resting(&self, limit: Duration) -> Result<usize, WaitError> {
+        let state = self.wait(limit, |state| state.busy == 0 || state.failure.is_some());
+        match &state.failure {
+            Some(failure) => Err(WaitError::Failed(failure.clone())),
+            None if state.busy == 0 => Ok(state.live),
+            None => Err(WaitError::TimedOut { busy: state.busy }),
+        }
+    }
+
+    /// Coordinator: waits until every worker has ended, up to `limit`; returns how many have not.
+    pub fn wait_all_gone(&self, limit: Duration) -> usize {
+        self.wait(limit, |state| state.live == 0).live
+    }
+
+    /// The first failure of any worker.
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock().failure.clone()
+    }
+
+    fn wait(&self, limit: Duration, reached: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let until = Instant::now() + limit;
+        let mut state = self.lock();
+        while !reached(&state) {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                break;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, remaining)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Code;
+    use std::sync::atomic::AtomicU64;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn slice(block: u64) -> Arc<Slice> {
+        Arc::new(Slice {
+            block,
+            turn: 0,
+            start_ns: 0,
+            guard_end_ns: 0,
+            deadline_ns: 0,
+            schedule: None,
+        })
+    }
+
+    #[test]
+    fn every_worker_runs_every_slice_once() {
+        let gate = StartGate::new(5);
+        let sum = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while let Some((number, slice)) = gate.rest(seen) {
+                        assert!(number > seen);
+                        seen = number;
+                        sum.fetch_add(slice.block, Relaxed);
+                    }
+                    gate.leave();
+                });
+            }
+            let mut expected = 0;
+            for block in 1..200 {
+                assert_eq!(gate.wait_all_resting(LIMIT).unwrap(), 5);
+                assert_eq!(sum.load(Relaxed), expected);
+                gate.open(slice(block));
+                expected += 5 * block;
+            }
+            gate.wait_all_resting(LIMIT).unwrap();
+            gate.close();
+            assert_eq!(gate.wait_all_gone(LIMIT), 0);
+            assert_eq!(sum.load(Relaxed), expected);
+        });
+    }
+
+    #[test]
+    fn a_failure_ends_the_wait_and_closing_releases_the_others() {
+        let gate = StartGate::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(gate.rest(0).is_none());
+                gate.leave();
+            });
+            gate.fail(Failure::new(Code::ScriptError, "broken"));
+            gate.leave();
+            let Err(WaitError::Failed(failure)) = gate.wait_all_resting(LIMIT) else {
+                panic!("no failure")
+            };
+            assert_eq!(failure.message, "broken");
+            gate.close();
+            assert_eq!(gate.wait_all_gone(LIMIT), 0);
+        });
+    }
+
+    #[test]
+    fn a_busy_worker_is_waited_for_only_so_long() {
+        let gate = StartGate::new(1);
+        let Err(WaitError::TimedOut { busy }) = gate.wait_all_resting(Duration::from_millis(20))
+        else {
+            panic!("rested")
+        };
+        assert_eq!(busy, 1);
+    }
+
+    #[test]
+    fn closing_ends_a_sleep() {
+        let gate = StartGate::new(1);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let (number, _) = gate.rest(0).unwrap();
+                gate.sleep_until(number, bakeoff_metrics::now_ns() + 60_000_000_000);
+                assert!(!gate.is_open(number));
+                gate.leave();
+            });
+            gate.wait_all_resting(LIMIT).unwrap();
+            gate.open(slice(0));
+            std::thread::sleep(Duration::from_millis(20));
+            gate.close();
+            assert_eq!(gate.wait_all_gone(LIMIT), 0);
+            sleeper.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_sleep_ends_at_its_time() {
+        let gate = StartGate::new(1);
+        let begun_ns = bakeoff_metrics::now_ns();
+        gate.sleep_until(0, begun_ns + 5_000_000);
+        let slept_ns = bakeoff_metrics::now_ns() - begun_ns;
+        assert!((5_000_000..1_000_000_000).contains(&slept_ns), "{slept_ns}");
+    }
+}

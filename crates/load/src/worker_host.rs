@@ -1,0 +1,458 @@
+//! What a script sees of its worker while it runs events: when the next event may begin, and what is counted of it.
+//!
+//! [`WorkerHost::more_events`] is where a worker rests between slices, so the script's own loop needs to know nothing of arms. What
+//! is counted is decided once an event, at its start: not within the guard, and not when the event is an injected one. One clock
+//! reading an event in a closed loop: the end of an event is the start of the next.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bakeoff_metrics::now_ns;
+use bakeoff_script::ScriptError;
+use bakeoff_script::host::{
+    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, Reply, SqlError,
+};
+
+use crate::arrivals::Chunk;
+use crate::barrier::Barrier;
+use crate::connector::Connector;
+use crate::latencies::LatencyStore;
+use crate::start_gate::{Slice, StartGate};
+use crate::worker_pool::WorkerContext;
+use crate::worker_stats::WorkerStats;
+
+/// An open-loop event that begins later than this after its intended start, by a worker that was free, is the client's fault [ns].
+const LATE_NS: u64 = 1_000_000;
+
+/// Starts the random streams of this thread anew, from the three numbers (key seed, block, thread).
+pub type Reseed = fn(key_seed: u64, block: u64, thread: u32);
+
+/// The program around the workers: where their connections come from and their messages go.
+pub trait Environment: Send + Sync + 'static {
+    /// Opens a connection for a script.
+    ///
+    /// # Errors
+    /// As [`Connector::connect`].
+    fn connect(
+        &self,
+        connector: &Connector,
+        target: &ConnectTarget,
+    ) -> Result<Box<dyn Connection>, SqlError> {
+        connector.connect(target)
+    }
+
+    /// A line of the script, or about it.
+    fn log(&self, level: LogLevel, message: &str);
+
+    /// A script has survived this server error.
+    fn ignored_error(&self, _code: u16) {}
+
+    /// One thread of a command has done so much more of `total`.
+    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
+
+    /// A command has failed with this, before any other thread of it.
+    fn command_failed(&self, _error: &ScriptError) {}
+}
+
+/// What a worker's events are arranged by.
+#[derive(Debug)]
+pub enum Mode {
+    /// One slice after another, until the gate closes. Counters begin at zero in each.
+    Slices {
+        /// Starts the random streams anew at an arm's first slice of a block.
+        reseed: Reseed,
+        /// Of the random streams.
+        key_seed: u64,
+        /// Uncounted events to be run for each counted one.
+        slowdown_per_event: f64,
+    },
+    /// One run, which its deadline or its number of events ends. Counters are never reset.
+    Run {
+        /// Counted events that may still begin; none: no limit.
+        events_left: Option<Arc<AtomicU64>>,
+        /// Statements before the first event count, too.
+        counts_set_up: bool,
+    },
+}
+
+/// One worker's [`Host`].
+pub struct WorkerHost {
+    environment: Arc<dyn Environment>,
+    connector: Connector,
+    gate: Arc<StartGate>,
+    barrier: Arc<Barrier>,
+    stats: Arc<WorkerStats>,
+    thread: u32,
+    mode: Mode,
+    turn: Turn,
+    event: Event,
+    latencies: LatencyStore,
+}
+
+/// The slice that the worker is in, in cells that an event reads without following a pointer.
+#[derive(Default)]
+struct Turn {
+    slice: RefCell<Option<Arc<Slice>>>,
+    /// Open loop: where the worker takes its intended starts.
+    chunk: RefCell<Option<Arc<Chunk>>>,
+    number: Cell<u32>,
+    running: Cell<bool>,
+    open_loop: Cell<bool>,
+    guard_end_ns: Cell<u64>,
+    deadline_ns: Cell<u64>,
+}
+
+/// The event that is running, or the last one.
+#[derive(Default)]
+struct Event {
+    /// The last reading of the clock: end of the last event, start of the next [ns].
+    boundary_ns: Cell<u64>,
+    /// Where the latency begins: the intended start in an open loop, else the start [ns].
+    origin_ns: Cell<u64>,
+    /// Begun after the guard.
+    in_window: Cell<bool>,
+    counted: Cell<bool>,
+    /// Run only to slow the arm down.
+    injected: Cell<bool>,
+    /// Injected events that are due; the fraction is carried from slice to slice, so that no slice begins with a whole credit.
+    injected_due: Cell<f64>,
+    /// Operations that the event turned out to be; emptied, never freed, so that naming allocates nothing.
+    operations: RefCell<Vec<usize>>,
+    sent_bytes: Cell<u64>,
+    received_bytes: Cell<u64>,
+}
+
+impl WorkerHost {
+    /// The host of the worker `context`, of `threads` in its pool.
+    pub fn new(
+        context: &WorkerContext,
+        threads: u32,
+        mode: Mode,
+        environment: Arc<dyn Environment>,
+        connector: Connector,
+        (stats, latencies): (Arc<WorkerStats>, LatencyStore),
+    ) -> Self {
+        let (turn, event) = (Turn::default(), Event::default());
+        match &mode {
+            // What is due goes round from 0 to `1 + slowdown_per_event`. The workers of an arm begin at places, from 0 to 1, spread
+            // over that round: if each began with nothing due, each would have half an injected event too few.
+            Mode::Slices {
+                slowdown_per_event, ..
+            } => {
+                let place = (f64::from(context.thread) + 0.5) / f64::from(threads);
+                event.injected_due.set(place * (1.0 + slowdown_per_event));
+            }
+            Mode::Run { counts_set_up, .. } => {
+                event.counted.set(*counts_set_up);
+                turn.deadline_ns.set(u64::MAX);
+            }
+        }
+        Self {
+            environment,
+            connector,
+            gate: Arc::clone(&context.gate),
+            barrier: Arc::clone(&context.barrier),
+            stats,
+            thread: context.thread,
+            mode,
+            turn,
+            event,
+            latencies,
+        }
+    }
+
+    /// The worker's number within its pool, from 0.
+    pub fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    /// The end of the last event, or the last look at the clock [ns of the clock].
+    pub fn boundary_ns(&self) -> u64 {
+        self.event.boundary_ns.get()
+    }
+
+    /// Has the time for events run out?
+    pub fn is_past_deadline(&self) -> bool {
+        self.boundary_ns() >= self.turn.deadline_ns.get()
+    }
+
+    pub(crate) fn latencies(&self) -> &LatencyStore {
+        &self.latencies
+    }
+
+    /// Rests until the next slice; false when there is none.
+    pub fn rest(&self) -> bool {
+        let turn = &self.turn;
+        turn.running.set(false);
+        turn.slice.take();
+        turn.chunk.take();
+        self.stats.rest(self.boundary_ns());
+        let Some((number, slice)) = self.gate.rest(turn.number.get()) else {
+            return false;
+        };
+        turn.number.set(number);
+        turn.open_loop.set(slice.schedule.is_some());
+        turn.guard_end_ns.set(slice.guard_end_ns);
+        turn.deadline_ns.set(slice.deadline_ns);
+        if let Mode::Slices {
+            reseed, key_seed, ..
+        } = self.mode
+        {
+            self.stats.begin_slice(number);
+            if slice.turn == 0 {
+                reseed(key_seed, slice.block, self.thread);
+            }
+        }
+        turn.chunk
+            .replace(slice.schedule.as_ref().map(|schedule| schedule.first()));
+        turn.slice.replace(Some(slice));
+        self.event.boundary_ns.set(now_ns());
+        turn.running.set(true);
+        true
+    }
+
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.gate.is_open(self.turn.number.get())
+    }
+
+    #[inline]
+    fn is_run(&self) -> bool {
+        matches!(self.mode, Mode::Run { .. })
+    }
+
+    /// Is there another event to begin in this slice? Waits for its intended start in an open loop.
+    #[inline]
+    fn next_in_slice(&self) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        let event = &self.event;
+        event.injected.set(event.injected_due.get() >= 1.0);
+        let now_ns = event.boundary_ns.get();
+        if self.turn.open_loop.get() {
+            return self.next_intended(now_ns);
+        }
+        let in_window = now_ns >= self.turn.guard_end_ns.get();
+        event.origin_ns.set(now_ns);
+        event.in_window.set(in_window);
+        now_ns < self.turn.deadline_ns.get() && self.may_begin(in_window)
+    }
+
+    /// Open loop: takes the next intended start and waits for it. An injected event takes none, it follows its event at once.
+    fn next_intended(&self, now_ns: u64) -> bool {
+        if self.event.injected.get() {
+            self.event.origin_ns.set(now_ns);
+            return true;
+        }
+        if self.is_run() && self.is_past_deadline() {
+            return false;
+        }
+        let Some(intended_ns) = self.take_intended(now_ns) else {
+            if self.is_run() {
+                // The run lasts as long as it was asked to, also when no event is due any more.
+                self.sleep_until(self.turn.deadline_ns.get());
+                self.event.boundary_ns.set(now_ns_after(0));
+            }
+            return false;
+        };
+        let in_window = intended_ns >= self.turn.guard_end_ns.get();
+        if !self.may_begin(in_window) {
+            return false;
+        }
+        if now_ns < intended_ns {
+            self.sleep_until(intended_ns);
+            let woken_ns = now_ns_after(intended_ns);
+            self.event.boundary_ns.set(woken_ns);
+            if in_window && woken_ns > intended_ns + LATE_NS {
+                self.stats.counters().add_late_start();
+            }
+        }
+        self.event.origin_ns.set(intended_ns);
+        self.event.in_window.set(in_window);
+        self.is_open()
+    }
+
+    fn take_intended(&self, now_ns: u64) -> Option<u64> {
+        let (slice, mut chunk) = (self.turn.slice.borrow(), self.turn.chunk.borrow_mut());
+        let schedule = slice.as_deref()?.schedule.as_ref()?;
+        schedule.take(chunk.as_mut()?, now_ns)
+    }
+
+    /// Takes one of the run's events where their number is limited; false when none is left.
+    #[inline]
+    fn may_begin(&self, in_window: bool) -> bool {
+        match &self.mode {
+            Mode::Run {
+                events_left: Some(left),
+                ..
+            } if in_window => left
+                .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
+                .is_ok(),
+            _ => true,
+        }
+    }
+
+    /// Less long when the gate closes.
+    fn sleep_until(&self, until_ns: u64) {
+        self.gate.sleep_until(self.turn.number.get(), until_ns);
+    }
+
+    fn record_event(&self, now_ns: u64) {
+        let event = &self.event;
+        let latency_ns = now_ns.saturating_sub(event.origin_ns.get());
+        let counters = self.stats.counters();
+        counters.add_event(latency_ns);
+        let traffic = self.connector.traffic();
+        counters.add_bytes(
+            traffic.sent_bytes() - event.sent_bytes.get(),
+            traffic.received_bytes() - event.received_bytes.get(),
+        );
+        let operations = event.operations.borrow();
+        self.latencies
+            .with(|latencies| latencies.record(&operations, latency_ns));
+    }
+}
+
+/// The clock, never before `earliest_ns`: a sleep that the gate cut short must not start an event before its time.
+fn now_ns_after(earliest_ns: u64) -> u64 {
+    now_ns().max(earliest_ns)
+}
+
+impl Host for WorkerHost {
+    fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
+        self.environment.connect(&self.connector, target)
+    }
+
+    #[inline]
+    fn more_events(&self) -> bool {
+        while !(self.turn.running.get() && self.next_in_slice()) {
+            if self.is_run() || !self.rest() {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn event_start(&self) {
+        let event = &self.event;
+        if event.in_window.get() {
+            self.stats.counters().open_window(event.boundary_ns.get());
+        }
+        event
+            .counted
+            .set(event.in_window.get() && !event.injected.get());
+        self.stats.set_in_event(true);
+        event.operations.borrow_mut().clear();
+        let traffic = self.connector.traffic();
+        event.sent_bytes.set(traffic.sent_bytes());
+        event.received_bytes.set(traffic.received_bytes());
+    }
+
+    #[inline]
+    fn event_stop(&self, end: EventEnd) {
+        let event = &self.event;
+        let now_ns = now_ns();
+        event.boundary_ns.set(now_ns);
+        self.stats.set_in_event(false);
+        if end == EventEnd::Done {
+            if event.in_window.get() {
+                self.stats.counters().extend_window(now_ns);
+            }
+            if event.counted.get() {
+                self.record_event(now_ns);
+            }
+        }
+        let Mode::Slices {
+            slowdown_per_event, ..
+        } = self.mode
+        else {
+            return;
+        };
+        if end == EventEnd::Done {
+            // Events of the guard bring injected ones, too: the sequence of counted and uncounted goes on as if there were no slices.
+            let step = if event.injected.get() {
+                -1.0
+            } else {
+                slowdown_per_event
+            };
+            event.injected_due.set(event.injected_due.get() + step);
+        }
+        event.counted.set(false);
+    }
+
+    /// An event that fails for ever must not outlast a request that has ended, nor the time of a run.
+    fn event_restart(&self) -> bool {
+        if self.event.counted.get() {
+            self.stats.counters().add_retry();
+        }
+        self.is_open() && (!self.is_run() || now_ns() < self.turn.deadline_ns.get())
+    }
+
+    #[inline]
+    fn count_reply(&self, reply: &Reply) {
+        if self.event.counted.get() {
+            self.stats.add_reply(reply);
+        }
+    }
+
+    fn count_error(&self, code: u16) {
+        self.environment.ignored_error(code);
+        if self.event.counted.get() {
+            self.stats.counters().add_errors(code, 1);
+        }
+    }
+
+    fn count(&self, counter: Counter, amount: u64) {
+        if self.event.counted.get() {
+            self.stats.add(counter, amount);
+        }
+    }
+
+    fn counter(&self, counter: Counter) -> u64 {
+        self.stats.value(counter)
+    }
+
+    fn operation(&self, name: &str) {
+        let operation = self.latencies.with(|latencies| latencies.operation(name));
+        self.event.operations.borrow_mut().push(operation);
+    }
+
+    fn think(&self, duration_ns: u64) {
+        let begun_ns = now_ns();
+        let until_ns = begun_ns
+            .saturating_add(duration_ns)
+            .min(self.turn.deadline_ns.get());
+        self.sleep_until(until_ns);
+        let woken_ns = now_ns();
+        if self.stats.is_in_event() {
+            // Keying within an event: the latency begins later by as much.
+            self.event
+                .origin_ns
+                .set(self.event.origin_ns.get() + (woken_ns - begun_ns));
+        } else {
+            self.event.boundary_ns.set(woken_ns);
+        }
+    }
+
+    /// sysbench knows barriers in commands only, so a run of the drop-in has none.
+    fn barrier(&self) {
+        if !self.is_run() {
+            self.barrier.wait();
+        }
+    }
+
+    fn aborted(&self) -> bool {
+        if self.is_run() {
+            self.gate.is_closed()
+        } else {
+            self.barrier.is_broken()
+        }
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.environment.log(level, message);
+    }
+}

@@ -1,0 +1,294 @@
+//! A pool of worker threads: started together, made to end together, and what they need of the process.
+//!
+//! A worker that fails closes the start gate and breaks the barrier, so the others begin nothing more. Whoever waits for the pool then
+//! cuts the others' connections, and every blocking call returns.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::barrier::Barrier;
+use crate::cancel::ConnectionCanceller;
+use crate::failure::{Code, Failure};
+use crate::start_gate::StartGate;
+
+/// C stack of a worker. LuaJIT's own data is on the heap; its parser and our debug builds want some hundred kilobytes.
+pub const STACK_BYTES: usize = 1 << 20;
+/// How long threads may take to end after their connections were cut.
+pub const LAST_GRACE: Duration = Duration::from_secs(5);
+/// How often [`WorkerPool::run_to_end`] looks for a failure.
+const POLL: Duration = Duration::from_millis(20);
+/// From so many workers on, the memory that setting them up has freed is worth a walk over the allocator's arenas.
+const MANY_WORKERS: usize = 256;
+
+/// How a pool is made.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolOptions<'a> {
+    /// The arm's name; the threads are called `name/0`, `name/1`, ….
+    pub name: &'a str,
+    /// Number of workers.
+    pub threads: u32,
+    /// C stack of each.
+    pub stack_bytes: usize,
+}
+
+/// What one worker has of its pool.
+#[derive(Debug, Clone)]
+pub struct WorkerContext {
+    /// The worker's number, from 0.
+    pub thread: u32,
+    /// Where the workers wait for each slice.
+    pub gate: Arc<StartGate>,
+    /// Where the script's threads wait for each other.
+    pub barrier: Arc<Barrier>,
+    /// Ends this worker's connections.
+    pub canceller: Arc<ConnectionCanceller>,
+}
+
+/// Running worker threads, each of which returns a `T` unless it fails.
+#[derive(Debug)]
+pub struct WorkerPool<T = ()> {
+    gate: Arc<StartGate>,
+    barrier: Arc<Barrier>,
+    cancellers: Vec<Arc<ConnectionCanceller>>,
+    threads: Vec<JoinHandle<Option<T>>>,
+    spawn_failure: Option<Failure>,
+}
+
+impl<T: Send + 'static> WorkerPool<T> {
+    /// Starts all workers at a gate of their own. See [`WorkerPool::start_at`].
+    pub fn start(
+        options: PoolOptions<'_>,
+        body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        let gate = Arc::new(StartGate::new(options.threads as usize));
+        Self::start_at(gate, options, body)
+    }
+
+    /// Starts all workers; each runs `body`. When the system gives no more threads the pool has failed ([`WorkerPool::failure`]), and
+    /// those workers that were started end.
+    pub fn start_at(
+        gate: Arc<StartGate>,
+        options: PoolOptions<'_>,
+        body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        let PoolOptions {
+            name,
+            threads,
+            stack_bytes,
+        } = options;
+        let body = Arc::new(body);
+        let mut pool = Self {
+            gate,
+            barrier: Arc::new(Barrier::new(threads as usize)),
+            cancellers: Vec::with_capacity(threads as usize),
+            threads: Vec::with_capacity(threads as usize),
+            spawn_failure: None,
+        };
+        for thread in 0..threads {
+            let context = pool.context(thread);
+            pool.cancellers.push(Arc::clone(&context.canceller));
+            let (arm, body) = (name.to_owned(), Arc::clone(&body));
+            let worker = move || context.run(&arm, &*body);
+            match spawn(name, &thread.to_string(), stack_bytes, worker) {
+                Ok(handle) => pool.threads.push(handle),
+                Err(failure) => {
+                    pool.gate.fail(failure.clone());
+                    pool.barrier.break_up();
+                    // Those that never came to be cannot leave by themselves.
+                    (thread..threads).for_each(|_| pool.gate.leave());
+                    pool.spawn_failure = Some(failure);
+                    break;
+                }
+            }
+        }
+        pool
+    }
+
+    /// Why not all threads could be started.
+    pub fn spawn_failure(&self) -> Option<&Failure> {
+        self.spawn_failure.as_ref()
+    }
+
+    /// Takes what the workers returned, those that failed left out. All of them have ended.
+    pub fn take_results(&mut self) -> Vec<T> {
+        let threads = self.threads.drain(..);
+        threads
+            .filter_map(|thread| thread.join().ok().flatten())
+            .collect()
+    }
+}
+
+impl<T> WorkerPool<T> {
+    /// What a thread gets that belongs to this pool: a worker, or a coordinator beside the workers.
+    pub(crate) fn context(&self, thread: u32) -> WorkerContext {
+        WorkerContext {
+            thread,
+            gate: Arc::clone(&self.gate),
+            barrier: Arc::clone(&self.barrier),
+            canceller: Arc::default(),
+        }
+    }
+
+    /// Where the workers wait for each slice.
+    pub fn gate(&self) -> &StartGate {
+        &self.gate
+    }
+
+    /// The first failure of any worker, if there is one already.
+    pub fn failure(&self) -> Option<Failure> {
+        self.gate.failure()
+    }
+
+    /// Shuts down the workers' connections, so that no server works on for nobody.
+    pub fn cut_connections(&self) {
+        self.cancellers.iter().for_each(|canceller| canceller.cut());
+    }
+
+    /// Makes every blocking call of the workers return.
+    pub fn cut(&self) {
+        self.gate.close();
+        self.cut_connections();
+        self.barrier.break_up();
+    }
+
+    /// Waits until all workers have ended. When one fails, or `is_cancelled` says so, the others are cut.
+    ///
+    /// Returns how many do not end although they were cut.
+    pub fn run_to_end(&self, is_cancelled: impl Fn() -> bool) -> usize {
+        while self.gate.wait_all_gone(POLL) > 0 {
+            if self.failure().is_some() || is_cancelled() {
+                self.cut();
+                return self.gate.wait_all_gone(LAST_GRACE);
+            }
+        }
+        0
+    }
+}
+
+impl WorkerContext {
+    /// One worker's whole life.
+    fn run<T>(&self, arm: &str, body: &impl Fn(&WorkerContext) -> Result<T, Failure>) -> Option<T> {
+        precise_sleep();
+        let result = guarded(|| body(self)).map_err(|failure| failure.on_arm(arm));
+        let result = result.map_err(|failure| {
+            self.gate.fail(failure);
+            self.barrier.break_up();
+        });
+        self.barrier.leave();
+        self.gate.leave();
+        result.ok()
+    }
+}
+
+/// Starts a thread of an arm.
+///
+/// # Errors
+/// The system gives no more threads.
+pub fn spawn<T: Send + 'static>(
+    arm: &str,
+    name: &str,
+    stack_bytes: usize,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Failure> {
+    let thread = std::thread::Builder::new()
+        .name(format!("{arm}/{name}"))
+        .stack_size(stack_bytes);
+    thread.spawn(body).map_err(|error| {
+        let message = format!("no more threads: {error}; raise `ulimit -u` or use fewer threads");
+        Failure::new(Code::Internal, message).on_arm(arm)
+    })
+}
+
+/// Turns a panic into a failure: a bug in one worker must not take the request's answer with it.
+///
+/// # Errors
+/// Those of `body`, and `internal` for a panic.
+pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        Err(Failure::new(
+            Code::Internal,
+            format!("a bug in the engine: panic in a worker: {words}"),
+        ))
+    })
+}
+
+/// Makes this thread's sleeps end on time: the kernel may otherwise add 50 us to each, to save wake-ups.
+fn precise_sleep() {
+    // SAFETY: sets a number of this thread; a kernel that does not know it answers with an error, and nothing is lost.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
+
+/// Raises the limit of open files as far as one may: thousands of connections may be more than a login's limit.
+pub fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // A limit that cannot be raised shows itself when connecting.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
+}
+
+/// Gives the pages back that loading so many workers' scripts has left behind: a third of all memory with thousands of them.
+///
+/// To be called when they are ready and rest.
+pub fn give_back_memory(workers: usize) {
+    #[cfg(target_env = "gnu")]
+    if workers >= MANY_WORKERS {
+        // SAFETY: locks each arena while it looks at it; takes no pointers.
+        unsafe { libc::malloc_trim(0) };
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = (workers, MANY_WORKERS);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPTIONS: PoolOptions<'_> = PoolOptions {
+        name: "A",
+        threads: 4,
+        stack_bytes: STACK_BYTES,
+    };
+
+    #[test]
+    fn workers_return_what_they_made() {
+        let mut pool = WorkerPool::start(OPTIONS, |context| Ok(context.thread));
+        assert_eq!(pool.run_to_end(|| false), 0);
+        assert_eq!(pool.take_results(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_panic_ends_the_others_and_is_the_pools_failure() {
+        let pool = WorkerPool::<()>::start(OPTIONS, |context| {
+            assert!(context.thread != 2, "out of order");
+            context.barrier.wait();
+            Ok(())
+        });
+        assert_eq!(pool.run_to_end(|| false), 0);
+        let failure = pool.failure().expect("failed");
+        assert_eq!(
+            (failure.code, failure.arm.as_deref()),
+            (Code::Internal, Some("A"))
+        );
+        assert!(failure.message.contains("out of order"), "{failure}");
+    }
+
+    #[test]
+    fn a_cancelled_pool_ends() {
+        let pool = WorkerPool::start(OPTIONS, |context| Ok(context.gate.rest(0).is_none()));
+        assert_eq!(pool.run_to_end(|| true), 0);
+        assert!(pool.failure().is_none());
+    }
+}

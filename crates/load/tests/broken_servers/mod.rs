@@ -1,0 +1,293 @@
+//! The client against servers that break: every failure has its number, and none of them hangs.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bakeoff_load::cancel::ConnectionCanceller;
+use bakeoff_load::net::{Client, Endpoint, ServerAddress, TlsMode, TlsOptions};
+use bakeoff_script::host::{Connection as _, SqlError};
+
+/// A greeting of protocol 4.1 with `mysql_native_password`, without TLS.
+const GREETING: &[u8] = b"\x4a\0\0\0\x0a8.0.99\0\x07\0\0\x0001234567\0\x05\xa2\x2d\x02\0\x1b\x01\x15\0\0\0\0\0\0\0\0\0\089abcdefghij\0mysql_native_password\0";
+const OK: &[u8] = b"\x07\0\0\x02\0\0\0\x02\0\0\0";
+const OK_1: &[u8] = b"\x07\0\0\x01\0\0\0\x02\0\0\0";
+
+/// A port at which `serve` waits for each client that comes, until the test's process ends.
+fn server(serve: impl Fn(TcpStream) + Send + 'static) -> ServerAddress {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || listener.incoming().flatten().for_each(&serve));
+    ServerAddress {
+        endpoint: Endpoint::Tcp {
+            host: "127.0.0.1".into(),
+            port,
+        },
+        connect_timeout: Duration::from_millis(400),
+        read_timeout: Duration::from_millis(400),
+        ..ServerAddress::default()
+    }
+}
+
+fn packet(stream: &mut TcpStream) {
+    let mut header = [0; 4];
+    if stream.read_exact(&mut header).is_ok() {
+        let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
+        let _ = stream.read_exact(&mut vec![0; length as usize]);
+    }
+}
+
+/// Logs the client in, whatever it says, and answers its SET NAMES and the question for the names.
+fn log_in(stream: &mut TcpStream) {
+    let names = b"\x01\0\0\x01\x02\x17\0\0\x02\x03def\0\0\0\x01a\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\x17\0\0\x03\x03def\0\0\0\x01b\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\
+        \x1b\0\0\x04\x07utf8mb4\x12utf8mb4_general_ci\x07\0\0\x05\xfe\0\0\x02\0\0\0";
+    for answer in [GREETING, OK, OK_1, names] {
+        if answer != GREETING {
+            packet(stream);
+        }
+        let _ = stream.write_all(answer);
+    }
+}
+
+fn refused(address: ServerAddress) -> SqlError {
+    let began = Instant::now();
+    let error = match Client::connect(&Arc::new(address)) {
+        Ok(_) => panic!("there was nothing to connect to"),
+        Err(error) => error,
+    };
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "it took {:?}",
+        began.elapsed()
+    );
+    assert!(error.fatal);
+    error
+}
+
+#[test]
+fn the_greeting_of_this_test_is_a_good_one() {
+    let address = server(|mut stream| {
+        log_in(&mut stream);
+        packet(&mut stream);
+        let _ = stream.write_all(OK_1);
+        packet(&mut stream);
+    });
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    assert_eq!(client.charset(), ("utf8mb4", "utf8mb4_general_ci"));
+    client.query(b"DO 1").unwrap();
+}
+
+#[test]
+fn nobody_is_there() {
+    let nowhere = Endpoint::Unix("/nonexistent/s.sock".into());
+    let error = refused(ServerAddress {
+        endpoint: nowhere,
+        ..ServerAddress::default()
+    });
+    assert_eq!(error.code, 2002);
+    assert!(error.message.contains("/nonexistent/s.sock"), "{error}");
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let nowhere = Endpoint::Tcp {
+        host: "127.0.0.1".into(),
+        port: free,
+    };
+    let error = refused(ServerAddress {
+        endpoint: nowhere,
+        ..ServerAddress::default()
+    });
+    assert_eq!(error.code, 2003);
+    assert!(error.message.contains(&free.to_string()), "{error}");
+    let long = Endpoint::Unix(format!("/tmp/{}", "x".repeat(200)).into());
+    assert_eq!(
+        refused(ServerAddress {
+            endpoint: long,
+            ..ServerAddress::default()
+        })
+        .code,
+        2002
+    );
+}
+
+#[test]
+fn a_server_that_never_greets() {
+    let address = server(|stream| {
+        std::thread::sleep(Duration::from_secs(2));
+        drop(stream);
+    });
+    let error = refused(address);
+    assert_eq!(error.code, 2003);
+    assert!(error.message.contains("did not answer in time"), "{error}");
+}
+
+#[test]
+fn a_server_that_greets_drop_by_drop_is_given_up_in_time() {
+    let address = server(|mut stream| {
+        for byte in GREETING {
+            let _ = stream.write_all(&[*byte]);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    assert_eq!(refused(address).code, 2003);
+}
+
+#[test]
+fn a_server_that_hangs_up_or_is_something_else() {
+    let address = server(drop);
+    assert_eq!(refused(address).code, 2013);
+    let address = server(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        std::thread::sleep(Duration::from_secs(2));
+    });
+    let error = refused(address);
+    assert_eq!(error.code, 2027);
+    assert!(error.message.contains("is this a MySQL server?"), "{error}");
+}
+
+#[test]
+fn tls_is_asked_for_and_not_to_be_had() {
+    let address = server(|mut stream| {
+        let _ = stream.write_all(GREETING);
+        std::thread::sleep(Duration::from_secs(2));
+    });
+    let with = |tls| ServerAddress {
+        tls,
+        ..address.clone()
+    };
+    let error = refused(with(TlsOptions {
+        mode: TlsMode::Required,
+        ..TlsOptions::default()
+    }));
+    assert_eq!(error.code, 2026);
+    assert!(
+        error.message.contains("8.0.99 does not offer it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn too_many_connections() {
+    let address = server(|mut stream| {
+        let _ = stream.write_all(b"\x17\0\0\0\xff\x10\x04Too many connections");
+    });
+    let error = refused(address);
+    assert_eq!(
+        (error.code, &*error.message),
+        (1040, "Too many connections")
+    );
+}
+
+/// Bytes of a reply, and what becomes of the statement when the server stops there.
+#[test]
+fn a_reply_that_stops_anywhere_is_a_lost_connection() {
+    const REPLY: &[u8] = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x01a\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\x02\0\0\x03\x011\x07\0\0\x04\xfe\0\0\x02\0\0\0";
+    for length in [0, 3, 4, 5, 9, 30, 33, 36, REPLY.len() - 1] {
+        let address = server(move |mut stream| {
+            log_in(&mut stream);
+            packet(&mut stream);
+            let _ = stream.write_all(&REPLY[..length]);
+        });
+        let mut client = Client::connect(&Arc::new(address)).unwrap();
+        let error = client.query(b"SELECT a").unwrap_err();
+        assert_eq!(
+            (error.code, error.fatal),
+            (2013, true),
+            "{length} bytes: {error}"
+        );
+        assert_eq!(client.query(b"SELECT a").unwrap_err().code, 2006);
+    }
+}
+
+#[test]
+fn a_reply_of_garbage_is_fatal() {
+    let address = server(|mut stream| {
+        log_in(&mut stream);
+        packet(&mut stream);
+        let _ = stream.write_all(b"\x05\0\0\x01\xfegarbage");
+        std::thread::sleep(Duration::from_secs(2));
+    });
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    let error = client.query(b"SELECT 1").unwrap_err();
+    assert_eq!((error.code, error.fatal), (2027, true), "{error}");
+}
+
+#[test]
+fn a_server_that_wants_files_for_ever_gets_none() {
+    let address = server(|mut stream| {
+        log_in(&mut stream);
+        packet(&mut stream);
+        for sequence in [1_u8, 3, 5, 7] {
+            let _ = stream.write_all(&[&[12, 0, 0, sequence, 0xfb][..], b"/etc/passwd"].concat());
+            packet(&mut stream);
+        }
+    });
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    let error = client.query(b"SELECT 1").unwrap_err();
+    assert!(error.fatal, "{error}");
+}
+
+#[test]
+fn a_file_that_is_wanted_once_is_refused_and_life_goes_on() {
+    let address = server(|mut stream| {
+        log_in(&mut stream);
+        packet(&mut stream);
+        let _ = stream.write_all(b"\x0c\0\0\x01\xfb/etc/passwd");
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [0, 0, 0, 2], "an empty packet");
+        let _ = stream.write_all(b"\x07\0\0\x03\0\0\0\x02\0\0\0");
+        packet(&mut stream);
+        let _ = stream.write_all(OK_1);
+        packet(&mut stream);
+    });
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    let error = client
+        .query(b"LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t")
+        .unwrap_err();
+    assert_eq!((error.code, error.fatal), (2068, false));
+    client.query(b"DO 1").unwrap();
+}
+
+#[test]
+fn a_cut_lifeline_ends_a_statement_at_once() {
+    let address = server(|mut stream| {
+        log_in(&mut stream);
+        std::thread::sleep(Duration::from_secs(20));
+    });
+    let canceller = Arc::new(ConnectionCanceller::default());
+    let address = Arc::new(ServerAddress {
+        read_timeout: Duration::from_secs(20),
+        ..address
+    });
+    let mut client =
+        Client::connect_attached(&address, Arc::clone(&canceller), Default::default(), None)
+            .unwrap();
+    let began = Instant::now();
+    let cutter = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        canceller.cut();
+    });
+    assert_eq!(client.query(b"SELECT SLEEP(20)").unwrap_err().code, 2013);
+    assert!(began.elapsed() < Duration::from_secs(10));
+    cutter.join().unwrap();
+}
+
+#[test]
+fn a_dropped_client_says_goodbye() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let address = server(move |mut stream| {
+        log_in(&mut stream);
+        let mut last = Vec::new();
+        stream.read_to_end(&mut last).unwrap();
+        tell.send(last).unwrap();
+    });
+    drop(Client::connect(&Arc::new(address)).unwrap());
+    assert_eq!(
+        told.recv_timeout(Duration::from_secs(5)).unwrap(),
+        b"\x01\0\0\0\x01"
+    );
+}

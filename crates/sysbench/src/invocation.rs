@@ -1,0 +1,449 @@
+//! One call of the command, from its arguments to its exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bakeoff_load::worker_pool::allow_many_files;
+use bakeoff_script::host::LogLevel;
+use bakeoff_script::{
+    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe,
+    find_on_path,
+};
+use serde_json::{Map, Value, json};
+
+use crate::Build;
+use crate::command_line::{CommandLine, help, needs_value};
+use crate::console::Console;
+use crate::options::REFUSED_TESTS;
+use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
+use crate::report::text::{header, preamble};
+use crate::run::{Ending, Outcome, Run};
+use crate::run_options::{JsonTarget, RunOptions, deprecations};
+use crate::server::MySqlOptions;
+use crate::session::Session;
+use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
+
+/// Exit codes, sysbench's.
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+/// Forced shutdown, or workers that were not ready in time.
+const FORCED: u8 = 2;
+
+/// sysbench's words, and its place for them.
+const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
+
+/// Runs the command; `arguments` are those after the program's name.
+pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
+    allow_many_files();
+    end_with_the_reader();
+    let code = match CommandLine::parse(arguments) {
+        Ok(line) => call(&line, arguments, build),
+        Err(words) => {
+            complain(&words);
+            FAILED
+        }
+    };
+    // Threads that a forced shutdown leaves behind are not waited for.
+    ExitCode::from(code)
+}
+
+/// A run whose output nobody reads any more ends, as any command's does (`sysbench … | head`). Sockets send without this signal.
+fn end_with_the_reader() {
+    // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Mistakes on the command line go to standard error; all else does not.
+fn complain(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
+    if line.is_on("help") {
+        let _ = writeln!(std::io::stdout(), "{}", help());
+        return DONE;
+    }
+    let early = Console::new(
+        line.int("verbosity"),
+        line.has("json") && line.text("json").is_empty(),
+    );
+    let options = match RunOptions::read(line) {
+        Ok(options) => Arc::new(options),
+        Err(words) => {
+            early.fatal(&words);
+            return FAILED;
+        }
+    };
+    if line.is_on("version") {
+        let _ = writeln!(std::io::stdout(), "sysbench {}", options.dialect.version());
+        return DONE;
+    }
+    let aside = options.json == Some(JsonTarget::StandardOutput);
+    let console = Arc::new(Console::new(options.verbosity, aside));
+    if line.has("test") {
+        complain(OLD_TEST_OPTION);
+    }
+    for words in deprecations(line) {
+        console.log(LogLevel::Warning, &words);
+    }
+    console.notice(&header(&options));
+    let code = Invocation {
+        line,
+        arguments,
+        build,
+        options,
+        console: Arc::clone(&console),
+    }
+    .run();
+    console.finish();
+    code
+}
+
+/// One call, with its options read.
+struct Invocation<'a> {
+    line: &'a CommandLine,
+    arguments: &'a [String],
+    build: &'a Build,
+    options: Arc<RunOptions>,
+    console: Arc<Console>,
+}
+
+impl Invocation<'_> {
+    fn run(&self) -> u8 {
+        let name = self.line.test.as_deref().unwrap_or("-");
+        let done = match name {
+            "cpu" => self.run_cpu(),
+            name if REFUSED_TESTS.contains(&name) => Err(format!(
+                "the {name} test is not to be had: bakeoff measures MySQL and MariaDB; cpu is the one built-in test here"
+            )),
+            name => self.run_script(name),
+        };
+        done.unwrap_or_else(|words| {
+            if !words.is_empty() {
+                self.console.fatal(&words);
+            }
+            FAILED
+        })
+    }
+
+    fn run_cpu(&self) -> Result<u8, String> {
+        let is_limit = |name: &str| name.replace('_', "-") == "cpu-max-prime";
+        let of_line = self.line.others.iter();
+        if let Some((name, value)) = of_line.clone().find(|(name, _)| !is_limit(name)) {
+            return Ok(unknown_option(name, value.as_deref()));
+        }
+        let of_line = of_line.map(|(_, value)| value.as_deref().unwrap_or_default());
+        // A file may hold options of scripts, too.
+        let of_files = self.line.others_of_files.iter();
+        let of_files = of_files
+            .filter(|(name, _)| is_limit(name))
+            .map(|(_, value)| value.as_str());
+        let max_prime = of_files
+            .chain(of_line)
+            .try_fold(MAX_PRIME, |_, number| max_prime(number))?;
+        match self.line.command.as_deref() {
+            Some("run") => {}
+            Some("help") => {
+                self.console.print(&format!(
+                    "cpu options:\n  --cpu-max-prime=N upper limit for primes generator [{MAX_PRIME}]\n"
+                ));
+                return Ok(DONE);
+            }
+            None => return Ok(DONE),
+            Some(command) => return Ok(no_command("cpu", command)),
+        }
+        let mysql = MySqlOptions::read(self.line)?;
+        let session = Arc::new(Session::new(
+            Arc::clone(&self.console),
+            mysql.rotation()?,
+            true,
+        ));
+        let limit = format!("Prime numbers limit: {max_prime}");
+        self.console.notice(&preamble(&self.options, Some(&limit)));
+        let run = Run {
+            test: Arc::new(Test::Cpu { max_prime }),
+            options: Arc::clone(&self.options),
+            session,
+        };
+        let json = self.json_output()?;
+        let outcome = run.run(None, self.hdr_log()?);
+        self.conclude("cpu", &run, outcome, json, &mysql)
+    }
+
+    fn run_script(&self, name: &str) -> Result<u8, String> {
+        let mysql = MySqlOptions::read(self.line)?;
+        mysql.check()?;
+        let mut source = find_on_path(name).map_err(|error| match error {
+            ScriptError::NotFound { .. } => {
+                format!("Cannot find benchmark '{name}': no such built-in test, file or module")
+            }
+            other => other.to_string(),
+        })?;
+        apply_luajit_command(&mut source, self.line.text("luajit_cmd"))?;
+        let session = Arc::new(Session::new(
+            Arc::clone(&self.console),
+            mysql.rotation()?,
+            mysql.is_dry_run(),
+        ));
+        let test = ScriptTest {
+            settings: self.settings(&source, &mysql)?,
+            source,
+        };
+        let main = match test.load(ThreadRole::Main, session.command_host()) {
+            Ok(main) => main,
+            Err(ScriptError::UnknownOption { name, .. }) => {
+                let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
+                return Ok(unknown_option(name, value));
+            }
+            Err(error) => {
+                self.console.script_failed("", &error);
+                return Ok(FAILED);
+            }
+        };
+        if let Some(name) = self.without_its_value(&main) {
+            complain(&needs_value(name));
+            return Ok(FAILED);
+        }
+        match self.line.command.as_deref() {
+            None => Ok(DONE),
+            Some("run") if !has_command(&main, "run") => {
+                self.run_events(name, main, test, &session, &mysql)
+            }
+            Some("help") => self.help(&main, name),
+            Some(command) if has_command(&main, command) => {
+                let done = test.command(command, &main, &self.options, &session);
+                Ok(if done { DONE } else { FAILED })
+            }
+            Some(command) => Ok(no_command(name, command)),
+        }
+    }
+
+    /// A script's option that takes a value and was typed without one, which would mean 1 or `on`.
+    fn without_its_value(&self, main: &Script) -> Option<&str> {
+        let takes_value = |name: &str| {
+            let mut declared = main.declared_options().iter();
+            declared
+                .find(|option| option.name == name.replace('-', "_"))
+                .is_some_and(|option| !matches!(option.kind, OptionType::Bool | OptionType::Null))
+        };
+        let mut alone = self.line.others.iter().filter(|(_, value)| value.is_none());
+        alone
+            .find(|(name, _)| takes_value(name))
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// A script's option as it was typed, and its value if it had one.
+    fn as_typed(&self, name: &str) -> Option<(&str, Option<&str>)> {
+        let mut given = self.line.others.iter();
+        let (name, value) = given.find(|(given, _)| given.replace('-', "_") == name)?;
+        Some((name, value.as_deref()))
+    }
+
+    fn help(&self, main: &Script, name: &str) -> Result<u8, String> {
+        if !has_command(main, "help") {
+            return Ok(no_command(name, "help"));
+        }
+        match main.command("help") {
+            Ok(()) => {
+                self.console.print("");
+                Ok(DONE)
+            }
+            Err(error) => {
+                self.console.script_failed("help", &error);
+                Ok(FAILED)
+            }
+        }
+    }
+
+    fn run_events(
+        &self,
+        name: &str,
+        main: Script,
+        test: ScriptTest,
+        session: &Arc<Session>,
+        mysql: &MySqlOptions<'_>,
+    ) -> Result<u8, String> {
+        if let Err(error) = main.init() {
+            self.console.script_failed("init", &error);
+            return Ok(FAILED);
+        }
+        self.console.notice(&preamble(&self.options, None));
+        let run = Run {
+            test: Arc::new(Test::Script(Box::new(test))),
+            options: Arc::clone(&self.options),
+            session: Arc::clone(session),
+        };
+        let json = self.json_output()?;
+        let outcome = run.run(Some(&main), self.hdr_log()?);
+        let ran = matches!(outcome.ending, Ending::Complete | Ending::Failed);
+        let mut code = self.conclude(name, &run, outcome, json, mysql)?;
+        if ran && let Err(error) = main.done() {
+            self.console.script_failed("done", &error);
+            code = FAILED;
+        }
+        Ok(code)
+    }
+
+    fn hdr_log(&self) -> Result<Option<HdrLog>, String> {
+        let path = self.options.hdr_log.as_deref();
+        path.map(HdrLog::create).transpose()
+    }
+
+    fn json_output(&self) -> Result<Option<JsonOutput>, String> {
+        let target = self.options.json.as_ref();
+        target.map(JsonOutput::create).transpose()
+    }
+
+    /// What the script is run with.
+    fn settings(
+        &self,
+        source: &ScriptSource,
+        mysql: &MySqlOptions<'_>,
+    ) -> Result<Settings, String> {
+        let mut options = std::collections::BTreeMap::new();
+        if !self.line.others_of_files.is_empty() {
+            // A file may hold options of other scripts: only this one's are passed on.
+            let known = describe(source)
+                .map(|known| known.options)
+                .unwrap_or_default();
+            let is_known =
+                |name: &str| known.is_empty() || known.iter().any(|option| option.name == name);
+            for (name, value) in &self.line.others_of_files {
+                if is_known(name) {
+                    options.insert(name.clone(), OptionValue::Text(value.clone()));
+                }
+            }
+        }
+        for (name, value) in &self.line.others {
+            let value = value
+                .clone()
+                .map_or(OptionValue::Bool(true), OptionValue::Text);
+            options.insert(name.replace('-', "_"), value);
+        }
+        let mut general = self.line.values();
+        let percentile = self.options.first_percentile();
+        general.insert(
+            "percentile".to_owned(),
+            OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)),
+        );
+        let argv = std::iter::once("sysbench".to_owned());
+        Ok(Settings {
+            options,
+            general,
+            threads: self.options.threads,
+            seed: self.options.seed,
+            unique_from: None,
+            rand: self.options.rand,
+            ignore_errors: mysql.ignored_errors()?,
+            argv: argv.chain(self.arguments.iter().cloned()).collect(),
+            command: self.line.command.clone(),
+        })
+    }
+
+    /// Writes the JSON result and finds the exit code.
+    fn conclude(
+        &self,
+        test: &str,
+        run: &Run,
+        outcome: Outcome,
+        json: Option<JsonOutput>,
+        mysql: &MySqlOptions<'_>,
+    ) -> Result<u8, String> {
+        let Outcome {
+            ending,
+            whole,
+            intervals,
+            dropped,
+        } = outcome;
+        let unfinished = match ending {
+            Ending::Forced { unfinished } => unfinished,
+            _ => 0,
+        };
+        let reported = matches!(ending, Ending::Complete | Ending::Forced { .. });
+        if let Some(json) = json.filter(|_| reported) {
+            let circumstances = Circumstances {
+                test,
+                options: &self.options,
+                given: self.given(),
+                charset: mysql.charset(),
+                server: run.session.server(),
+                forced_shutdown: matches!(ending, Ending::Forced { .. }),
+                unfinished,
+                dropped,
+                build: self.build,
+            };
+            json.write(&result(circumstances, &whole, intervals))?;
+        }
+        Ok(match ending {
+            Ending::Complete => DONE,
+            Ending::Failed => FAILED,
+            Ending::NotReady | Ending::Forced { .. } => FORCED,
+        })
+    }
+
+    /// Options as given, for the record; passwords are not for the record.
+    fn given(&self) -> Map<String, Value> {
+        let general = self.line.values();
+        let general = general
+            .iter()
+            .map(|(name, value)| (name.clone(), value.to_text()));
+        let others = self.line.others.iter().map(|(name, value)| {
+            let name = name.replace('-', "_");
+            (name, value.clone().unwrap_or_else(|| "on".to_owned()))
+        });
+        general
+            .chain(others)
+            .filter(|(name, _)| !name.contains("password"))
+            .map(|(name, value)| (name, json!(value)))
+            .collect()
+    }
+}
+
+fn has_command(script: &Script, command: &str) -> bool {
+    let mut commands = script.commands().iter();
+    commands.any(|known| known.name == command)
+}
+
+fn unknown_option(name: &str, value: Option<&str>) -> u8 {
+    let name = name.replace('_', "-");
+    match value {
+        Some(value) => complain(&format!("invalid option: --{name}={value}")),
+        None => complain(&format!("invalid option: --{name}")),
+    }
+    FAILED
+}
+
+fn no_command(test: &str, command: &str) -> u8 {
+    if ["prepare", "run", "cleanup", "help"].contains(&command) {
+        complain(&format!(
+            "'{test}' test does not implement the '{command}' command."
+        ));
+    } else {
+        complain(&format!("Unknown command: {command}"));
+    }
+    FAILED
+}
+
+/// `--luajit-cmd`: what `luajit -j` does without modules of its own.
+fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), String> {
+    match command {
+        "" | "on" => {}
+        // On the script's own first line, so that line numbers stay.
+        "off" | "flush" => {
+            let comment = if source.text.starts_with(b"#") {
+                "--"
+            } else {
+                ""
+            };
+            let prefix = format!("jit.{command}() {comment}");
+            source.text = [prefix.as_bytes(), &source.text].concat();
+        }
+        other => {
+            return Err(format!(
+                "Invalid value for --luajit-cmd: '{other}'. It is on, off or flush"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! Results for programs: `--json`, the whole result in one object; `--hdr-log`, latencies interval by interval.
+//!
+//! The log is in `HdrHistogram`'s format 1.3 (the header of `HistogramLogWriter`, Java), which its tools in many languages read. Its
+//! values are nanoseconds; `Interval_Max` is in milliseconds, as there.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+
+use super::final_block::mean_and_deviation;
+use super::text::Queue;
+use super::{ms, percentile_ms};
+use crate::Build;
+use crate::run_options::{JsonTarget, Percentile, RunOptions};
+use crate::session::ServerFacts;
+use crate::stats::Delta;
+
+/// Version of this form; raised when a field changes its meaning or goes.
+const FORMAT: u32 = 1;
+
+/// What a result is made of, besides the numbers of the run.
+pub(crate) struct Circumstances<'a> {
+    pub(crate) test: &'a str,
+    pub(crate) options: &'a RunOptions,
+    /// Options as given, passwords left out.
+    pub(crate) given: Map<String, Value>,
+    /// Character set and collation as chosen.
+    pub(crate) charset: (String, Option<String>),
+    pub(crate) server: Option<&'a ServerFacts>,
+    pub(crate) forced_shutdown: bool,
+    /// Events given up by a forced shutdown.
+    pub(crate) unfinished: u64,
+    /// With `--rate`: events whose time had come and that were never begun.
+    pub(crate) dropped: Option<u64>,
+    /// How the program was built.
+    pub(crate) build: &'a Build,
+}
+
+/// The object.
+pub(crate) fn result(
+    circumstances: Circumstances<'_>,
+    whole: &Delta,
+    intervals: Vec<Value>,
+) -> Value {
+    let Circumstances {
+        test,
+        options,
+        given,
+        charset,
+        server,
+        forced_shutdown,
+        unfinished,
+        dropped,
+        build,
+    } = circumstances;
+    let events = mean_and_deviation(whole.by_worker.iter().map(|(events, _)| f64_of(*events)));
+    let seconds = mean_and_deviation(whole.by_worker.iter().map(|(_, seconds)| *seconds));
+    json!({
+        "format": FORMAT,
+        "engine": {"version": env!("CARGO_PKG_VERSION"), "commit": build.commit, "profile": build.profile},
+        "test": test,
+        "options": given,
+        "threads": options.threads,
+        "seed": options.seed,
+        "rate_per_s": options.rate_per_s,
+        "warmup_s": options.warmup.as_secs(),
+        "charset": charset.0,
+        "collation": charset.1,
+        "server": server.map(|server| json!({
+            "version": server.version,
+            "charset": server.charset,
+            "collation": server.collation,
+            "tls": server.tls_cipher,
+        })),
+        "seconds": whole.seconds,
+        "events": whole.totals.events,
+        "events_per_s": whole.per_second(whole.totals.events),
+        "queries": {
+            "read": whole.totals.reads,
+            "write": whole.totals.writes,
+            "other": whole.totals.other,
+            "total": whole.queries(),
+            "per_s": whole.per_second(whole.queries()),
+        },
+        "errors": errors(whole),
+        "retries": whole.totals.retries,
+        "reconnects": whole.totals.reconnects,
+        "sent_bytes": whole.totals.sent_bytes,
+        "received_bytes": whole.totals.received_bytes,
+        "forced_shutdown": forced_shutdown,
+        "unfinished": unfinished,
+        "dropped": dropped,
+        "latency_ms": latency(whole, &options.percentiles),
+        "operations": operations(whole, &options.percentiles),
+        "fairness": {
+            "events": {"mean": events.0, "stddev": events.1},
+            "busy_s": {"mean": seconds.0, "stddev": seconds.1},
+        },
+        "intervals": intervals,
+    })
+}
+
+/// One interval.
+pub(crate) fn interval(
+    at_s: f64,
+    threads: u32,
+    delta: &Delta,
+    percentiles: &[Percentile],
+    queue: Option<Queue>,
+) -> Value {
+    json!({
+        "at_s": at_s,
+        "seconds": delta.seconds,
+        "threads": threads,
+        "events": delta.totals.events,
+        "queries": {"read": delta.totals.reads, "write": delta.totals.writes, "other": delta.totals.other},
+        "errors": errors(delta),
+        "reconnects": delta.totals.reconnects,
+        "latency_ms": {
+            "max": ms(delta.events().max_ns()),
+            "percentiles": percentile_object(delta, percentiles),
+        },
+        "queue_length": queue.map(|queue| queue.length),
+        "concurrency": queue.map(|queue| queue.concurrency),
+    })
+}
+
+/// Errors that the script survived, by server error number; 0: those that the script itself counted.
+fn errors(delta: &Delta) -> Map<String, Value> {
+    let by_code = delta.totals.errors.iter();
+    by_code
+        .map(|(code, count)| (code.to_string(), json!(count)))
+        .collect()
+}
+
+fn latency(delta: &Delta, percentiles: &[Percentile]) -> Value {
+    let events = delta.events();
+    json!({
+        "min": ms(events.min_ns()),
+        "mean": events.mean_ns() / 1e6,
+        "max": ms(events.max_ns()),
+        "sum": ms(events.sum_ns()),
+        "percentiles": percentile_object(delta, percentiles),
+        "hdr_ns": events.to_base64().ok(),
+    })
+}
+
+fn percentile_object(delta: &Delta, percentiles: &[Percentile]) -> Map<String, Value> {
+    let value = |percentile: &Percentile| {
+        let value = percentile_ms(delta, percentile);
+        (percentile.label.clone(), json!(value))
+    };
+    percentiles.iter().map(value).collect()
+}
+
+/// Operations that the script named.
+fn operations(delta: &Delta, percentiles: &[Percentile]) -> Map<String, Value> {
+    let named = delta.latencies.by_operation().into_iter().skip(1);
+    named
+        .map(|(name, histogram)| {
+            let values: Map<String, Value> = percentiles
+                .iter()
+                .map(|percentile| {
+                    let value = ms(histogram.quantile_ns(percentile.per_cent / 100.0));
+                    (percentile.label.clone(), json!(value))
+                })
+                .collect();
+            let object = json!({
+                "count": histogram.count(),
+                "mean_ms": histogram.mean_ns() / 1e6,
+                "max_ms": ms(histogram.max_ns()),
+                "percentiles_ms": values,
+            });
+            (name.to_owned(), object)
+        })
+        .collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+fn f64_of(count: u64) -> f64 {
+    count as f64
+}
+
+/// Where the object goes.
+#[derive(Debug)]
+pub(crate) enum JsonOutput {
+    StandardOutput,
+    File { file: File, path: PathBuf },
+}
+
+impl JsonOutput {
+    /// Creates the file, if it is one: before the run, which would else be for nothing.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn create(target: &JsonTarget) -> Result<Self, String> {
+        Ok(match target {
+            JsonTarget::StandardOutput => Self::StandardOutput,
+            JsonTarget::File(path) => Self::File {
+                file: File::create(path).map_err(|error| failed(path, &error))?,
+                path: path.clone(),
+            },
+        })
+    }
+
+    /// Writes the object.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn write(self, result: &Value) -> Result<(), String> {
+        match self {
+            Self::StandardOutput => {
+                // A closed pipe is the reader's choice.
+                let _ = writeln!(std::io::stdout(), "{result:#}");
+                Ok(())
+            }
+            Self::File { mut file, path } => file
+                .write_all(format!("{result:#}\n").as_bytes())
+                .map_err(|error| failed(&path, &error)),
+        }
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> String {
+    format!("--json {}: {error}", path.display())
+}
+
+/// An open log.
+#[derive(Debug)]
+pub(crate) struct HdrLog {
+    out: BufWriter<File>,
+    path: String,
+}
+
+impl HdrLog {
+    /// Creates the file and writes its heading.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn create(path: &Path) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("--hdr-log {}: {error}", path.display());
+        let mut log = Self {
+            out: BufWriter::new(File::create(path).map_err(failed)?),
+            path: path.display().to_string(),
+        };
+        let start = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        writeln!(
+            log.out,
+            "#[Histogram log format version 1.3]\n#[StartTime: {:.3} (seconds since epoch), nanoseconds of whole events]\n\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"",
+            start.as_secs_f64()
+        )
+        .and_then(|()| log.out.flush())
+        .map_err(failed)?;
+        Ok(log)
+    }
+
+    /// Writes one interval that ended `at_s` seconds after counting began.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn write(&mut self, at_s: f64, delta: &Delta) -> Result<(), String> {
+        let events = delta.events();
+        let failed = |words: String| format!("--hdr-log {}: {words}", self.path);
+        let encoded = events
+            .to_base64()
+            .map_err(|error| failed(error.to_string()))?;
+        writeln!(
+            self.out,
+            "{:.3},{:.3},{:.3},{encoded}",
+            at_s - delta.seconds,
+            delta.seconds,
+            ms(events.max_ns())
+        )
+        .and_then(|()| self.out.flush())
+        .map_err(|error| failed(error.to_string()))
+    }
+}

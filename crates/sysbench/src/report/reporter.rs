@@ -1,0 +1,311 @@
+//! The thread that reports during a run: at each interval, at each checkpoint, through the script's hooks where it has them.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use bakeoff_load::start_gate::Slice;
+use bakeoff_metrics::now_ns;
+use bakeoff_script::{Script, ScriptError, Statistics, ThreadRole};
+use serde_json::Value;
+
+use super::final_block::{Heading, block};
+use super::machine_readable::{self, HdrLog};
+use super::text::{self, Queue};
+use super::{cumulative_statistics, statistics};
+use crate::run_options::RunOptions;
+use crate::session::Session;
+use crate::stats::{Delta, Snapshot, Stats};
+use crate::test::Test;
+
+/// Length of the intervals of `--json` and `--hdr-log` when no `--report-interval` is given.
+const RECORD_INTERVAL_S: u64 = 1;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What the reporter hands back when the run has ended.
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    /// Where the last checkpoint was: the final report begins there.
+    pub(crate) period: Snapshot,
+    /// For `--json`.
+    pub(crate) intervals: Vec<Value>,
+}
+
+/// What the reporter needs; it runs on a thread of its own.
+pub(crate) struct Reporter {
+    pub(crate) session: Arc<Session>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) test: Arc<Test>,
+    pub(crate) options: Arc<RunOptions>,
+    pub(crate) hdr_log: Option<HdrLog>,
+}
+
+/// What is due when.
+struct Timetable {
+    /// Of intervals, whether printed or only recorded [s]; none: there are no intervals.
+    interval_s: Option<u64>,
+    next_interval_s: u64,
+    checkpoints_s: Vec<u64>,
+}
+
+impl Timetable {
+    fn new(options: &RunOptions) -> Self {
+        let recorded = options.json.is_some() || options.hdr_log.is_some();
+        let interval_s = options
+            .report_interval_s
+            .or(recorded.then_some(RECORD_INTERVAL_S));
+        Self {
+            interval_s,
+            next_interval_s: interval_s.unwrap_or(u64::MAX),
+            checkpoints_s: options
+                .checkpoints_s
+                .iter()
+                .copied()
+                .filter(|at_s| *at_s > 0)
+                .rev()
+                .collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.interval_s.is_none() && self.checkpoints_s.is_empty()
+    }
+
+    /// When to wake next, since counting began [ns].
+    fn next_ns(&self) -> u64 {
+        let checkpoint = self.checkpoints_s.last().copied().unwrap_or(u64::MAX);
+        checkpoint
+            .min(self.next_interval_s)
+            .saturating_mul(SECOND_NS)
+    }
+
+    fn take_checkpoint(&mut self, passed_ns: u64) -> bool {
+        let due = self
+            .checkpoints_s
+            .last()
+            .is_some_and(|at_s| at_s.saturating_mul(SECOND_NS) <= passed_ns);
+        if due {
+            self.checkpoints_s.pop();
+        }
+        due
+    }
+
+    /// Intervals that were slept through are not made up for.
+    fn take_interval(&mut self, passed_ns: u64) -> bool {
+        let Some(interval_s) = self.interval_s else {
+            return false;
+        };
+        let due = self.next_interval_s.saturating_mul(SECOND_NS) <= passed_ns;
+        while self.next_interval_s.saturating_mul(SECOND_NS) <= passed_ns {
+            self.next_interval_s += interval_s;
+        }
+        due
+    }
+}
+
+impl Reporter {
+    /// Waits for the run's slice, then reports until the sender is dropped.
+    pub(crate) fn run(mut self, start: &Receiver<Arc<Slice>>) -> Reported {
+        let mut timetable = Timetable::new(&self.options);
+        let hooks = Hooks::load(&self, &timetable);
+        let Ok(slice) = start.recv() else {
+            return Reported::default();
+        };
+        let count_from_ns = slice.guard_end_ns;
+        let mut reported = Reported {
+            period: Snapshot::start(count_from_ns),
+            ..Reported::default()
+        };
+        let mut interval = Snapshot::start(count_from_ns);
+        if timetable.is_empty() {
+            let _ = start.recv();
+            return reported;
+        }
+        loop {
+            let due_ns = count_from_ns.saturating_add(timetable.next_ns());
+            let wait = Duration::from_nanos(due_ns.saturating_sub(now_ns()));
+            let ending = !matches!(start.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
+            let now_ns = now_ns();
+            let passed_ns = now_ns.saturating_sub(count_from_ns);
+            if timetable.take_checkpoint(passed_ns) {
+                let delta = self.stats.period(&mut reported.period, now_ns);
+                self.report_checkpoint(&hooks, seconds(passed_ns), &delta);
+            }
+            if timetable.take_interval(passed_ns) {
+                let delta = self.stats.interval(&mut interval, now_ns);
+                let queue = self.queue(&slice);
+                self.report_interval(&hooks, seconds(passed_ns), &delta, queue, &mut reported);
+            }
+            if ending {
+                if self.hdr_log.is_some() || self.options.json.is_some() {
+                    self.record_rest(&mut interval, seconds(passed_ns), now_ns, &mut reported);
+                }
+                return reported;
+            }
+        }
+    }
+
+    fn uses_database(&self) -> bool {
+        self.session.server().is_some()
+    }
+
+    fn queue(&self, slice: &Slice) -> Option<Queue> {
+        slice.schedule.as_ref().map(|schedule| Queue {
+            length: schedule.waiting(now_ns()),
+            concurrency: self.stats.events_running(),
+        })
+    }
+
+    fn report_interval(
+        &mut self,
+        hooks: &Hooks,
+        at_s: f64,
+        delta: &Delta,
+        queue: Option<Queue>,
+        reported: &mut Reported,
+    ) {
+        let threads = self.stats.threads_running();
+        let percentile = self.options.first_percentile();
+        // Workers that have ended their events may still say goodbye to their servers.
+        let over = threads == 0 && delta.totals.events == 0;
+        if self.options.report_interval_s.is_some() && !over {
+            let reported = hooks.intermediate.as_ref().map(|script| {
+                let queue = queue.unwrap_or(Queue {
+                    length: 0,
+                    concurrency: 0,
+                });
+                script.report_intermediate(&Statistics {
+                    threads_running: threads,
+                    queue_length: Some(queue.length),
+                    concurrency: Some(queue.concurrency),
+                    ..statistics(delta, at_s, percentile)
+                })
+            });
+            match reported {
+                Some(reported) => self.complain("report_intermediate", reported),
+                None => {
+                    let lines = text::interval(
+                        at_s,
+                        threads,
+                        delta,
+                        percentile,
+                        queue,
+                        self.uses_database(),
+                    );
+                    self.session.console.notice(&lines);
+                }
+            }
+        }
+        self.record(at_s, threads, queue, delta, reported);
+    }
+
+    /// The last piece of an interval, which no line reports.
+    fn record_rest(
+        &mut self,
+        snapshot: &mut Snapshot,
+        at_s: f64,
+        now_ns: u64,
+        reported: &mut Reported,
+    ) {
+        let delta = self.stats.interval(snapshot, now_ns);
+        // An event's latency may come into the histograms just after its count was read, and the other way round.
+        if delta.totals.events > 0 || delta.events().count() > 0 {
+            let threads = self.stats.threads_running();
+            self.record(at_s, threads, None, &delta, reported);
+        }
+    }
+
+    fn record(
+        &mut self,
+        at_s: f64,
+        threads: u32,
+        queue: Option<Queue>,
+        delta: &Delta,
+        reported: &mut Reported,
+    ) {
+        if self.options.json.is_some() {
+            reported.intervals.push(machine_readable::interval(
+                at_s,
+                threads,
+                delta,
+                &self.options.percentiles,
+                queue,
+            ));
+        }
+        if let Some(log) = &mut self.hdr_log
+            && let Err(words) = log.write(at_s, delta)
+        {
+            self.session.console.fatal(&words);
+            self.hdr_log = None;
+        }
+    }
+
+    fn report_checkpoint(&self, hooks: &Hooks, at_s: f64, delta: &Delta) {
+        let console = &self.session.console;
+        console.notice(&format!("[ {at_s:.0}s ] Checkpoint report:"));
+        match &hooks.cumulative {
+            Some(script) => {
+                let statistics = cumulative_statistics(
+                    delta,
+                    at_s,
+                    self.options.first_percentile(),
+                    self.stats.threads_running(),
+                );
+                self.complain("report_cumulative", script.report_cumulative(&statistics));
+            }
+            None => {
+                let heading = Heading::of(&self.test, self.uses_database());
+                console.notice(&block(
+                    delta,
+                    at_s,
+                    heading,
+                    self.options.dialect,
+                    &self.options.percentiles,
+                ));
+            }
+        }
+    }
+
+    /// A hook that fails is reported; the run goes on.
+    fn complain(&self, hook: &str, called: Result<(), ScriptError>) {
+        if let Err(error) = called {
+            let words = format!("`sysbench.hooks.{hook}' function failed: {error}");
+            self.session.console.fatal(&words);
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// The script's states for reports, where it has hooks.
+#[derive(Default)]
+struct Hooks {
+    intermediate: Option<Script>,
+    cumulative: Option<Script>,
+}
+
+impl Hooks {
+    fn load(reporter: &Reporter, timetable: &Timetable) -> Self {
+        let Test::Script(test) = &*reporter.test else {
+            return Self::default();
+        };
+        let load = |wanted: bool, role| {
+            let host = reporter.session.command_host();
+            let script = wanted.then(|| Script::load(&test.source, &test.settings, role, host))?;
+            // A body that fails here has failed in the main state, too, and the run with it.
+            script.ok()
+        };
+        let intermediate = load(
+            reporter.options.report_interval_s.is_some(),
+            ThreadRole::Report,
+        );
+        let cumulative = load(!timetable.checkpoints_s.is_empty(), ThreadRole::Checkpoint);
+        Self {
+            intermediate: intermediate.filter(Script::has_report_intermediate),
+            cumulative: cumulative.filter(Script::has_report_cumulative),
+        }
+    }
+}

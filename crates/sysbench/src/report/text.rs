@@ -1,0 +1,300 @@
+//! The texts of a run in sysbench's layout: heading, preamble, interval lines, histogram; and the table of named operations.
+
+use std::fmt::Write as _;
+
+use super::{ms, percentile_ms};
+use crate::run_options::{Percentile, RunOptions};
+use crate::stats::Delta;
+
+/// The first line of all but `--help` and `--version`, and the empty one after it.
+pub(crate) fn header(options: &RunOptions) -> String {
+    format!(
+        "sysbench {} (using bakeoff {}, LuaJIT)\n",
+        options.dialect.version(),
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The options of the run. `of_test`: a line of a built-in test.
+pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
+    let mut lines = vec![
+        "Running the test with following options:".to_owned(),
+        format!("Number of threads: {}", options.threads),
+    ];
+    if !options.warmup.is_zero() {
+        lines.push(format!("Warmup time: {}s", options.warmup.as_secs()));
+    }
+    if let Some(rate) = options.rate_per_s {
+        lines.push(format!("Target transaction rate: {rate}/sec"));
+    }
+    if let Some(seconds) = options.report_interval_s {
+        lines.push(format!(
+            "Report intermediate results every {seconds} second(s)"
+        ));
+    }
+    if !options.checkpoints_s.is_empty() {
+        let seconds: Vec<String> = options.checkpoints_s.iter().map(u64::to_string).collect();
+        lines.push(format!(
+            "Report checkpoint(s) at {} seconds",
+            seconds.join(", ")
+        ));
+    }
+    if options.debug {
+        lines.push("Debug mode enabled.\n".to_owned());
+    }
+    if options.validate {
+        lines.push("Validation checks: on.\n".to_owned());
+    }
+    lines.push(match options.given_seed {
+        Some(seed) => format!("Initializing random number generator from seed ({seed}).\n"),
+        None => "Initializing random number generator from current time\n".to_owned(),
+    });
+    if let (Some(time), Some(grace)) = (options.time, options.forced_shutdown) {
+        lines.push(format!(
+            "Forcing shutdown in {} seconds",
+            (options.warmup + time + grace).as_secs()
+        ));
+    }
+    lines.push(String::new());
+    lines.extend(of_test.map(|line| format!("{line}\n")));
+    lines.push("Initializing worker threads...\n".to_owned());
+    lines.join("\n")
+}
+
+/// With `--rate`: what waits, and what runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// Events whose time has come and that no worker has taken.
+    pub(crate) length: u64,
+    /// Events that run.
+    pub(crate) concurrency: u64,
+}
+
+/// The line, with a second one for the queue.
+pub(crate) fn interval(
+    at_s: f64,
+    threads: u32,
+    delta: &Delta,
+    percentile: Option<&Percentile>,
+    queue: Option<Queue>,
+    uses_database: bool,
+) -> String {
+    let rate = |count| delta.per_second(count);
+    let totals = &delta.totals;
+    let (label, latency_ms) = match percentile {
+        Some(percentile) => (percentile.label.as_str(), percentile_ms(delta, percentile)),
+        None => ("0", 0.0),
+    };
+    let latency = format!("lat (ms,{label}%): {latency_ms:4.2}");
+    let mut text = if uses_database {
+        format!(
+            "[ {at_s:.0}s ] thds: {threads} tps: {:4.2} qps: {:4.2} (r/w/o: {:4.2}/{:4.2}/{:4.2}) {latency} err/s: {:4.2} reconn/s: {:4.2}",
+            rate(totals.events),
+            rate(delta.queries()),
+            rate(totals.reads),
+            rate(totals.writes),
+            rate(totals.other),
+            rate(delta.errors()),
+            rate(totals.reconnects),
+        )
+    } else {
+        format!(
+            "[ {at_s:.0}s ] thds: {threads} eps: {:4.2} {latency}",
+            rate(totals.events)
+        )
+    };
+    if let Some(Queue {
+        length,
+        concurrency,
+    }) = queue
+    {
+        let comma = if uses_database { "," } else { "" };
+        text +=
+            &format!("\n[ {at_s:.0}s ] queue length: {length}{comma} concurrency: {concurrency}");
+    }
+    text
+}
+
+/// sysbench's buckets: so many, equally wide on a logarithmic axis between these latencies [ms].
+const BUCKETS: f64 = 1024.0;
+const LOWEST_MS: f64 = 1e-3;
+const HIGHEST_MS: f64 = 1e5;
+/// Length of the longest bar.
+const BAR: usize = 40;
+
+/// The table, without the newline that the console adds; rows are those buckets that hold anything.
+pub(crate) fn histogram(delta: &Delta) -> String {
+    let mut rows: Vec<(usize, u64)> = Vec::new();
+    for (latency_ns, count) in delta.events().buckets() {
+        let bucket = bucket_of(ms(latency_ns));
+        match rows.last_mut() {
+            Some((last, sum)) if *last == bucket => *sum += count,
+            _ => rows.push((bucket, count)),
+        }
+    }
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let mut text = "Latency histogram (values are in milliseconds)\n       value  ------------- distribution ------------- count\n".to_owned();
+    for (bucket, count) in rows {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "0 to the bar's length"
+        )]
+        let length = (count as f64 / most as f64 * BAR as f64 + 0.5) as usize;
+        text += &format!(
+            "{:12.3} |{:BAR$} {count}\n",
+            value_of(bucket),
+            "*".repeat(length)
+        );
+    }
+    text + " "
+}
+
+fn per_log() -> f64 {
+    (BUCKETS - 1.0) / (HIGHEST_MS / LOWEST_MS).ln()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "0 to 1023"
+)]
+fn bucket_of(latency_ms: f64) -> usize {
+    let within_ms = latency_ms.clamp(LOWEST_MS, HIGHEST_MS);
+    ((within_ms / LOWEST_MS).ln() * per_log() + 0.5) as usize
+}
+
+#[expect(clippy::cast_precision_loss, reason = "0 to 1023")]
+fn value_of(bucket: usize) -> f64 {
+    LOWEST_MS * (bucket as f64 / per_log()).exp()
+}
+
+/// The table, without the newline that the console adds; none when the script has named nothing.
+///
+/// A name with a point (`new_order.rollback`) is a part of the events of the name before the point, and its share is of these.
+pub(crate) fn operations(delta: &Delta) -> Option<String> {
+    let named = delta.latencies.by_operation();
+    let (all, named) = named.split_first()?;
+    if named.is_empty() {
+        return None;
+    }
+    let mut text = format!(
+        "Operations:{:>26}{:>9}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
+        "count", "share", "per minute", "50% ms", "90% ms", "95% ms", "99% ms", "max ms"
+    );
+    for (name, histogram) in named {
+        let of = name.split_once('.').map_or(all.1, |(whole, _)| {
+            let found = named.iter().find(|(other, _)| *other == whole);
+            found.map_or(all.1, |(_, histogram)| *histogram)
+        });
+        let _ = write!(
+            text,
+            "    {name:<22}{:>11}{:>8.2}%{:>12.1}",
+            histogram.count(),
+            100.0 * share(histogram.count(), of.count()),
+            60.0 * delta.per_second(histogram.count()),
+        );
+        for quantile in [0.5, 0.9, 0.95, 0.99] {
+            let _ = write!(text, "{:>10.2}", ms(histogram.quantile_ns(quantile)));
+        }
+        let _ = writeln!(text, "{:>10.2}", ms(histogram.max_ns()));
+    }
+    Some(text)
+}
+
+/// A part of a whole, 0 to 1; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+pub(crate) fn share(count: u64, of: u64) -> f64 {
+    if of == 0 {
+        0.0
+    } else {
+        count as f64 / of as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command_line::CommandLine;
+    use bakeoff_metrics::SliceTotals;
+
+    fn options(words: &str) -> RunOptions {
+        let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        RunOptions::read(&CommandLine::parse(&arguments).expect("well formed")).expect("fine")
+    }
+
+    #[test]
+    fn the_preamble_is_sysbenchs() {
+        let options = options(
+            "--threads=2 --rate=20 --report-interval=1 --report-checkpoints=4,2 --rand-seed=7 --time=1 --forced-shutdown=1",
+        );
+        assert_eq!(
+            preamble(&options, None),
+            "Running the test with following options:\nNumber of threads: 2\nTarget transaction rate: 20/sec\n\
+             Report intermediate results every 1 second(s)\nReport checkpoint(s) at 2, 4 seconds\n\
+             Initializing random number generator from seed (7).\n\nForcing shutdown in 2 seconds\n\nInitializing worker threads...\n"
+        );
+    }
+
+    #[test]
+    fn a_plain_preamble_has_two_empty_lines() {
+        assert_eq!(
+            preamble(&options("run"), Some("Prime numbers limit: 10000")),
+            "Running the test with following options:\nNumber of threads: 1\n\
+             Initializing random number generator from current time\n\n\nPrime numbers limit: 10000\n\nInitializing worker threads...\n"
+        );
+    }
+
+    fn delta() -> Delta {
+        let mut delta = Delta {
+            seconds: 2.0,
+            totals: SliceTotals {
+                events: 100,
+                reads: 1400,
+                writes: 400,
+                other: 201,
+                errors: [(1213, 1)].into(),
+                ..SliceTotals::default()
+            },
+            ..Delta::default()
+        };
+        delta.latencies.record(&[], 2_500_000);
+        delta
+    }
+
+    #[test]
+    fn the_lines_are_sysbenchs() {
+        let percentile = Percentile {
+            per_cent: 95.0,
+            label: "95".into(),
+        };
+        let queue = Some(Queue {
+            length: 9,
+            concurrency: 2,
+        });
+        assert_eq!(
+            interval(2.0004, 4, &delta(), Some(&percentile), queue, true),
+            "[ 2s ] thds: 4 tps: 50.00 qps: 1000.50 (r/w/o: 700.00/200.00/100.50) lat (ms,95%): 2.50 err/s: 0.50 reconn/s: 0.00\n\
+             [ 2s ] queue length: 9, concurrency: 2"
+        );
+        assert_eq!(
+            interval(2.0, 1, &delta(), None, queue, false),
+            "[ 2s ] thds: 1 eps: 50.00 lat (ms,0%): 0.00\n[ 2s ] queue length: 9 concurrency: 2"
+        );
+    }
+
+    #[test]
+    fn rows_are_in_order_with_bars_to_scale() {
+        let mut delta = Delta::default();
+        for (latency_ns, count) in [(30_265_000, 4), (45_793_000, 1), (1, 1)] {
+            (0..count).for_each(|_| delta.latencies.record(&[], latency_ns));
+        }
+        let table = histogram(&delta);
+        let rows: Vec<&str> = table.lines().collect();
+        assert_eq!(rows[2], format!("       0.001 |{:40} 1", "*".repeat(10)));
+        assert_eq!(rows[3], format!("      30.265 |{} 4", "*".repeat(40)));
+        assert_eq!(rows[4], format!("      45.793 |{:40} 1", "*".repeat(10)));
+        assert_eq!(rows.last(), Some(&" "));
+    }
+}

@@ -1,0 +1,457 @@
+//! `run`: workers made ready, started together, watched to their end, and reported.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bakeoff_load::arrivals::ArrivalSchedule;
+use bakeoff_load::barrier::Semaphore;
+use bakeoff_load::connector::pairing;
+use bakeoff_load::failure::Failure;
+use bakeoff_load::placement::{Pairing, Placement};
+use bakeoff_load::start_gate::{Slice, WaitError};
+use bakeoff_load::worker_host::{Environment, Mode, WorkerHost};
+use bakeoff_load::worker_pool::{
+    LAST_GRACE, PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn,
+};
+use bakeoff_metrics::now_ns;
+use bakeoff_script::Script;
+use bakeoff_script::host::LogLevel;
+use serde_json::Value;
+
+use crate::idle::IdleConnections;
+use crate::report::final_block::{Heading, block};
+use crate::report::machine_readable::HdrLog;
+use crate::report::reporter::{Reported, Reporter};
+use crate::report::{cumulative_statistics, text, tpcc};
+use crate::run_options::RunOptions;
+use crate::session::Session;
+use crate::stats::{Delta, Snapshot, Stats};
+use crate::test::{Test, TestWorker};
+
+/// Longest wait between two looks at a failure.
+const POLL: Duration = Duration::from_millis(200);
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// All events ended.
+    Complete,
+    /// A script failed; it has been reported.
+    Failed,
+    /// Workers were not ready in time.
+    NotReady,
+    /// Events overran `--time` by more than `--forced-shutdown`; so many were given up.
+    Forced {
+        /// Events that had begun.
+        unfinished: u64,
+    },
+}
+
+/// What is run and how.
+pub(crate) struct Run {
+    pub(crate) test: Arc<Test>,
+    pub(crate) options: Arc<RunOptions>,
+    pub(crate) session: Arc<Session>,
+}
+
+/// What a run gave.
+pub(crate) struct Outcome {
+    pub(crate) ending: Ending,
+    /// All that was counted.
+    pub(crate) whole: Delta,
+    /// For `--json`.
+    pub(crate) intervals: Vec<Value>,
+    /// With `--rate`: events whose time had come and that were never begun.
+    pub(crate) dropped: Option<u64>,
+}
+
+impl Outcome {
+    fn without_a_run(ending: Ending) -> Self {
+        Self {
+            ending,
+            whole: Delta::default(),
+            intervals: Vec::new(),
+            dropped: None,
+        }
+    }
+}
+
+impl Run {
+    /// Runs the test. `main` is the script's global state, whose `init()` has been called.
+    pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
+        let console = &self.session.console;
+        let idle = match self.options.idle_connections {
+            count if count > 0 && !self.session.dry_run => {
+                IdleConnections::open(&self.session, count)
+            }
+            _ => Ok(IdleConnections::none()),
+        };
+        // Held until the run has ended.
+        let _idle = match idle {
+            Ok(idle) => idle,
+            Err(words) => {
+                console.fatal(&words);
+                return Outcome::without_a_run(Ending::Failed);
+            }
+        };
+        let stats = Arc::new(Stats::new(self.options.threads));
+        let pairing = self.pairing();
+        let workers = self.start_workers(&stats, pairing.clone());
+        if let Err(ending) = self.wait_until_ready(&workers) {
+            return Outcome::without_a_run(ending);
+        }
+        let unpaired = || pairing.as_ref().and_then(|pairing| pairing.failure());
+        if let Some(reason) = unpaired() {
+            console.fatal(&format!("connections cannot be paired: {reason}"));
+            end_workers(&workers);
+            return Outcome::without_a_run(Ending::Failed);
+        }
+        give_back_memory(self.options.threads as usize);
+        let (reporter, start) = self.start_reporter(&stats, hdr_log);
+        let slice = Arc::new(self.slice());
+        self.announce();
+        workers.gate().open(Arc::clone(&slice));
+        // A reporter that could not be started is missed below.
+        let _ = start.send(Arc::clone(&slice));
+
+        let ending = self.wait_until_done(&workers, &stats, slice.deadline_ns);
+        let end_ns = match ending {
+            Ending::Complete => stats.last_departure_ns().unwrap_or_else(now_ns),
+            _ => now_ns(),
+        };
+        drop(start);
+        if let Some(reason) = unpaired() {
+            let words = format!("not every connection could be paired again: {reason}");
+            console.log(LogLevel::Warning, &words);
+        }
+        let reported = match end_reporter(reporter) {
+            Ok(reported) => reported,
+            Err(words) => {
+                console.fatal(&words);
+                return Outcome::without_a_run(Ending::Failed);
+            }
+        };
+        self.report_ending(ending, &workers);
+        if ending != Ending::Failed {
+            self.report(main, &stats, reported.period, (slice.guard_end_ns, end_ns));
+        }
+        Outcome {
+            ending,
+            dropped: self.dropped(&slice, end_ns),
+            whole: stats.whole(slice.guard_end_ns, end_ns),
+            intervals: reported.intervals,
+        }
+    }
+
+    /// Starts all workers; they set themselves up in parallel. Nobody joins them, for a forced shutdown leaves some behind.
+    fn start_workers(&self, stats: &Arc<Stats>, pairing: Option<Arc<Pairing>>) -> WorkerPool {
+        let options = PoolOptions {
+            name: "sb",
+            threads: self.options.threads,
+            stack_bytes: self.options.stack_bytes,
+        };
+        let worker = Worker {
+            test: Arc::clone(&self.test),
+            session: Arc::clone(&self.session),
+            stats: Arc::clone(stats),
+            pairing,
+            threads: self.options.threads,
+            events_left: self
+                .options
+                .events
+                .map(|events| Arc::new(AtomicU64::new(events))),
+            loading: Semaphore::for_cpus(),
+            counts_set_up: self.options.warmup.is_zero() && !self.test.ramps_up(),
+        };
+        let pool = WorkerPool::start(options, move |context| worker.work(context));
+        if let Some(failure) = pool.spawn_failure() {
+            self.session.console.fatal(&failure.message);
+        }
+        pool
+    }
+
+    /// Waits until every worker waits for the start.
+    ///
+    /// # Errors
+    /// [`Ending::Failed`] or [`Ending::NotReady`], which has been reported; the workers are on their way out then.
+    fn wait_until_ready(&self, workers: &WorkerPool) -> Result<(), Ending> {
+        let limit = self.options.thread_init_timeout;
+        let console = &self.session.console;
+        match workers.gate().wait_all_resting(limit) {
+            Ok(_) => Ok(()),
+            Err(WaitError::Failed(_)) => {
+                console.fatal("Thread initialization failed!");
+                end_workers(workers);
+                Err(Ending::Failed)
+            }
+            Err(WaitError::TimedOut { .. }) => {
+                let seconds = limit.as_secs();
+                console.fatal(&format!(
+                    "Worker threads failed to initialize within {seconds} seconds!"
+                ));
+                workers.gate().close();
+                Err(Ending::NotReady)
+            }
+        }
+    }
+
+    /// Waits until every worker has ended, or one has failed, or the time for a forced shutdown has come.
+    fn wait_until_done(&self, workers: &WorkerPool, stats: &Stats, deadline_ns: u64) -> Ending {
+        let gate = workers.gate();
+        let limit_ns = match self.options.forced_shutdown {
+            Some(grace) => deadline_ns.saturating_add(ns(grace)),
+            None => u64::MAX,
+        };
+        loop {
+            let left = Duration::from_nanos(limit_ns.saturating_sub(now_ns()));
+            if gate.wait_all_gone(left.min(POLL)) == 0 {
+                break;
+            }
+            if gate.failure().is_some() {
+                end_workers(workers);
+                break;
+            }
+            if now_ns() >= limit_ns {
+                gate.close();
+                return Ending::Forced {
+                    unfinished: stats.events_running(),
+                };
+            }
+        }
+        if gate.failure().is_some() {
+            Ending::Failed
+        } else {
+            Ending::Complete
+        }
+    }
+
+    /// Starts the reporter; it waits for the run's slice.
+    fn start_reporter(
+        &self,
+        stats: &Arc<Stats>,
+        hdr_log: Option<HdrLog>,
+    ) -> (Result<JoinHandle<Reported>, Failure>, Sender<Arc<Slice>>) {
+        let (start, started) = channel();
+        let reporter = Reporter {
+            session: Arc::clone(&self.session),
+            stats: Arc::clone(stats),
+            test: Arc::clone(&self.test),
+            options: Arc::clone(&self.options),
+            hdr_log,
+        };
+        let body = move || reporter.run(&started);
+        (spawn("sb", "report", self.options.stack_bytes, body), start)
+    }
+
+    fn announce(&self) {
+        let console = &self.session.console;
+        if let Some(server) = self.session.server().filter(|_| !self.session.dry_run) {
+            let (charset, collation) = (&server.charset, &server.collation);
+            console.notice(&format!(
+                "Connection character set: {charset}, collation: {collation}"
+            ));
+        }
+        console.notice("Threads started!\n");
+    }
+
+    /// With `--placement=paired`; `None`, and a warning, where the server's threads cannot be known.
+    fn pairing(&self) -> Option<Arc<Pairing>> {
+        if self.options.placement == Placement::Free || self.session.dry_run {
+            return None;
+        }
+        let pairing = match self.session.rotation.only() {
+            Some(address) => pairing(address, None),
+            None => Err("there are several servers".to_owned()),
+        };
+        let warn = |reason: &String| {
+            let words = format!("connections cannot be paired: {reason}; they run free");
+            self.session.console.log(LogLevel::Warning, &words);
+        };
+        pairing.inspect_err(warn).ok().map(Arc::new)
+    }
+
+    /// The run as one turn of the gate: its guard is the warm-up.
+    fn slice(&self) -> Slice {
+        let start_ns = now_ns();
+        let guard_end_ns = start_ns.saturating_add(ns(self.options.warmup));
+        let deadline_ns = self
+            .options
+            .time
+            .map_or(u64::MAX, |time| guard_end_ns.saturating_add(ns(time)));
+        let rate = self.options.rate_per_s;
+        Slice {
+            block: 0,
+            turn: 0,
+            start_ns,
+            guard_end_ns,
+            deadline_ns,
+            schedule: rate.map(|rate| {
+                ArrivalSchedule::poisson(rate, start_ns, deadline_ns, self.options.seed)
+            }),
+        }
+    }
+
+    fn report_ending(&self, ending: Ending, workers: &WorkerPool) {
+        let console = &self.session.console;
+        match ending {
+            Ending::Complete => console.log(LogLevel::Info, "Done.\n"),
+            Ending::Forced { unfinished } => {
+                console.fatal("The --max-time limit has expired, forcing shutdown...");
+                console.notice(&format!(
+                    "\nNumber of unfinished transactions on forced shutdown: {unfinished}"
+                ));
+                workers.cut_connections();
+            }
+            Ending::Failed | Ending::NotReady => {}
+        }
+    }
+
+    /// What the script has named: nothing for a script of sysbench's.
+    fn report_operations(&self, delta: &Delta) {
+        let tpcc = match &*self.test {
+            Test::Script(script) => tpcc::block(delta, &script.settings),
+            Test::Cpu { .. } => None,
+        };
+        for text in text::operations(delta).into_iter().chain(tpcc) {
+            self.session.console.notice(&text);
+        }
+    }
+
+    /// The histogram and the final block, or what the script's hook makes of it.
+    /// Times are those at which counting began and the last event ended [ns of the clock].
+    fn report(
+        &self,
+        main: Option<&Script>,
+        stats: &Stats,
+        mut period: Snapshot,
+        (count_from_ns, end_ns): (u64, u64),
+    ) {
+        let (console, options) = (&self.session.console, &self.options);
+        let delta = stats.period(&mut period, end_ns);
+        if options.histogram {
+            console.notice(&text::histogram(&delta));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
+        let total_s = end_ns.saturating_sub(count_from_ns) as f64 / 1e9;
+        if let Some(script) = main.filter(|script| script.has_report_cumulative()) {
+            let statistics = cumulative_statistics(&delta, total_s, options.first_percentile(), 0);
+            if let Err(error) = script.report_cumulative(&statistics) {
+                console.script_failed("sysbench.hooks.report_cumulative", &error);
+            }
+            return;
+        }
+        let heading = Heading::of(&self.test, self.session.server().is_some());
+        console.notice(&block(
+            &delta,
+            total_s,
+            heading,
+            options.dialect,
+            &options.percentiles,
+        ));
+        self.report_operations(&delta);
+        if options.debug {
+            for (thread, (events, seconds)) in delta.by_worker.iter().enumerate() {
+                console.log(
+                    LogLevel::Debug,
+                    &format!("    thread #{thread:3}: events: {events}  total time taken by event execution: {seconds:.4}s"),
+                );
+            }
+        }
+    }
+
+    /// With `--rate` and a run that its time ended: what was due and never begun.
+    fn dropped(&self, slice: &Slice, end_ns: u64) -> Option<u64> {
+        let schedule = slice.schedule.as_ref()?;
+        if end_ns < slice.deadline_ns {
+            return Some(0);
+        }
+        let dropped = schedule.waiting(slice.deadline_ns);
+        if schedule.fell_behind(dropped, self.options.threads, slice.deadline_ns) {
+            self.session.console.log(
+                LogLevel::Warning,
+                &format!("{dropped} events were due and never begun: the servers did not keep up with --rate"),
+            );
+        }
+        Some(dropped)
+    }
+}
+
+/// What the workers of a run share.
+struct Worker {
+    test: Arc<Test>,
+    session: Arc<Session>,
+    stats: Arc<Stats>,
+    /// `--placement=paired`.
+    pairing: Option<Arc<Pairing>>,
+    threads: u32,
+    /// `--events`: counted events that may still begin; none: no limit.
+    events_left: Option<Arc<AtomicU64>>,
+    /// Where workers load their scripts.
+    loading: Semaphore,
+    /// Statements of `thread_init()` count, as in sysbench; unless there is a warm-up, whose end begins the counting, or the script
+    /// loads the server in there.
+    counts_set_up: bool,
+}
+
+impl Worker {
+    /// One worker's whole life.
+    fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
+        let (console, thread) = (&self.session.console, context.thread);
+        console.log(
+            LogLevel::Debug,
+            &format!("Worker thread (#{thread}) started"),
+        );
+        let pairing = self.pairing.as_ref();
+        let connector = self.session.connector(Arc::clone(&context.canceller));
+        let host = Rc::new(WorkerHost::new(
+            context,
+            self.threads,
+            Mode::Run {
+                events_left: self.events_left.clone(),
+                counts_set_up: self.counts_set_up,
+            },
+            Arc::clone(&self.session) as Arc<dyn Environment>,
+            connector.paired(pairing.map(|pairing| pairing.worker(thread))),
+            self.stats.of_worker(thread),
+        ));
+        self.test.work(&TestWorker {
+            host: &host,
+            session: &self.session,
+            stats: &self.stats,
+            loading: &self.loading,
+        })?;
+        let events_left = self.events_left.as_ref();
+        if host.is_past_deadline() {
+            console.log(LogLevel::Info, "Time limit exceeded, exiting...");
+        } else if events_left.is_some_and(|left| left.load(Relaxed) == 0) {
+            console.log(LogLevel::Info, "Event limit exceeded, exiting...");
+        }
+        Ok(())
+    }
+}
+
+/// Ends the workers after a failure: events that run may end, then connections are cut.
+fn end_workers(workers: &WorkerPool) {
+    let gate = workers.gate();
+    gate.close();
+    let until = Instant::now() + LAST_GRACE;
+    if gate.wait_all_gone(LAST_GRACE) > 0 {
+        workers.cut_connections();
+        gate.wait_all_gone(until.saturating_duration_since(Instant::now()) + LAST_GRACE);
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn end_reporter(reporter: Result<JoinHandle<Reported>, Failure>) -> Result<Reported, String> {
+    reporter
+        .map_err(|failure| failure.message)?
+        .join()
+        .map_err(|_| "a bug in the engine: panic in the reporting thread".to_owned())
+}

@@ -1,0 +1,366 @@
+//! The general options as what they mean: numbers in range, durations, a seed.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bakeoff_load::placement::Placement;
+use bakeoff_script::{RandKind, RandSettings};
+
+use crate::command_line::CommandLine;
+
+/// Threads at most: more is a slip of the fingers.
+const MOST_THREADS: i64 = 100_000;
+/// Checkpoints at most, as in sysbench.
+const MOST_CHECKPOINTS: usize = 256;
+/// C stack of a worker at least: LuaJIT's own data is on the heap, its parser and our connecting want this much.
+const LEAST_STACK_BYTES: usize = 256 * 1024;
+
+/// Layout of the final report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// sysbench 1.0.20: `General statistics:`.
+    V1_0,
+    /// sysbench's master: `Throughput:`.
+    V1_1,
+}
+
+impl Dialect {
+    /// The version that we stand in for.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::V1_0 => "1.0.20",
+            Self::V1_1 => "1.1.0",
+        }
+    }
+}
+
+/// A latency percentile to be reported.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Percentile {
+    /// Per cent, in (0, 100].
+    pub(crate) per_cent: f64,
+    /// As typed: `95`, `99.9`.
+    pub(crate) label: String,
+}
+
+/// Where the JSON result goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum JsonTarget {
+    StandardOutput,
+    File(PathBuf),
+}
+
+/// How a run is run and reported.
+#[derive(Debug, Clone)]
+pub(crate) struct RunOptions {
+    pub(crate) threads: u32,
+    pub(crate) events: Option<u64>,
+    pub(crate) time: Option<Duration>,
+    pub(crate) warmup: Duration,
+    /// Time that events may overrun `time`; none: as long as they take.
+    pub(crate) forced_shutdown: Option<Duration>,
+    pub(crate) stack_bytes: usize,
+    pub(crate) thread_init_timeout: Duration,
+    pub(crate) idle_connections: u32,
+    /// `--placement`.
+    pub(crate) placement: Placement,
+    /// Events a second of all workers together.
+    pub(crate) rate_per_s: Option<u32>,
+    pub(crate) report_interval_s: Option<u64>,
+    /// Seconds since the start, in order, without repetitions.
+    pub(crate) checkpoints_s: Vec<u64>,
+    pub(crate) debug: bool,
+    pub(crate) validate: bool,
+    /// The first is what intermediate lines and hooks show; empty: none.
+    pub(crate) percentiles: Vec<Percentile>,
+    pub(crate) histogram: bool,
+    pub(crate) verbosity: i64,
+    pub(crate) dialect: Dialect,
+    pub(crate) json: Option<JsonTarget>,
+    pub(crate) hdr_log: Option<PathBuf>,
+    /// As given, for the preamble; none: from the clock.
+    pub(crate) given_seed: Option<i64>,
+    pub(crate) seed: u64,
+    pub(crate) rand: RandSettings,
+}
+
+impl RunOptions {
+    /// Reads the general options.
+    ///
+    /// # Errors
+    /// The fatal message.
+    pub(crate) fn read(line: &CommandLine) -> Result<Self, String> {
+        let number = |name: &str, old_name: &str| {
+            let old = line.has(old_name) && !line.has(name);
+            line.int(if old { old_name } else { name })
+        };
+        let threads = number("threads", "num_threads");
+        if !(1..=MOST_THREADS).contains(&threads) {
+            return Err(format!("Invalid value for --threads: {threads}.\n"));
+        }
+        let seconds = |name: &str, number: i64| {
+            u64::try_from(number)
+                .map(Duration::from_secs)
+                .map_err(|_| format!("Invalid value for --{name}: {number}"))
+        };
+        let time = seconds("time", number("time", "max_time"))?;
+        let rate = number("rate", "tx_rate");
+        let stack = line.int("thread_stack_size");
+        if stack <= 0 {
+            return Err(format!("Invalid value for thread-stack-size: {stack}.\n"));
+        }
+        let given_seed = Some(line.int("rand_seed")).filter(|seed| *seed != 0);
+        let interval = seconds("report-interval", line.int("report_interval"))?.as_secs();
+        let idle = line.int("idle_connections");
+        let percentiles = percentiles(line)?;
+        if line.is_on("histogram") && percentiles.is_empty() {
+            return Err("--histogram cannot be used with --percentile=0".to_owned());
+        }
+        Ok(Self {
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            events: u64::try_from(number("events", "max_requests"))
+                .ok()
+                .filter(|events| *events > 0),
+            time: Some(time).filter(|time| !time.is_zero()),
+            warmup: seconds("warmup-time", line.int("warmup_time"))?,
+            forced_shutdown: forced_shutdown(line.text("forced_shutdown"))?,
+            stack_bytes: usize::try_from(stack)
+                .unwrap_or(usize::MAX)
+                .max(LEAST_STACK_BYTES),
+            thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
+            placement: placement(line)?,
+            idle_connections: u32::try_from(idle)
+                .ok()
+                .filter(|_| idle <= MOST_THREADS)
+                .ok_or_else(|| format!("Invalid value for --idle-connections: {idle}"))?,
+            rate_per_s: u32::try_from(rate)
+                .map(|rate| Some(rate).filter(|rate| *rate > 0))
+                .map_err(|_| format!("Invalid value for --rate: {rate}"))?,
+            report_interval_s: Some(interval).filter(|interval| *interval > 0),
+            checkpoints_s: checkpoints(&line.list("report_checkpoints"))?,
+            debug: line.is_on("debug"),
+            validate: line.is_on("validate"),
+            percentiles,
+            histogram: line.is_on("histogram"),
+            verbosity: if line.is_on("debug") {
+                5
+            } else {
+                line.int("verbosity")
+            },
+            dialect: dialect(line.text("dialect"))?,
+            json: line.has("json").then(|| match line.text("json") {
+                "" | "-" => JsonTarget::StandardOutput,
+                file => JsonTarget::File(file.into()),
+            }),
+            hdr_log: Some(line.text("hdr_log"))
+                .filter(|file| !file.is_empty())
+                .map(PathBuf::from),
+            given_seed,
+            seed: given_seed.map_or_else(seed_of_clock, i64::cast_unsigned),
+            rand: rand_settings(line)?,
+        })
+    }
+
+    /// The percentile that intermediate lines and hooks show.
+    pub(crate) fn first_percentile(&self) -> Option<&Percentile> {
+        self.percentiles.first()
+    }
+}
+
+/// Deprecated options that were given, in sysbench's words.
+pub(crate) fn deprecations(line: &CommandLine) -> Vec<String> {
+    let mut words = Vec::new();
+    for (old, new) in [
+        ("num_threads", "threads"),
+        ("max_requests", "events"),
+        ("max_time", "time"),
+        ("tx_rate", "rate"),
+    ] {
+        if line.has(old) {
+            let old = old.replace('_', "-");
+            words.push(format!("--{old} is deprecated, use --{new} instead"));
+        }
+    }
+    words
+}
+
+fn percentiles(line: &CommandLine) -> Result<Vec<Percentile>, String> {
+    let given = line.list("percentile");
+    if given.iter().all(|label| label == "0") {
+        return Ok(Vec::new());
+    }
+    let read = |label: String| {
+        let per_cent = label
+            .parse::<f64>()
+            .ok()
+            .filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0)
+            .ok_or_else(|| format!("Invalid value for --percentile: {label}"))?;
+        Ok(Percentile { per_cent, label })
+    };
+    given.into_iter().map(read).collect()
+}
+
+fn checkpoints(given: &[String]) -> Result<Vec<u64>, String> {
+    let read = |text: &String| {
+        text.parse()
+            .map_err(|_| format!("Invalid value for --report-checkpoints: '{text}'"))
+    };
+    let mut seconds = given.iter().map(read).collect::<Result<Vec<u64>, _>>()?;
+    if seconds.len() > MOST_CHECKPOINTS {
+        return Err(format!(
+            "Too many checkpoints in --report-checkpoints (up to {MOST_CHECKPOINTS} can be defined)"
+        ));
+    }
+    seconds.sort_unstable();
+    seconds.dedup();
+    Ok(seconds)
+}
+
+fn forced_shutdown(text: &str) -> Result<Option<Duration>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    text.parse()
+        .map(|seconds| Some(Duration::from_secs(seconds)))
+        .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))
+}
+
+fn placement(line: &CommandLine) -> Result<Placement, String> {
+    match line.text("placement") {
+        "free" => Ok(Placement::Free),
+        "paired" => Ok(Placement::Paired),
+        other => Err(format!(
+            "Invalid value for --placement: '{other}'. It is free or paired"
+        )),
+    }
+}
+
+fn dialect(text: &str) -> Result<Dialect, String> {
+    match text {
+        "1.0" | "1.0.20" => Ok(Dialect::V1_0),
+        "1.1" | "1.1.0" => Ok(Dialect::V1_1),
+        _ => Err(format!(
+            "Invalid value for --dialect: '{text}'. It is 1.0 or 1.1"
+        )),
+    }
+}
+
+fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
+    let kind = line.text("rand_type");
+    let share = |name: &str| {
+        let number = line.double(name);
+        (number >= 0.0)
+            .then_some(number)
+            .ok_or_else(|| format!("Invalid value for --{}: {number}", name.replace('_', "-")))
+    };
+    let whole = |name: &str, range: std::ops::RangeInclusive<i64>| {
+        let number = line.int(name);
+        range
+            .contains(&number)
+            .then_some(number)
+            .ok_or_else(|| format!("Invalid value for --{}: {number}", name.replace('_', "-")))
+    };
+    #[expect(clippy::cast_precision_loss, reason = "per cents")]
+    Ok(RandSettings {
+        kind: RandKind::from_name(kind)
+            .ok_or_else(|| format!("Invalid random numbers distribution: {kind}."))?,
+        spec_iter: u32::try_from(whole("rand_spec_iter", 1..=10_000)?).unwrap_or(1),
+        spec_pct: whole("rand_spec_pct", 0..=100)? as f64,
+        spec_res: whole("rand_spec_res", 0..=100)? as f64,
+        pareto_h: share("rand_pareto_h")?,
+        zipfian_exp: share("rand_zipfian_exp")?,
+    })
+}
+
+/// 53 bits, which a Lua number holds.
+fn seed_of_clock() -> u64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(now.as_nanos() & ((1 << 53) - 1)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Result<RunOptions, String> {
+        let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        RunOptions::read(&CommandLine::parse(&arguments).expect("well formed"))
+    }
+
+    #[test]
+    fn defaults_are_sysbenchs() {
+        let options = read("cpu run").expect("fine");
+        assert_eq!(
+            (options.threads, options.events, options.time),
+            (1, None, Some(Duration::from_secs(10)))
+        );
+        assert_eq!(
+            (
+                options.rate_per_s,
+                options.forced_shutdown,
+                options.verbosity
+            ),
+            (None, None, 3)
+        );
+        assert_eq!(
+            options.percentiles,
+            [Percentile {
+                per_cent: 95.0,
+                label: "95".into()
+            }]
+        );
+        assert_eq!(options.rand, RandSettings::default());
+    }
+
+    #[test]
+    fn old_names_are_taken_where_the_new_ones_are_not_given() {
+        let options = read("--num-threads=4 --max-time=3 --time=5 --tx-rate=9 --max-requests=7")
+            .expect("fine");
+        assert_eq!(
+            (options.threads, options.time),
+            (4, Some(Duration::from_secs(5)))
+        );
+        assert_eq!((options.rate_per_s, options.events), (Some(9), Some(7)));
+    }
+
+    #[test]
+    fn several_percentiles_and_none() {
+        let labels: Vec<_> = read("--percentile=50,95,99.9")
+            .expect("fine")
+            .percentiles
+            .into_iter()
+            .map(|p| p.label)
+            .collect();
+        assert_eq!(labels, ["50", "95", "99.9"]);
+        assert!(read("--percentile=0").expect("fine").percentiles.is_empty());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (words, message) in [
+            ("--threads=0", "Invalid value for --threads: 0.\n"),
+            ("--percentile=200", "Invalid value for --percentile: 200"),
+            (
+                "--rand-type=foo",
+                "Invalid random numbers distribution: foo.",
+            ),
+            (
+                "--forced-shutdown=1s",
+                "Invalid value for --forced-shutdown: '1s'",
+            ),
+            (
+                "--report-checkpoints=a",
+                "Invalid value for --report-checkpoints: 'a'",
+            ),
+            (
+                "--histogram --percentile=0",
+                "--histogram cannot be used with --percentile=0",
+            ),
+            ("--rate=-5", "Invalid value for --rate: -5"),
+        ] {
+            assert_eq!(read(words).expect_err(words), message);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The MySQL options as addresses: where to connect, as whom, in which character set, how secured.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_script::IgnoreErrors;
+
+use crate::command_line::CommandLine;
+use crate::option_files::my_cnf;
+use bakeoff_load::connector::Rotation;
+use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
+
+/// Longest time for socket, TLS and login together.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// Longest silence: sysbench has no limit, and an index over a big table takes what it takes.
+const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
+/// Where `localhost` without a socket is looked for, after `$MYSQL_UNIX_PORT`.
+const USUAL_SOCKETS: [&str; 4] = [
+    "/run/mysqld/mysqld.sock",
+    "/var/run/mysqld/mysqld.sock",
+    "/var/lib/mysql/mysql.sock",
+    "/tmp/mysql.sock",
+];
+/// Files that sysbench 1.0 expects in the working directory with `--mysql-ssl=on`.
+const FILES_OF_1_0: [&str; 3] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
+
+/// The MySQL options, with those of `--my-cnf` where the command line is silent.
+pub(crate) struct MySqlOptions<'a> {
+    line: &'a CommandLine,
+    my_cnf: Vec<(&'static str, String)>,
+}
+
+impl<'a> MySqlOptions<'a> {
+    /// Reads `--my-cnf`, if it is given.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn read(line: &'a CommandLine) -> Result<Self, String> {
+        let my_cnf = if line.has("my_cnf") {
+            my_cnf(line.text("my_cnf"))?
+        } else {
+            Vec::new()
+        };
+        Ok(Self { line, my_cnf })
+    }
+
+    fn in_file(&self, name: &str) -> Option<&str> {
+        let mut values = self.my_cnf.iter().rev();
+        values
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    fn text(&self, name: &str) -> &str {
+        match self.in_file(name) {
+            Some(value) if !self.line.has(name) => value,
+            _ => self.line.text(name),
+        }
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        match self.in_file(name) {
+            Some(value) if !self.line.has(name) => vec![value.to_owned()],
+            _ => self.line.list(name),
+        }
+    }
+
+    /// Refuses what cannot be had here.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.text("db_driver") {
+            "mysql" => {}
+            "pgsql" => {
+                return Err(
+                    "the pgsql driver is not to be had: bakeoff measures MySQL and MariaDB"
+                        .to_owned(),
+                );
+            }
+            other => return Err(format!("invalid database driver name: '{other}'")),
+        }
+        if self.line.is_on("mysql_compression") {
+            return Err("--mysql-compression is not to be had: the protocol's compression is not spoken here".to_owned());
+        }
+        if !self.text("mysql_ssl_cipher").is_empty() {
+            return Err(
+                "--mysql-ssl-cipher is not to be had: the TLS library chooses the cipher"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Character set and collation of the connections, as chosen.
+    pub(crate) fn charset(&self) -> (String, Option<String>) {
+        let collation = Some(self.text("mysql_collation").to_owned());
+        (
+            self.text("mysql_charset").to_owned(),
+            collation.filter(|collation| !collation.is_empty()),
+        )
+    }
+
+    /// Is no server to be used at all?
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.line.is_on("mysql_dry_run")
+    }
+
+    /// Errors after which an event is run again.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn ignored_errors(&self) -> Result<IgnoreErrors, String> {
+        let list = self.list("mysql_ignore_errors");
+        if list.iter().any(|item| item == "all") {
+            return Ok(IgnoreErrors::All);
+        }
+        let code = |item: &String| {
+            item.parse()
+                .map_err(|_| format!("Invalid value for --mysql-ignore-errors: '{item}'"))
+        };
+        Ok(IgnoreErrors::Codes(
+            list.iter().map(code).collect::<Result<_, _>>()?,
+        ))
+    }
+
+    /// Every address, in the order in which connections are shared out.
+    ///
+    /// # Errors
+    /// One line.
+    pub(crate) fn rotation(&self) -> Result<Rotation, String> {
+        let (charset, collation) = self.charset();
+        let base = ServerAddress {
+            user: self.text("mysql_user").to_owned(),
+            password: self.password(),
+            database: Some(self.text("mysql_db").to_owned()).filter(|name| !name.is_empty()),
+            charset,
+            collation,
+            tls: self.tls()?,
+            prepare_mode: self.prepare_mode()?,
+            connect_timeout: CONNECT_LIMIT,
+            read_timeout: REPLY_LIMIT,
+            ..ServerAddress::default()
+        };
+        let addresses = self.endpoints()?.into_iter().map(|endpoint| {
+            Arc::new(ServerAddress {
+                endpoint,
+                ..base.clone()
+            })
+        });
+        Ok(Rotation::new(addresses.collect()))
+    }
+
+    /// The file's socket is used unless the command line names a host or a port.
+    fn sockets(&self) -> Vec<String> {
+        if self.line.has("mysql_host") || self.line.has("mysql_port") {
+            self.line.list("mysql_socket")
+        } else {
+            self.list("mysql_socket")
+        }
+    }
+
+    /// Sockets if there are any; else every port of the first host, then of the next.
+    fn endpoints(&self) -> Result<Vec<Endpoint>, String> {
+        let sockets = self.sockets();
+        if !sockets.is_empty() {
+            return Ok(sockets
+                .iter()
+                .map(|path| Endpoint::Unix(path.into()))
+                .collect());
+        }
+        let mut endpoints = Vec::new();
+        for host in self.list("mysql_host") {
+            for port in self.list("mysql_port") {
+                let port = port
+                    .parse()
+                    .ok()
+                    .filter(|port| *port > 0)
+                    .ok_or_else(|| format!("Invalid value for --mysql-port: '{port}'"))?;
+                endpoints.push(self.endpoint(&host, port));
+            }
+        }
+        if endpoints.is_empty() {
+            return Err("neither host nor socket is given: --mysql-host is empty".to_owned());
+        }
+        Ok(endpoints)
+    }
+
+    /// As MySQL's client library has it, `localhost` is the usual unix socket; unless another port is asked for, which the
+    /// library would silently forget. The file's socket and port are of one server, which a port of the command line is not.
+    fn endpoint(&self, host: &str, port: u16) -> Endpoint {
+        let of_line = self.line.has("mysql_port");
+        let in_file = self.in_file("mysql_socket").filter(|_| !of_line);
+        let other_port = port != 3306 && in_file.is_none();
+        if host == "localhost" && !other_port {
+            let named = in_file
+                .map(str::to_owned)
+                .or_else(|| std::env::var("MYSQL_UNIX_PORT").ok())
+                .map(PathBuf::from);
+            let usual = USUAL_SOCKETS
+                .iter()
+                .map(PathBuf::from)
+                .find(|path| path.exists());
+            return Endpoint::Unix(
+                named
+                    .or(usual)
+                    .unwrap_or_else(|| PathBuf::from(USUAL_SOCKETS[0])),
+            );
+        }
+        Endpoint::Tcp {
+            host: host.to_owned(),
+            port,
+        }
+    }
+
+    fn password(&self) -> Secret {
+        let given = self.text("mysql_password");
+        if given.is_empty() {
+            Secret::new(std::env::var("MYSQL_PWD").unwrap_or_default())
+        } else {
+            Secret::from(given)
+        }
+    }
+
+    fn prepare_mode(&self) -> Result<PrepareMode, String> {
+        match self.text("db_ps_mode") {
+            "auto" | "server" => Ok(PrepareMode::Server),
+            "disable" | "client" | "text" => Ok(PrepareMode::Client),
+            other => Err(format!("Invalid value for db-ps-mode: '{other}'")),
+        }
+    }
+
+    fn tls(&self) -> Result<TlsOptions, String> {
+        let file = |name: &str| {
+            Some(self.text(name))
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from)
+        };
+        let mut tls = TlsOptions {
+            mode: TlsMode::Disabled,
+            ca: file("mysql_ssl_ca"),
+            cert: file("mysql_ssl_cert"),
+            key: file("mysql_ssl_key"),
+        };
+        tls.mode = match self.text("mysql_ssl") {
+            "off" | "disabled" | "false" | "0" => TlsMode::Disabled,
+            "preferred" => TlsMode::Preferred,
+            "required" => TlsMode::Required,
+            "verify_ca" => TlsMode::VerifyCa,
+            "verify_identity" => TlsMode::VerifyIdentity,
+            "" | "on" | "true" | "1" => {
+                let here = |name: &str| Some(PathBuf::from(name)).filter(|path| Path::exists(path));
+                let [ca, cert, key] = FILES_OF_1_0;
+                if tls.cert.is_none() && tls.key.is_none() {
+                    tls.cert = here(cert).filter(|_| here(key).is_some());
+                    tls.key = here(key).filter(|_| tls.cert.is_some());
+                }
+                tls.ca = tls.ca.or_else(|| here(ca));
+                if tls.ca.is_some() {
+                    TlsMode::VerifyCa
+                } else {
+                    TlsMode::Required
+                }
+            }
+            other => {
+                return Err(format!(
+                    "Invalid value for --mysql-ssl: '{other}'. It is disabled, preferred, required, verify_ca or verify_identity"
+                ));
+            }
+        };
+        if matches!(tls.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity) && tls.ca.is_none() {
+            return Err(format!(
+                "--mysql-ssl={} needs --mysql-ssl-ca",
+                self.text("mysql_ssl")
+            ));
+        }
+        Ok(tls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &str) -> CommandLine {
+        let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        CommandLine::parse(&arguments).expect("well formed")
+    }
+
+    fn endpoints(words: &str) -> Vec<String> {
+        endpoints_with_file(words, &[])
+    }
+
+    fn endpoints_with_file(words: &str, my_cnf: &[(&'static str, &str)]) -> Vec<String> {
+        let options = MySqlOptions {
+            line: &line(words),
+            my_cnf: my_cnf
+                .iter()
+                .map(|&(name, value)| (name, value.to_owned()))
+                .collect(),
+        };
+        let endpoints = options.endpoints().expect("fine");
+        endpoints.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn ports_turn_faster_than_hosts_and_sockets_go_before_both() {
+        assert_eq!(
+            endpoints("--mysql-host=a,b --mysql-port=1,2"),
+            ["a:1", "a:2", "b:1", "b:2"]
+        );
+        assert_eq!(
+            endpoints("--mysql-host=a --mysql-socket=/x,/y"),
+            ["socket /x", "socket /y"]
+        );
+    }
+
+    #[test]
+    fn localhost_is_a_socket_unless_another_port_is_asked_for() {
+        assert!(endpoints("run")[0].starts_with("socket /"));
+        assert_eq!(endpoints("--mysql-port=3307"), ["localhost:3307"]);
+    }
+
+    #[test]
+    fn a_host_or_port_of_the_command_line_goes_before_the_files_socket() {
+        let file = [("mysql_socket", "/file.sock"), ("mysql_host", "db1")];
+        let endpoints = |words| endpoints_with_file(words, &file);
+        assert_eq!(endpoints("run"), ["socket /file.sock"]);
+        assert_eq!(endpoints("--mysql-host=db2"), ["db2:3306"]);
+        assert_eq!(endpoints("--mysql-port=3307"), ["db1:3307"]);
+        assert_eq!(
+            endpoints("--mysql-host=localhost"),
+            ["socket /file.sock"],
+            "where the file says that this server's socket is"
+        );
+        let with_port = [("mysql_socket", "/file.sock"), ("mysql_port", "3307")];
+        let endpoints_of_both = |words| endpoints_with_file(words, &with_port);
+        assert_eq!(
+            endpoints_of_both("--mysql-host=localhost"),
+            ["socket /file.sock"]
+        );
+        assert_eq!(
+            endpoints_of_both("--mysql-host=localhost --mysql-port=3308"),
+            ["localhost:3308"]
+        );
+        assert_ne!(
+            endpoints_of_both("--mysql-host=localhost --mysql-port=3306"),
+            ["socket /file.sock"],
+            "the file's server listens on another port"
+        );
+        assert_eq!(
+            endpoints("--mysql-host=db2 --mysql-socket=/line.sock"),
+            ["socket /line.sock"]
+        );
+    }
+
+    #[test]
+    fn tls_modes_of_both_dialects() {
+        let mode = |words: &str| {
+            MySqlOptions::read(&line(words))
+                .and_then(|options| options.tls())
+                .map(|tls| tls.mode)
+        };
+        assert_eq!(mode("run"), Ok(TlsMode::Disabled));
+        assert_eq!(mode("--mysql-ssl=on"), Ok(TlsMode::Required));
+        assert_eq!(
+            mode("--mysql-ssl=on --mysql-ssl-ca=/ca.pem"),
+            Ok(TlsMode::VerifyCa)
+        );
+        assert_eq!(mode("--mysql-ssl=preferred"), Ok(TlsMode::Preferred));
+        assert!(mode("--mysql-ssl=verify_ca").is_err());
+        assert!(mode("--mysql-ssl=maybe").is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused() {
+        for words in [
+            "--db-driver=pgsql",
+            "--mysql-compression=on",
+            "--mysql-ssl-cipher=x",
+            "--db-driver=x",
+        ] {
+            let line = line(words);
+            let refused = MySqlOptions::read(&line).and_then(|options| options.check());
+            assert!(refused.is_err(), "{words}");
+        }
+        let line = line("--mysql-compression=off --pgsql-host=x");
+        assert_eq!(
+            MySqlOptions::read(&line).and_then(|options| options.check()),
+            Ok(())
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! What all scripts of one invocation share: the console, the way to the servers, and what the servers reported of themselves.
+
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+
+use bakeoff_load::cancel::ConnectionCanceller;
+use bakeoff_load::command::CommandHost;
+use bakeoff_load::connector::{Connector, Rotation};
+use bakeoff_load::net::{Endpoint, ServerAddress};
+use bakeoff_load::worker_host::Environment;
+use bakeoff_script::ScriptError;
+use bakeoff_script::host::{
+    ConnectTarget, Connection, LogLevel, QueryClass, Reply, SqlError, StatementId, Value,
+};
+
+use crate::console::Console;
+
+/// sysbench's name for what runs a declared command.
+pub(crate) const CALL_COMMAND: &str = "sysbench.cmdline.call_command";
+
+/// What the first connection found.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerFacts {
+    pub(crate) version: String,
+    pub(crate) charset: String,
+    pub(crate) collation: String,
+    pub(crate) tls_cipher: Option<String>,
+}
+
+/// Shared by all threads.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) console: Arc<Console>,
+    pub(crate) rotation: Arc<Rotation>,
+    pub(crate) dry_run: bool,
+    server: OnceLock<ServerFacts>,
+}
+
+impl Session {
+    pub(crate) fn new(console: Arc<Console>, rotation: Rotation, dry_run: bool) -> Self {
+        Self {
+            console,
+            rotation: Arc::new(rotation),
+            dry_run,
+            server: OnceLock::new(),
+        }
+    }
+
+    /// What the first connection found; `None`: the script has not connected.
+    pub(crate) fn server(&self) -> Option<&ServerFacts> {
+        self.server.get()
+    }
+
+    /// A connector of one thread.
+    pub(crate) fn connector(&self, canceller: Arc<ConnectionCanceller>) -> Connector {
+        Connector::rotating(Arc::clone(&self.rotation), canceller)
+    }
+
+    /// The host of a script that runs no events.
+    pub(crate) fn command_host(self: &Arc<Self>) -> Rc<CommandHost> {
+        let environment = Arc::clone(self) as Arc<dyn Environment>;
+        CommandHost::new(environment, self.connector(Arc::default()))
+    }
+
+    fn report_refusal(&self, address: &ServerAddress, error: &SqlError) {
+        let place = match &address.endpoint {
+            Endpoint::Unix(path) => format!("socket '{}'", path.display()),
+            Endpoint::Tcp { host, port } => format!("host '{host}', port {port}"),
+        };
+        self.console.fatal(&format!(
+            "unable to connect to MySQL server on {place}, aborting..."
+        ));
+        self.console
+            .fatal(&format!("error {}: {}", error.code, error.message));
+    }
+}
+
+impl Environment for Session {
+    /// A refusal is reported as sysbench reports it.
+    fn connect(
+        &self,
+        connector: &Connector,
+        target: &ConnectTarget,
+    ) -> Result<Box<dyn Connection>, SqlError> {
+        if self.dry_run {
+            self.server.get_or_init(|| ServerFacts {
+                version: "none (dry run)".to_owned(),
+                charset: String::new(),
+                collation: String::new(),
+                tls_cipher: None,
+            });
+            return Ok(Box::new(DryRun::default()));
+        }
+        let address = connector.next_address(target);
+        let client = connector
+            .connect_to(&address)
+            .inspect_err(|error| self.report_refusal(&address, error))?;
+        self.server.get_or_init(|| {
+            let (charset, collation) = client.charset();
+            ServerFacts {
+                version: client.server_version().to_owned(),
+                charset: charset.to_owned(),
+                collation: collation.to_owned(),
+                tls_cipher: client.tls_cipher().map(str::to_owned),
+            }
+        });
+        Ok(Box::new(client))
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.console.script_line(level, message);
+    }
+
+    fn ignored_error(&self, code: u16) {
+        if self.console.shows(LogLevel::Debug) {
+            self.console
+                .log(LogLevel::Debug, &format!("Ignoring error {code}"));
+        }
+    }
+
+    fn command_failed(&self, error: &ScriptError) {
+        self.console.script_failed(CALL_COMMAND, error);
+    }
+}
+
+/// `--mysql-dry-run`: a connection to nowhere, where every statement succeeds at once and returns nothing.
+#[derive(Debug, Default)]
+struct DryRun {
+    /// Statements prepared, so that each has a number.
+    statements: u32,
+}
+
+const DONE: Reply = Reply {
+    class: QueryClass::Other,
+    columns: 0,
+    rows: 0,
+    affected_rows: 0,
+    last_insert_id: 0,
+    more_results: false,
+};
+
+impl Connection for DryRun {
+    fn query(&mut self, _sql: &[u8]) -> Result<Reply, SqlError> {
+        Ok(DONE)
+    }
+
+    fn prepare(&mut self, _sql: &[u8]) -> Result<StatementId, SqlError> {
+        self.statements += 1;
+        Ok(StatementId(self.statements))
+    }
+
+    fn execute(
+        &mut self,
+        _statement: StatementId,
+        _values: &[Value<'_>],
+    ) -> Result<Reply, SqlError> {
+        Ok(DONE)
+    }
+
+    fn close_statement(&mut self, _statement: StatementId) {}
+
+    fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
+        Ok(None)
+    }
+
+    fn fetch_row(&mut self, _row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
+        Ok(false)
+    }
+
+    fn column_name(&self, _index: u32) -> Option<&str> {
+        None
+    }
+
+    fn reconnect(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn charset(&self) -> (&str, &str) {
+        ("", "")
+    }
+}

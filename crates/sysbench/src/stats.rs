@@ -1,0 +1,256 @@
+//! What the workers of a run count, and how it is read while they run.
+//!
+//! Counters belong to one worker each and need no locked instruction. Latencies go into a few histograms that the workers share by
+//! number, not into one each: 5,000 idle workers must not cost 5,000 histograms.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bakeoff_load::latencies::{Latencies, LatencyShard, LatencyStore};
+use bakeoff_load::worker_stats::WorkerStats;
+use bakeoff_metrics::{LatencyHistogram, SliceTotals};
+
+/// Histograms at most; up to this many workers each has its own.
+const MOST_SHARDS: usize = 64;
+
+/// The numbers of all workers.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    workers: Vec<Arc<WorkerStats>>,
+    shards: Vec<Arc<LatencyShard>>,
+    running: AtomicU32,
+    /// When the last worker ended its events [ns of the clock]; 0: none has.
+    last_departure_ns: AtomicU64,
+    collected: Mutex<Collected>,
+}
+
+/// Latencies taken out of the shards, for each of those who ask.
+#[derive(Debug, Default)]
+struct Collected {
+    interval: Latencies,
+    period: Latencies,
+    whole: Latencies,
+}
+
+/// What happened between two moments of the run.
+#[derive(Debug, Default)]
+pub(crate) struct Delta {
+    pub(crate) seconds: f64,
+    pub(crate) totals: SliceTotals,
+    pub(crate) latencies: Latencies,
+    /// Each worker's events and the seconds that they took.
+    pub(crate) by_worker: Vec<(u64, f64)>,
+}
+
+impl Delta {
+    /// Latencies of whole events.
+    pub(crate) fn events(&self) -> &LatencyHistogram {
+        self.latencies.by_operation()[0].1
+    }
+
+    /// So many of something, a second.
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 {
+            count as f64 / self.seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// Statements of all kinds.
+    pub(crate) fn queries(&self) -> u64 {
+        self.totals.reads + self.totals.writes + self.totals.other
+    }
+
+    /// Errors that the script survived.
+    pub(crate) fn errors(&self) -> u64 {
+        self.totals.errors.values().sum()
+    }
+}
+
+/// What the workers had counted until a moment: where a [`Delta`] begins.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    at_ns: u64,
+    totals: SliceTotals,
+    by_worker: Vec<(u64, u64)>,
+}
+
+impl Snapshot {
+    /// At the beginning of counting.
+    pub(crate) fn start(at_ns: u64) -> Self {
+        Self {
+            at_ns,
+            ..Self::default()
+        }
+    }
+}
+
+impl Stats {
+    pub(crate) fn new(threads: u32) -> Self {
+        let threads = threads as usize;
+        Self {
+            workers: (0..threads).map(|_| Arc::default()).collect(),
+            shards: (0..threads.clamp(1, MOST_SHARDS))
+                .map(|_| Arc::default())
+                .collect(),
+            running: AtomicU32::new(0),
+            last_departure_ns: AtomicU64::new(0),
+            collected: Mutex::default(),
+        }
+    }
+
+    /// A worker's own numbers, and where its latencies go.
+    pub(crate) fn of_worker(&self, thread: u32) -> (Arc<WorkerStats>, LatencyStore) {
+        let shard = &self.shards[thread as usize % self.shards.len()];
+        (
+            Arc::clone(&self.workers[thread as usize]),
+            LatencyStore::Shared(Arc::clone(shard)),
+        )
+    }
+
+    /// A worker begins its events.
+    pub(crate) fn arrive(&self) {
+        self.running.fetch_add(1, Relaxed);
+    }
+
+    /// A worker has ended them.
+    pub(crate) fn depart(&self, now_ns: u64) {
+        self.running.fetch_sub(1, Relaxed);
+        self.last_departure_ns.fetch_max(now_ns, Relaxed);
+    }
+
+    /// When the last worker ended its events [ns of the clock]: what comes after it (`thread_done()`, goodbyes) is no part of the run.
+    pub(crate) fn last_departure_ns(&self) -> Option<u64> {
+        Some(self.last_departure_ns.load(Relaxed)).filter(|ns| *ns > 0)
+    }
+
+    /// Workers between [`Stats::arrive`] and [`Stats::depart`].
+    pub(crate) fn threads_running(&self) -> u32 {
+        self.running.load(Relaxed)
+    }
+
+    /// Events that have begun and not ended.
+    pub(crate) fn events_running(&self) -> u64 {
+        self.workers
+            .iter()
+            .filter(|worker| worker.is_in_event())
+            .count() as u64
+    }
+
+    /// Since the last call: for an intermediate report.
+    pub(crate) fn interval(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
+        let mut collected = self.collect();
+        let latencies = std::mem::take(&mut collected.interval);
+        self.delta(snapshot, now_ns, latencies)
+    }
+
+    /// Since the last call: for a checkpoint or the final report.
+    pub(crate) fn period(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
+        let mut collected = self.collect();
+        let latencies = std::mem::take(&mut collected.period);
+        self.delta(snapshot, now_ns, latencies)
+    }
+
+    /// Since counting began.
+    pub(crate) fn whole(&self, counting_since_ns: u64, now_ns: u64) -> Delta {
+        let mut collected = self.collect();
+        let latencies = std::mem::take(&mut collected.whole);
+        self.delta(&mut Snapshot::start(counting_since_ns), now_ns, latencies)
+    }
+
+    fn collect(&self) -> MutexGuard<'_, Collected> {
+        let mut collected = self
+            .collected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for shard in &self.shards {
+            // Added up outside the lock: workers wait for the taking out only.
+            let mut latest = shard.with(Latencies::take);
+            latest.forget_empty();
+            let Collected {
+                interval,
+                period,
+                whole,
+            } = &mut *collected;
+            if latest.by_operation()[0].1.count() > 0 {
+                for sum in [interval, period, whole] {
+                    sum.merge(&latest);
+                }
+            }
+        }
+        collected
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
+    fn delta(&self, snapshot: &mut Snapshot, now_ns: u64, latencies: Latencies) -> Delta {
+        let mut totals = SliceTotals::default();
+        let mut by_worker = Vec::with_capacity(self.workers.len());
+        for worker in &self.workers {
+            let of_worker = worker.counters().totals();
+            by_worker.push((of_worker.events, of_worker.latency_sum_ns));
+            totals.merge(&of_worker);
+        }
+        let before = std::mem::replace(
+            snapshot,
+            Snapshot {
+                at_ns: now_ns,
+                totals: totals.clone(),
+                by_worker: by_worker.clone(),
+            },
+        );
+        for (worker, earlier) in by_worker.iter_mut().zip(&before.by_worker) {
+            worker.0 -= earlier.0;
+            worker.1 -= earlier.1;
+        }
+        Delta {
+            seconds: now_ns.saturating_sub(before.at_ns) as f64 / 1e9,
+            totals: totals.since(&before.totals),
+            latencies,
+            by_worker: by_worker
+                .into_iter()
+                .map(|(events, busy_ns)| (events, busy_ns as f64 / 1e9))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_delta_has_what_happened_in_it_and_nothing_is_lost() {
+        let stats = Stats::new(100);
+        let event = |thread, latency_ns| {
+            let (worker, latencies) = stats.of_worker(thread);
+            worker.counters().add_event(latency_ns);
+            let LatencyStore::Shared(shard) = latencies else {
+                panic!("workers share histograms")
+            };
+            shard.with(|latencies| latencies.record(&[], latency_ns));
+        };
+        let (mut intervals, mut periods) = (Snapshot::start(0), Snapshot::start(0));
+        event(0, 1_000);
+        event(99, 3_000);
+        let first = stats.interval(&mut intervals, 2_000_000_000);
+        assert_eq!(
+            (
+                first.totals.events,
+                first.events().count(),
+                first.events().max_ns()
+            ),
+            (2, 2, 3_000)
+        );
+        assert!((first.seconds - 2.0).abs() < 1e-9 && (first.per_second(2) - 1.0).abs() < 1e-9);
+        event(99, 9_000);
+        let second = stats.interval(&mut intervals, 3_000_000_000);
+        assert_eq!((second.totals.events, second.events().min_ns()), (1, 9_000));
+        let period = stats.period(&mut periods, 3_000_000_000);
+        assert_eq!((period.totals.events, period.events().count()), (3, 3));
+        assert_eq!(period.by_worker[99].0, 2);
+        assert_eq!(stats.period(&mut periods, 4_000_000_000).totals.events, 0);
+        assert_eq!(stats.whole(0, 4_000_000_000).events().count(), 3);
+    }
+}
