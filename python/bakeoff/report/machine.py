@@ -76,10 +76,9 @@ _SIZES = (("data_bytes", "on disk"), ("rows_bytes", "rows"), ("index_bytes", "se
 def sizes_section(context: Context) -> Section | None:
     """Bytes of every arm's data, the mean of its loads, and ratios to the baseline's; None when nothing is known."""
     loads: dict[str, list[Mapping[str, Any]]] = {}
-    for name, build in context.run.builds().items():
-        if isinstance(build, dict):
-            for arm in build.get("arms") or [build.get("arm", name.rpartition("-")[0])]:
-                loads.setdefault(str(arm), []).append(build)
+    for build in context.run.builds().values():
+        for arm in build.get("arms") or [build["arm"]]:
+            loads.setdefault(arm, []).append(build)
     sizes = {arm: {key: _mean_bytes(found, key) for key, _ in _SIZES} for arm, found in loads.items()}
     base = sizes.get(context.analysis.baseline, {})
     shown = [(key, name) for key, name in _SIZES if any(each[key] for each in sizes.values())]
@@ -107,7 +106,7 @@ def sizes_section(context: Context) -> Section | None:
 
 
 def _mean_bytes(builds: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    totals = [sum(build[key].values()) for build in builds if isinstance(build.get(key), dict)]
+    totals = [sum(build[key].values()) for build in builds if build.get(key) is not None]
     return sum(totals) / len(totals) if totals else None
 
 

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -159,32 +159,34 @@ def data_section(context: Context) -> Section | None:
     )
 
 
+def _bytes_by_database(sizes: Mapping[str, float]) -> str:
+    names = len(sizes) > 1
+    return ", ".join(f"{name} {format_bytes(size)}" if names else format_bytes(size) for name, size in sizes.items())
+
+
+_LOAD_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("rows", "rows", "{:,}".format),
+    ("threads", "threads", str),
+    ("seconds", "seconds", "{:.1f} s".format),
+    ("data_bytes", "data", _bytes_by_database),
+    ("rows_bytes", "rows", _bytes_by_database),
+    ("index_bytes", "index", _bytes_by_database),
+    ("snapshot_bytes", "snapshot", format_bytes),
+)
+"""Field of `builds/ARM-N.json`, heading, form."""
+
+
 def _loads_table(context: Context) -> Table:
-    """Each load: rows, seconds and bytes, and whatever else the loader wrote down."""
-    found = {name: build for name, build in context.run.builds().items() if isinstance(build, dict)}
-    keys = dict.fromkeys(key for build in found.values() for key in build if key not in ("arm", "build", "format"))
-    plain = [key for key in keys if not any(isinstance(build.get(key), list) for build in found.values())]
+    """Each load of the data: rows, seconds and bytes."""
+    builds = context.run.builds().values()
+    shown = [column for column in _LOAD_COLUMNS if any(build.get(column[0]) is not None for build in builds)]
     rows = []
-    for name, build in found.items():
-        arm, _, number = name.rpartition("-")
-        arm = str(build.get("arm", arm))
-        values = (str(build.get("build", number)), *(_load_text(key, build.get(key)) for key in plain))
-        rows.append(Row.of(*values, group=context.labels.get(arm, arm), slot=context.slots.get(arm)))
-    columns = ("load", *(key.removesuffix("_bytes").removesuffix("_s").replace("_", " ") for key in plain))
+    for build in builds:
+        values = ("n/a" if build.get(key) is None else form(build[key]) for key, _, form in shown)
+        label, slot = context.labels.get(build["arm"], build["arm"]), context.slots.get(build["arm"])
+        rows.append(Row.of(str(build["build"]), *values, group=label, slot=slot))
+    columns = ("load", *(title for _, title, _ in shown))
     return Table(id="data", group_title="arm", columns=columns, rows=tuple(rows), page_only=True)
-
-
-def _load_text(key: str, value: object) -> str:
-    if isinstance(value, dict):
-        texts = {name: _load_text(key, part) for name, part in value.items()}
-        return ", ".join(f"{name} {text}" if len(texts) > 1 else text for name, text in texts.items())
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "n/a" if value is None else str(value)
-    if "bytes" in key:
-        return format_bytes(value)
-    if key in ("seconds", "wall_s") or key.endswith("_s"):
-        return f"{value:.1f} s"
-    return f"{value:,}"
 
 
 def _slices_table(context: Context) -> Table:
@@ -336,14 +338,11 @@ def environment_section(context: Context) -> Section | None:
     """Machine, programs and what the run was given."""
     manifest, host, study = context.manifest, context.manifest.host, context.study
     cores = f", {host.cores} cores" if host.cores else ""
+    swap = f"swap {format_bytes(host.swap_bytes)}" if host.swap_bytes else "no swap"
     numa = f", {host.numa_nodes} NUMA nodes" if host.numa_nodes and host.numa_nodes > 1 else ""
     facts: list[tuple[str, str | None]] = [
         ("processor", f"{host.cpu_model}; {host.cpus} CPUs{cores}{numa}, {host.cpus_usable} of them usable"),
-        (
-            "memory",
-            format_bytes(host.memory_bytes)
-            + (f", swap {format_bytes(host.swap_bytes)}" if host.swap_bytes else ", no swap"),
-        ),
+        ("memory", f"{format_bytes(host.memory_bytes)}, {swap}"),
         ("system", f"{host.system}, kernel {host.kernel} ({host.machine})"),
         ("virtual machine", host.virtualisation or "no"),
         ("container", host.container),
@@ -357,13 +356,11 @@ def environment_section(context: Context) -> Section | None:
             free = f"{format_bytes(files.free_bytes)} of {format_bytes(files.total_bytes)} free"
             facts.append((title, f"{files.kind} ({files.device}, {files.options}), {free}"))
     builds = context.plan.builds if context.plan else study.builds
+    commit = f", commit {manifest.commit}" if manifest.commit else ""
     build = manifest.engine.get("build")
     profile = f", {build.get('profile')} build" if isinstance(build, dict) else ""
     facts += [
-        (
-            "bakeoff",
-            f"{manifest.bakeoff}" + (f", commit {manifest.commit}" if manifest.commit else "") + f", {manifest.python}",
-        ),
+        ("bakeoff", f"{manifest.bakeoff}{commit}, {manifest.python}"),
         ("engine", f"{manifest.engine.get('engine', 'unknown')}{profile}"),
         ("profile of settings", study.profile.value),
         ("data", f"{_sizes(study)}, {builds} builds an arm"),
