@@ -15,14 +15,16 @@ import pytest
 
 from bakeoff import servers
 from bakeoff.cli import main
+from bakeoff.results import RunDirectory, open_run
 from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
+from bakeoff.stats.model import Analysis
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.main")
 
-# Tests that measure, pin threads to CPUs, or share one duel: `make test` runs two tests at a time, but never two of these.
+# Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
 MEASURING = {
-    "bench/test_client_cost.py", "bench/test_connections.py", "cli/test_reading_a_run.py", "run/test_budget.py",
+    "bench/test_client_cost.py", "bench/test_connections.py", "run/test_budget.py",
     "run/test_duel.py", "servers/test_placement.py", "sysbench/test_idle.py", "sysbench/test_layout.py",
     "sysbench/test_numbers.py", "validation/test_fake_checks.py",
 }  # fmt: skip
@@ -117,11 +119,16 @@ class Shell:
         return left
 
 
-@pytest.fixture
-def shell():
-    # Not pytest's tmp_path: servers run as another account, which may not enter it.
+def make_shell_folder() -> Path:
+    """A folder of its own; not pytest's tmp_path, which the account that servers run as may not enter."""
     folder = Path(tempfile.mkdtemp(prefix="bakeoff-test-"))
     folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def shell():
+    folder = make_shell_folder()
     yield Shell(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -145,6 +152,33 @@ def inside(shell, monkeypatch, capfd):
         return Ran(int(code), out, err)
 
     return run
+
+
+@dataclass(frozen=True)
+class FinishedDuel:
+    """A duel that has ended: what it printed, and its run directory."""
+
+    ran: Ran
+    run: RunDirectory
+    analysis: Analysis
+    budget_s: float
+
+
+@pytest.fixture(scope="session")
+def slowed_duel():
+    """One duel for all tests of what a run leaves: a server against itself, the second slowed down by 60 %."""
+    folder = make_shell_folder()
+    shell = Shell(folder)
+    ran = shell.run(
+        "duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "60%", "--workload", "oltp_point_select",
+        "--tables", "2", "--table-size", "20000", "--threads", "4", "--warm-up", "2s", "--precision", "5%",
+        "--budget", "80s", "--seed", "2", "--quiet",
+    )  # fmt: skip
+    assert ran.code == 0, ran
+    (path,) = shell.runs
+    run = open_run(path)
+    yield FinishedDuel(ran, run, Analysis.model_validate(run.analysis()), budget_s=80.0)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,1 +1,1 @@
-"""The command line: parse, call, render, exit code. No decision is made here."""
+"""The command line: parse arguments, call the packages, print, choose the exit code."""

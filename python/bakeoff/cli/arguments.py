@@ -108,10 +108,10 @@ Publish = Annotated[
 
 
 def console(*, piped_width: int | None = None) -> Console:
-    """Where tables are printed. Text is shown as it is: people write `[…]` and `:x:` into questions and levels.
+    """The console for tables. Markup is off, because questions and levels may hold `[…]` and `:x:`.
 
     Args:
-        piped_width: columns when nobody looks at a terminal; None: as the environment says.
+        piped_width: columns when the output is not a terminal; None: from the environment.
     """
     made = _Console(markup=False, emoji=False)
     if piped_width and not made.is_terminal:
@@ -120,12 +120,12 @@ def console(*, piped_width: int | None = None) -> Console:
 
 
 class _Console(Console):
-    """Leaves a reader that went away to `bakeoff.cli.main`, as `print` does; Rich would end the process with 1."""
+    """Raises BrokenPipeError for `bakeoff.cli.main`, as `print` does; Rich would end the process with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def runs_root(asked: Path | None) -> Path:
-    """Where run directories are made."""
+    """The folder of run directories."""
     return asked or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs"))

@@ -1,4 +1,4 @@
-"""`bakeoff doctor`."""
+"""`bakeoff doctor`: check this machine, try what it can resolve, prove known answers."""
 
 import dataclasses
 import json

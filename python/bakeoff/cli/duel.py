@@ -1,4 +1,4 @@
-"""`bakeoff duel`: two setups (or more), one verdict."""
+"""`bakeoff duel`: compare two or more servers on this machine."""
 
 import secrets
 import sys
@@ -11,8 +11,19 @@ from bakeoff.cli.execution import RunOptions, run_and_report
 from bakeoff.errors import SpecError
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import forecast, require_disk
-from bakeoff.spec import Arm, Connection, Data, Placement, Profile, Study, Workload, control_of, parse_server
-from bakeoff.spec.factors import DEFAULT, ArmParts, check_level
+from bakeoff.spec import (
+    Arm,
+    Connection,
+    Data,
+    Placement,
+    Profile,
+    ServerSpec,
+    Study,
+    Workload,
+    control_of,
+    parse_server,
+)
+from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
 from bakeoff.spec.server import url_password
 from bakeoff.spec.study import OptionValue
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
@@ -40,7 +51,9 @@ def duel(
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Open loop at this many events per second.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Open loop at this many events per second.")
+    ] = None,
     precision: Annotated[str, typer.Option(help="Half-width at which to stop.")] = "1%",
     equivalence: Annotated[
         str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision.")
@@ -95,15 +108,10 @@ def duel(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
-    if len(servers) < 2:
-        raise SpecError("duel: it takes at least two servers.", hint="Example: bakeoff duel mysql:5.7 mysql:8.0")
-    if len(servers) > len(_ARM_NAMES):
-        raise SpecError(f"duel: {len(servers)} servers are more than {len(_ARM_NAMES)}.", hint="Split them over runs.")
-    specs = [parse_server(text) for text in servers]
+    specs = _parse_servers(servers)
     options = _parse_options(option or [])
     if rate is not None and rate <= 0:
         raise SpecError(f"--rate: {rate:g} events per second are none.", hint="Write --rate 500.")
-    slowdown = _slowdown_percent(inject_slowdown) if inject_slowdown else 0.0
     data, connection = _data_and_connection(
         charset=DEFAULT if charset == "server" else charset,
         collation=collation,
@@ -120,10 +128,11 @@ def duel(
             server=spec,
             data=data,
             connection=connection,
-            slowdown_percent=slowdown if index == len(specs) - 1 else 0.0,
         )
-        for index, (name, spec) in enumerate(zip(_ARM_NAMES, specs, strict=False))
+        for name, spec in zip(_ARM_NAMES, specs, strict=False)
     ]
+    if inject_slowdown:
+        arms[-1] = arms[-1].model_copy(update={"slowdown_percent": _slowdown_percent(inject_slowdown)})
     passwords = {arm.name: url_password(text) for arm, text in zip(arms, servers, strict=True)}
     if control or publish:
         arms.append(control_of(arms[0]))
@@ -151,25 +160,31 @@ def duel(
     )
     check_workloads(study.workloads, study.arms)
     require_disk(forecast(study))
-    return run_and_report(
-        study,
-        RunOptions(
-            runs_root=runs_root(runs),
-            command_line=("bakeoff", *sys.argv[1:]),
-            passwords={name: password for name, password in passwords.items() if password},
-            quiet=quiet,
-            json=output is Format.JSON,
-            open_report=open_report,
-            publish=publish,
-        ),
+    run_options = RunOptions(
+        runs_root=runs_root(runs),
+        command_line=("bakeoff", *sys.argv[1:]),
+        passwords={name: password for name, password in passwords.items() if password},
+        quiet=quiet,
+        json=output is Format.JSON,
+        open_report=open_report,
+        publish=publish,
     )
+    return run_and_report(study, run_options)
+
+
+def _parse_servers(texts: list[str]) -> list[ServerSpec]:
+    if len(texts) < 2:
+        raise SpecError("duel: it takes at least two servers.", hint="Example: bakeoff duel mysql:5.7 mysql:8.0")
+    if len(texts) > len(_ARM_NAMES):
+        raise SpecError(f"duel: {len(texts)} servers are more than {len(_ARM_NAMES)}.", hint="Split them over runs.")
+    return [parse_server(text) for text in texts]
 
 
 def _data_and_connection(**typed: str | None) -> tuple[Data, Connection]:
-    """What the tables and the connection are to be, by the rules of a study file's settings; None: not typed.
+    """Tables and connection, from the settings of a study file; None: not given.
 
     Raises:
-        SpecError: a word that a setting does not know, a collation of another charset, texts that do not fit.
+        SpecError: an unknown word, a collation of another charset, or texts that do not fit.
     """
     settings = {name: value for name, value in typed.items() if value is not None}
     for name, value in settings.items():
@@ -187,11 +202,11 @@ def _split(texts: list[str], flag: str) -> list[str]:
 
 
 def _number(text: str, flag: str) -> int:
-    scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
-    digits = text[:-1] if scale > 1 else text
-    if not digits.isdigit() or int(digits) < 1:
-        raise SpecError(f"{flag}: {text!r} is not a whole number above zero.", hint=f"Write {flag} 4 or {flag} 100k.")
-    return int(digits) * scale
+    try:
+        return rows_of(text)
+    except SpecError:
+        message = f"{flag}: {text!r} is not a whole number above zero."
+        raise SpecError(message, hint=f"Write {flag} 4 or {flag} 100k.") from None
 
 
 def _parse_options(texts: list[str]) -> Options:
@@ -213,7 +228,7 @@ def _slowdown_percent(text: str) -> float:
 
 
 def _scaled(script: str, options: Options, warehouses: int) -> Options:
-    """TPC-C has warehouses where the other scripts have tables and rows."""
+    """The script's options; TPC-C's size is its number of warehouses."""
     return (("scale", warehouses), *options) if script == "tpcc" else options
 
 

@@ -1,4 +1,4 @@
-"""From a study to a verdict on the screen: what `duel` and `run` share."""
+"""Run a study, show its progress, write its report and print its verdict, for `duel` and `run`."""
 
 import contextlib
 import signal
@@ -22,12 +22,12 @@ from bakeoff.spec import Study
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is shown and where it is kept.
+    """How a run is shown and where it is stored.
 
     Attributes:
         passwords: by arm name; never written anywhere.
         resume: a run to go on with.
-        publish: write what is to be published beside the report, and fail when its control does not hold.
+        publish: also write the files to be published, and fail when the control does not hold.
     """
 
     runs_root: Path
@@ -41,9 +41,9 @@ class RunOptions:
 
 
 def run_and_report(study: Study, options: RunOptions) -> int:
-    """Run, show while it runs, write the report, print the verdict; returns the exit code.
+    """Run a study and report it; returns the exit code.
 
-    The first Ctrl-C (or SIGTERM) ends the run in order: the epoch in flight is dropped, the anytime interval told.
+    The first Ctrl-C (or SIGTERM) drops the epoch in flight and reports the anytime-valid interval.
     """
     stop = threading.Event()
     page = console()
@@ -78,7 +78,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
 
 @contextlib.contextmanager
 def ending_in_order(stop: threading.Event) -> Iterator[None]:
-    """The first signal sets `stop`; the second is a KeyboardInterrupt: servers are still stopped, nothing is told."""
+    """The first signal sets `stop`; the second raises KeyboardInterrupt: servers are stopped, nothing is reported."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -94,6 +94,6 @@ def ending_in_order(stop: threading.Event) -> Iterator[None]:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Those that end a command; what bakeoff was started with to ignore (`nohup` ignores SIGHUP) stays ignored."""
+    """The signals that end a command, but those ignored when bakeoff started (`nohup` ignores SIGHUP)."""
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]

@@ -43,7 +43,7 @@ def list_things(
     table = Table(*rows[0], box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    console(piped_width=400).print(table)  # one row a line: what is piped is for grep and awk
+    console(piped_width=400).print(table)  # one line a row, for grep and awk
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds

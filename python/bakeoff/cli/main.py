@@ -1,4 +1,4 @@
-"""The `bakeoff` command: its sub-commands, and what becomes of whatever goes wrong."""
+"""The `bakeoff` command: its sub-commands, and the message and exit code of every error."""
 
 import os
 import sys
@@ -15,13 +15,8 @@ from bakeoff.cli import run as run_command
 from bakeoff.engine import engine_path
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 
-# `bakeoff sysbench …`: the drop-in for sysbench, which is the engine's own (docs/sysbench.md).
-#
-# The engine takes this process's place: every argument, `--help` too, reaches it untouched, and so do signals; its exit
-# codes are sysbench's (0, 1, 2).
-
-# For the list of commands and for callers of the app itself; `bakeoff` hands the arguments over before they are parsed.
-UNPARSED = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+# `bakeoff sysbench` is here for the list of commands: `run` hands its arguments to the engine before typer sees them.
+_UNPARSED = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
 
 
 def sysbench(context: typer.Context) -> None:
@@ -30,7 +25,9 @@ def sysbench(context: typer.Context) -> None:
 
 
 def become_sysbench(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by `bakeoff-engine sysbench ARGUMENTS`.
+    """Replace this process by `bakeoff-engine sysbench ARGUMENTS` (docs/sysbench.md).
+
+    Arguments (also `--help`) and signals reach the engine unchanged; exit codes are sysbench's (0, 1, 2).
 
     Raises:
         HostError: there is no engine.
@@ -57,7 +54,7 @@ app.command("compare")(report.compare)
 app.command("list")(listing.list_things)
 app.command("doctor")(doctor.doctor)
 app.add_typer(server.app, name="server")
-app.command("sysbench", add_help_option=False, context_settings=UNPARSED)(sysbench)
+app.command("sysbench", add_help_option=False, context_settings=_UNPARSED)(sysbench)
 
 
 def main() -> None:
@@ -66,12 +63,12 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code. Whatever goes wrong is one line on standard error, never a traceback."""
+    """Run one command; returns its exit code. Every error is one line on standard error, never a traceback."""
     command = typer.main.get_command(app)
     try:
         if arguments[:1] == ["sysbench"]:
             become_sysbench(arguments[1:])
-        # Not `app(arguments)`, which has answers of its own to Ctrl-C and to a reader that went away.
+        # `app(arguments)` would handle Ctrl-C and closed pipes in its own way.
         with command.make_context("bakeoff", arguments or ["--help"]) as context:
             return int(command.invoke(context) or ExitCode.DONE)
     except typer.Exit as ended:
@@ -86,7 +83,7 @@ def run(arguments: list[str]) -> int:
         _complain("interrupted.")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (`bakeoff list | head`): not a failure, and nothing more can be said.
+        # The reader of our output has gone (`bakeoff list | head`); nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`bakeoff plan`: what a study would take, without starting anything."""
+"""`bakeoff plan`: show what a study would run and need, without starting anything."""
 
 import json
 from typing import Annotated
@@ -20,7 +20,7 @@ def plan(
     precision: Annotated[str | None, typer.Option(help="Instead of the study's: 1%.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
-    """Tell what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
+    """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
     request = request_study(study, scale=scale, budget=budget, precision=precision)
     with naming_the_line(request):
         check_workloads(request.study.workloads, request.study.arms)

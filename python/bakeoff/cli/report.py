@@ -1,4 +1,4 @@
-"""`bakeoff report`: a run's report, in any format, at any later time."""
+"""`bakeoff report` renders a run's report; `bakeoff compare` compares earlier runs."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def report(
     if stored is not None:
         analysis = Analysis.model_validate(stored)
     else:
-        # Killed before its end: what was finished can be analysed all the same.
+        # The run was killed; its finished epochs can still be analysed.
         epochs = directory.load_epochs()
         if not epochs:
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
@@ -83,13 +83,10 @@ def report(
 
 
 def _plain(view: ReportView) -> str:
-    """What a terminal shows, for a file."""
+    """The terminal report as text, for a file."""
     page = io.StringIO()
     render_terminal(view, Console(file=page, width=_FILE_WIDTH, markup=False, emoji=False))
     return page.getvalue()
-
-
-# `bakeoff compare`: earlier runs side by side, as what they are: unpaired.
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""`bakeoff run`: a study, from its file to its report."""
+"""`bakeoff run`: run or resume a study."""
 
 import sys
 from dataclasses import replace
@@ -77,7 +77,7 @@ def run(
 def _resume(
     name: str | None, run: RunDirectory, options: RunOptions, *, scale: str, budget: str | None, precision: str | None
 ) -> int:
-    """Go on with a run; a study named beside it must be the run's."""
+    """Resume a run. A study given with it must be the run's own."""
     begun = run.study()
     if options.publish and control_name(begun) is None:
         raise SpecError(
@@ -97,7 +97,7 @@ def _resume(
 def _refuse_changes(
     name: str | None, begun: Study, *, scale: str, precision: str | None, seed: int | None, control: bool
 ) -> None:
-    """See that nothing but the budget of a resumed run is to be changed; scale and precision go with a study named."""
+    """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
     changes = {
         "--scale": name is None and bool(scale),
         "--precision": name is None and precision is not None,

@@ -42,13 +42,13 @@ def start_server(
     name: Annotated[str, typer.Argument(metavar="SERVER", help="mysql:8.0,option=value …")],
     profile: Annotated[Profile, typer.Option(help="Settings: stock or matched.")] = Profile.STOCK,
 ) -> int:
-    """Start one server to play with, say how to connect, and stop it on Ctrl-C; its data are gone then."""
+    """Start one server to play with, print how to connect, and on Ctrl-C stop it and delete its data."""
     spec = parse_server(name)
     if spec.origin is Origin.URL:
         raise SpecError(f"server {spec}: it runs already; bakeoff starts only servers of its own.")
     ending = ending_signals()
     for number in ending:
-        signal.signal(number, signal.default_int_handler)  # while it is fetched and made: as Ctrl-C
+        signal.signal(number, signal.default_int_handler)  # while the server is fetched and created: as Ctrl-C
     ended = threading.Event()
     with _Downloads() as downloads, sandbox(spec, profile=profile, progress=downloads.see) as box:
         for number in ending:
@@ -98,7 +98,7 @@ def _installed_name(text: str, here: dict[str, int]) -> str:
 
 
 class _Downloads:
-    """A bar for what is being fetched, and lines above it; bars only on a terminal."""
+    """Progress bars of downloads, on a terminal only, and lines above them."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -115,7 +115,7 @@ class _Downloads:
         self._progress.stop()
 
     def see(self, what: str, done: int, total: int | None) -> None:
-        """Take one progress message of the server room."""
+        """Show the progress of one download, in bytes."""
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what, total=total)
         self._progress.update(self._tasks[what], completed=done, total=total)
