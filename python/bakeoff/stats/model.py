@@ -52,6 +52,10 @@ class Interval(Frozen):
         """Half of the width, or None."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
+    def holds(self, value: float) -> bool:
+        """Whether the value lies inside; False without an interval."""
+        return self.low is not None and self.high is not None and self.low <= value <= self.high
+
 
 class Estimate(Frozen):
     """A mean over epochs with its interval; `n` counts epochs."""

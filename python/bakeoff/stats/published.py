@@ -1,6 +1,6 @@
 """Compare published ratios with measured ones.
 
-A published figure comes from another machine and without an interval, so only the order is compared: which arm is ahead.
+A published figure comes from another machine, without an interval: only the order is compared, that is which arm leads.
 """
 
 import math
@@ -12,7 +12,7 @@ from statistics import median
 
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import contrast, epoch_values
-from bakeoff.stats.model import Analysis, Estimate, Interval
+from bakeoff.stats.model import Analysis, Estimate
 
 NO_DIFFERENCE = math.log(1.03)
 """Published log ratios below this count as 'no difference': a single run of each arm resolves no less."""
@@ -64,7 +64,6 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
                 continue
             published = math.log(figures[cell, numerator] / figures[cell, denominator])
             measured = contrast(values, analysis, cell=cell, numerator=numerator, denominator=denominator)
-            interval = measured.interval if measured else Interval(low=None, high=None)
             ratio = PublishedRatio(
                 cell=cell,
                 factor=factor,
@@ -73,9 +72,7 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
                 published=published,
                 measured=measured,
                 judgement=judge(published, measured),
-                size_too=interval.low is not None
-                and interval.high is not None
-                and interval.low <= published <= interval.high,
+                size_too=measured is not None and measured.interval.holds(published),
             )
             found.append(ratio)
     return tuple(found)
@@ -104,7 +101,7 @@ def judge(published: float, measured: Estimate | None) -> Judgement:
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
-    """(factor, numerator, denominator): arms that differ in this factor alone, the denominator at the baseline's level."""
+    """(factor, numerator, denominator): arms that differ in it alone, the denominator at the baseline's level."""
     base = design.levels[baseline]
     arms = {levels: arm for arm, levels in reversed(design.levels.items())}
     pairs = []

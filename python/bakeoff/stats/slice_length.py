@@ -110,7 +110,7 @@ def choose_slice_length(
 
 
 def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[float, int]:
-    """Variance of q over all positions, also overlapping, of four windows of `windows` values; how many do not overlap."""
+    """Variance of q over all positions of four windows of `windows` values; how many positions do not overlap."""
     span = 4 * windows
     if residuals.size < span:
         return math.nan, 0
