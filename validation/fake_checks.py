@@ -130,7 +130,7 @@ def law(setting: Setting) -> Finding:
     shown = ", ".join(f"p{float(name) * 100:g} at {share:.2%} of the law" for name, share in shares.items())
     return Finding(
         found=f"{shown} ({drawn['count']:,} events); against an exact sort {error:.3%}"
-        + (f"; the machine is too busy to tell (round trips wander by {wander:.0%})" if too_noisy else ""),
+        + (f"{TOO_BUSY} (round trips wander by {wander:.0%})" if too_noisy else ""),
         passed=None if too_noisy else not outside and error <= _RESOLUTION,
         figures={"shares": shares, "events": drawn["count"], "sorting_error": error, "wander": wander},
     )
@@ -223,7 +223,7 @@ def stalls(setting: Setting) -> Finding:
     # Three standard errors, and what a slice's edge may hide of a stall.
     near = abs(mean - _STALLED) <= 3 * error + 0.002 and abs(free) <= 3 * error + 0.004
     found = f"primary {math.expm1(mean):+.2%} ± {error:.2%}, trimmed {math.expm1(free):+.2%}; DISAGREE {raised}/{duels}"
-    # Stalls hide in noise that is larger than they are: then no estimator can tell the two apart.
+    # In noise larger than the stalls no estimator can separate the two.
     too_noisy = near and error > abs(_STALLED) / 4
     return Finding(
         found=found + (TOO_BUSY if too_noisy else ""),
@@ -278,7 +278,7 @@ def omission(setting: Setting) -> Finding:
         found=(
             f"{shown}; a closed loop shows p99 {hidden_ms:.1f} ms, "
             + ("labelled as service time at saturation" if labelled else "WITHOUT its label")
-            + (f"; the machine is too busy to tell (p99 {noise_ms:.0f} ms without any freeze)" if too_noisy else "")
+            + (f"{TOO_BUSY} (p99 {noise_ms:.0f} ms without any freeze)" if too_noisy else "")
         ),
         passed=labelled and (None if too_noisy else right and hidden_ms < found["0.99"] / 4),
         figures={

@@ -109,7 +109,7 @@ def negative_controls(setting: Setting) -> Finding:
             f"ratio {math.exp(never.estimate.mean):.2f}: {_verdict(never)} without a restart, "
             f"{_verdict(once)} from one start, {_verdict(restarted)} from {restarted.estimate.n}"
         ),
-        # Where even restarted servers this far apart cannot be told apart, refusing proves nothing.
+        # Where even restarted servers this far apart get no verdict, refusing one proves nothing.
         passed=refused and flagged if not _without_verdict(restarted) else None,
         figures={
             "never": never.verdict.sentence,

@@ -102,7 +102,7 @@ def _data(values: list[dict[str, Any]]) -> alt.InlineData:
 
 
 def _rows(asked: Sequence[Asked], edge: float) -> list[dict[str, Any]]:
-    """A mark each; those of one procedure in turn on a few lines, so that they can be told apart."""
+    """A mark each; those of one procedure in turn on a few lines, so that they do not overlap."""
     rows = []
     counts = dict.fromkeys(Procedure, 0)
     for each in asked:

@@ -55,7 +55,7 @@ _CALM = (LoadClass.QUIET, LoadClass.LIGHT)
 
 
 def equal_arms(setting: Setting) -> Finding:
-    """G1: how often equal servers are told apart."""
+    """G1: how often a difference between equal servers is claimed."""
     duels = _duels(setting, {"aa": _SMALL[setting.size]}, _servers(setting))
     return _false_claims(duels)
 

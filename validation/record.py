@@ -2,7 +2,7 @@
 
 One server is started many times on the same data. Each start is measured for some seconds, in slices so short that
 slices of any length can be made from them. A second server of the same kind, started once, is measured in turn (ABBA or
-BAAB, as in a duel), so the level of a start can be told apart from the speed of the machine in those seconds.
+BAAB, as in a duel), so the level of a start can be separated from the speed of the machine in those seconds.
 """
 
 import shlex

@@ -34,7 +34,7 @@ class _Runs:
         self._test, self._setting, self._method, self._scale = test, setting, method, scale
 
     def of(self, machine: Machine, question: Question, runs: float, *names: object) -> list[End]:
-        """Ends of runs of one cell; `names` tell the seeds of one check's parts apart."""
+        """Ends of runs of one cell; `names` give each part of a check a seed of its own."""
         return single_runs(
             machine,
             question,
@@ -185,7 +185,7 @@ def injected(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fi
             right.append(Count(f"claimed {percent}%, {label}:", found, len(ends), at_least=promised))
             opposite += sum(end.claim > 0 for end in ends)
             total += len(ends)
-        # Where the interval is many times the effect, the effect can hardly be told from none, and half of the false
+        # Where the interval is many times the effect, the effect is hardly different from none, and half of the false
         # claims have the wrong sign.
         limit = 0.0 if cloud else _WRONG_SIGNS_UNRESOLVED
         wrong.append(Count(f"wrong signs, {label}:", opposite, total, at_most=limit))

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "python")]  # `validation` is not installed
 
 import table
 from machine import THREADS_MAX, WORKLOADS, idle_cpus, placement, switching

@@ -1,4 +1,4 @@
-"""The checks on fake servers: they pass the method as it is, bite a broken one, and say when a machine cannot tell."""
+"""The checks on fake servers pass the sound method, fail a broken one, and say when the machine is too busy."""
 
 import math
 

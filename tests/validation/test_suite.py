@@ -127,6 +127,22 @@ def test_bad_calls_are_exit_code_2(monkeypatch, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "fault", "advice"),
+    [
+        (["--server", "mysql:8.0.15"], "replay", "quick"),
+        (["--size", "quick", "--server", "mysql:4.1"], "4.1", "mysql:5.5.9"),
+        (["--size", "quick", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_server_that_cannot_be_tested_is_refused_at_once(tmp_path, capsys, arguments, fault, advice):
+    assert program.run(["suite", "--runs", str(tmp_path), *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert fault in line and advice in line and "s3cret" not in line
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_damaged_record_is_reported(suite_run):
     (suite_run.path / "results.json").write_text('{"format": 1}')
     with pytest.raises(ResultsError, match="damaged"):

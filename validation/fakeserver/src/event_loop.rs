@@ -92,7 +92,7 @@ struct Connection {
     output: Vec<u8>,
     sent: usize,
     state: State,
-    /// Tells a due time of this connection from one of an earlier connection in the same slot.
+    /// Distinguishes a due time of this connection from one of an earlier connection in the same slot.
     generation: u64,
     waits_to_write: bool,
 }
@@ -445,7 +445,7 @@ impl EventLoop {
     }
 
     fn drop_connection(&mut self, slot: usize) {
-        // Closing the socket takes it out of epoll; its due time is told apart by its generation.
+        // Closing the socket takes it out of epoll; its due time is ignored, because its generation has passed.
         if self.connections[slot].take().is_some() {
             self.free.push(slot);
             self.server

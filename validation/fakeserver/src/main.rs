@@ -129,7 +129,7 @@ fn run(options: &Options) -> io::Result<()> {
 fn print_line(value: &serde_json::Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{value}").and_then(|()| out.flush()) {
-        // The parent that read it has ended: nobody is left to tell.
+        // The parent that read it has ended.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

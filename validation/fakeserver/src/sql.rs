@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_tell_their_rows() {
+    fn writes_report_their_rows() {
         assert_eq!(
             read_one("INSERT INTO t (a, b) VALUES (1, 'x),(y'), (2, f(3))").action,
             Action::Done { affected: 2 }

@@ -7,7 +7,7 @@ use crate::client::{Answer, FakeServer};
 const SELECT: &str = "SELECT c FROM sbtest1 WHERE id=1";
 
 #[test]
-fn a_fault_strikes_its_statement_only() {
+fn a_fault_hits_its_statement_only() {
     let server = FakeServer::start(&["--fault", "close@3"]);
     let mut client = server.connect();
     client.query(SELECT).rows();
@@ -19,7 +19,7 @@ fn a_fault_strikes_its_statement_only() {
 }
 
 #[test]
-fn a_fault_of_connections_strikes_each() {
+fn a_fault_of_connections_hits_each() {
     let server = FakeServer::start(&["--fault", "close@2/connection"]);
     for _ in 0..2 {
         let mut client = server.connect();

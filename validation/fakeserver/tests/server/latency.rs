@@ -37,7 +37,7 @@ fn waits_are_finer_than_a_millisecond() {
 }
 
 #[test]
-fn a_injected_factor_shows_as_its_ratio() {
+fn an_injected_factor_shows_as_its_ratio() {
     let plain = FakeServer::start(&["--latency", "constant:2ms"]);
     let slowed = FakeServer::start(&["--latency", "constant:2ms", "--slow-factor", "1.5"]);
     let ratio = median_ms(&mut slowed.connect(), 51) / median_ms(&mut plain.connect(), 51);
