@@ -46,7 +46,7 @@ def test_a_prefix_means_the_newest_that_begins_so(typed, found):
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "message"),
     [
         ("mysql:8.4", "mysql:8.0.33"),
         ("mariadb:10.6", "mariadb:10.5.23"),
@@ -54,10 +54,10 @@ def test_a_prefix_means_the_newest_that_begins_so(typed, found):
         ("maria:10.5", "mariadb"),
     ],
 )
-def test_an_unknown_name_is_one_line_with_near_ones(typed, told):
+def test_an_unknown_name_is_one_line_with_near_ones(typed, message):
     with pytest.raises(SpecError) as caught:
         Catalog.load().resolve(parse_server(typed))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -98,7 +98,7 @@ def test_the_users_file_adds_and_replaces(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("format = 2", "format is 2"),
         ("format = 1\n[[server]]\nname = 'x'", "server x"),
@@ -110,12 +110,12 @@ def test_the_users_file_adds_and_replaces(tmp_path):
         ("format = 1\nserver = ['mysql']", "[[server]], with two brackets"),
     ],
 )
-def test_a_bad_file_is_one_line_that_names_file_and_entry(tmp_path, text, told):
+def test_a_bad_file_is_one_line_that_names_file_and_entry(tmp_path, text, message):
     file = tmp_path / "servers.toml"
     file.write_text(text)
     with pytest.raises(SpecError) as caught:
         Catalog.load(file)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
 

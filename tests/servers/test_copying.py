@@ -86,7 +86,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(original, tmp_path, monkeypa
     assert not (tmp_path / "copy").exists()
 
 
-def test_too_little_room_is_told_before(tmp_path):
+def test_too_little_space_is_reported_before_copying(tmp_path):
     with pytest.raises(HostError, match="are free"):
         require_space(tmp_path, 1 << 60, "a petabyte")
 

@@ -92,9 +92,9 @@ def test_it_serves_crashes_and_comes_back(entry, make):
     open_transaction.close()
     assert server.query("SELECT COUNT(*), MAX(id) FROM t.committed") == [(1000, 999)]
     assert readiness.warm(server, "t", ["committed", "utf", "z"]).warm
-    settled = readiness.finish_pending_work(server, 30)
-    assert settled.history_list_length < readiness.HISTORY_LIMIT
-    assert settled.dirty_pages <= readiness.DIRTY_LIMIT
+    ready = readiness.finish_pending_work(server, 30)
+    assert ready.history_list_length < readiness.HISTORY_LIMIT
+    assert ready.dirty_pages <= readiness.DIRTY_LIMIT
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

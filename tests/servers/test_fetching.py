@@ -64,13 +64,13 @@ def test_a_failing_client_is_one_line_with_its_reason(clients, tmp_path):
     assert str(caught.value).isprintable()
 
 
-def test_a_client_hears_nothing_of_the_terminal_and_ends_with_all_it_started(clients, tmp_path, monkeypatch):
-    told = tmp_path / "told"
-    program(clients, "mvn", f"sleep 60 & echo $$ $! > {told}.part; mv {told}.part {told}; wait")
+def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_path, monkeypatch):
+    pids = tmp_path / "pids"
+    program(clients, "mvn", f"sleep 60 & echo $$ $! > {pids}.part; mv {pids}.part {pids}; wait")
     sessions = []
 
     def interrupted(child):
-        while not told.exists():
+        while not pids.exists():
             time.sleep(0.01)
         sessions.append(os.getsid(child.pid))
         raise KeyboardInterrupt
@@ -78,7 +78,7 @@ def test_a_client_hears_nothing_of_the_terminal_and_ends_with_all_it_started(cli
     monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fetch(entry(MAVEN), tmp_path)
-    client, helper = map(int, told.read_text().split())
+    client, helper = map(int, pids.read_text().split())
     assert sessions == [client]
     assert not psutil.pid_exists(client)
     end = time.monotonic() + 5
@@ -99,10 +99,10 @@ def test_an_address_is_downloaded_with_progress(tmp_path):
     origin.write_bytes(b"x" * 3_000_000)
     target = tmp_path / "d"
     target.mkdir()
-    told = []
-    file = fetch(entry(Source(url=origin.as_uri())), target, lambda what, done, total: told.append((done, total)))
+    reports = []
+    file = fetch(entry(Source(url=origin.as_uri())), target, lambda what, done, total: reports.append((done, total)))
     assert sha256_of(file) == sha256_of(origin)
-    assert told[-1] == (3_000_000, 3_000_000)
+    assert reports[-1] == (3_000_000, 3_000_000)
 
 
 def test_an_address_that_is_not_there(tmp_path):
@@ -111,7 +111,7 @@ def test_an_address_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("address", "kind", "told"),
+    ("address", "kind", "message"),
     [
         ("https://me:geheim@host.invalid/x.tar.gz", SpecError, "holds an account"),
         ("ftp://me:geheim@host.invalid/x.tar.gz", SpecError, "begins with ftp"),
@@ -119,8 +119,8 @@ def test_an_address_that_is_not_there(tmp_path):
         ("https://host.invalid:port/x.tar.gz", ServerError, r"x\.tar\.gz could not be fetched: nonnumeric port"),
     ],
 )
-def test_an_address_that_cannot_be_read_is_one_line_without_its_password(tmp_path, address, kind, told):
-    with pytest.raises(kind, match=told) as caught:
+def test_an_address_that_cannot_be_read_is_one_line_without_its_password(tmp_path, address, kind, message):
+    with pytest.raises(kind, match=message) as caught:
         fetch(entry(Source(url=address)), tmp_path)
     assert "geheim" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -243,7 +243,7 @@ def test_a_damaged_archive_is_one_line(tmp_path, packing):
     assert "\n" not in str(caught.value)
 
 
-def test_a_jar_without_a_server_is_told(tmp_path):
+def test_a_jar_without_a_server_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.jar", "w") as jar:
         jar.writestr("README", "nothing")
     target = tmp_path / "t"

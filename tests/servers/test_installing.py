@@ -183,7 +183,7 @@ def test_the_users_entry_with_a_wrong_checksum_leaves_nothing(cache, work):
     assert install(parse_server("mysql:5.7.99")).name == "mysql-5.7.99"
 
 
-def test_a_source_that_holds_another_version_is_told(cache, work):
+def test_a_source_that_holds_another_version_is_refused(cache, work):
     file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
     catalog = work / "config/bakeoff/servers.toml"
     catalog.parent.mkdir(parents=True)

@@ -78,10 +78,10 @@ def test_packages_with_a_c_library_run_through_its_loader(tmp_path, files, loade
 
 
 @pytest.mark.parametrize(
-    ("files", "told"), [(("README",), "holds no mysqld"), (("bin/mysqld",), "no share/english/errmsg.sys")]
+    ("files", "message"), [(("README",), "holds no mysqld"), (("bin/mysqld",), "no share/english/errmsg.sys")]
 )
-def test_what_is_missing_is_named(tmp_path, files, told):
-    with pytest.raises(SpecError, match=told):
+def test_what_is_missing_is_named(tmp_path, files, message):
+    with pytest.raises(SpecError, match=message):
         detect(tree(tmp_path, *files))
 
 

@@ -44,19 +44,19 @@ def test_nobody_there():
 
 
 @pytest.mark.parametrize(
-    ("code", "complaint", "told"),
+    ("code", "complaint", "message"),
     [
         (1045, "Access denied for user 'me'@'db' (using password: YES)", "refuses user me: wrong password"),
         (1044, "Access denied for user 'me'@'%' to database 'd'", "to database 'd'"),
     ],
 )
-def test_a_refusal_is_told_with_its_own_reason(monkeypatch, code, complaint, told):
+def test_a_refusal_is_reported_with_its_own_reason(monkeypatch, code, complaint, message):
     def refuse(**_how):
         raise pymysql.err.OperationalError(code, complaint)
 
     monkeypatch.setattr(pymysql, "connect", refuse)
     remote = RemoteServer(parse_server("mysql://me@db:3307/"), password="geheim")
-    with pytest.raises(ServerError, match=told) as caught:
+    with pytest.raises(ServerError, match=message) as caught:
         remote.connect("d")
     assert ("wrong password" in str(caught.value)) is (code == 1045)
     assert "geheim" not in str(caught.value)

@@ -51,8 +51,8 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     assert server_identity().uid != 0
     load(server)
     readiness.analyze(server, "sbtest")
-    settled = readiness.finish_pending_work(server, deadline_s=30)
-    assert settled.dirty_pages <= readiness.DIRTY_LIMIT
+    ready = readiness.finish_pending_work(server, deadline_s=30)
+    assert ready.dirty_pages <= readiness.DIRTY_LIMIT
     server.stop(slow=True)
     kept = pool.snapshot(server, "build-0")
     home = server.home
@@ -231,7 +231,7 @@ def test_rocksdb(make):
     assert server.data_bytes("sbtest") > 0
 
 
-def test_leaving_the_house_leaves_nothing(work):
+def test_leaving_the_pool_leaves_nothing(work):
     with pytest.raises(ZeroDivisionError), ServerPool(work) as pool:
         spec = parse_server("mariadb:10.11")
         found = install(spec)
@@ -288,7 +288,7 @@ def test_servers_die_with_bakeoff_even_when_stopped_and_the_next_one_cleans_up(w
     parent.send_signal(number)
     parent.wait()
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
-    assert list(work.glob(f"pool-*/{OWNER_FILE}"))  # the other folder may be swept by any bakeoff on this machine
+    assert list(work.glob(f"pool-*/{OWNER_FILE}"))  # the other folder may be removed by any bakeoff on this machine
     with ServerPool(work) as pool:
         assert not runtime.exists()
         assert [each.name for each in work.iterdir()] == [pool.work.name]
@@ -316,7 +316,7 @@ def test_servers_outlive_the_thread_that_started_them(make):
     assert all(server.running for server in servers)
 
 
-def test_a_sandbox_tells_how_to_connect(work):
+def test_a_sandbox_prints_how_to_connect(work):
     with sandbox(parse_server("mysql:5.7.22,tx_isolation=READ-COMMITTED"), root=work) as opened:
         text = "\n".join(opened.lines())
         assert str(opened.instance.socket_path) in text

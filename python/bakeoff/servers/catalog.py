@@ -349,11 +349,11 @@ def _read(text: str, where: str) -> Catalog:
         return Catalog.model_validate({"entries": tables["server"], "capabilities": tables["capability"]})
     except ValidationError as problem:
         first = problem.errors()[0]
-        place = first["loc"]
-        key = "server" if place and place[0] == "entries" else "capability"
-        index = place[1] if len(place) > 1 and isinstance(place[1], int) else 0
+        path = first["loc"]
+        key = "server" if path and path[0] == "entries" else "capability"
+        index = path[1] if len(path) > 1 and isinstance(path[1], int) else 0
         name = tables[key][index].get("name", f"number {index + 1}")
-        field = ".".join(str(part) for part in place[2:])
+        field = ".".join(str(part) for part in path[2:])
         raise SpecError(f"{where}: {key} {name}: {field}: {first['msg']}.".replace(": :", ":")) from None
 
 

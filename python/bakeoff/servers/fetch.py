@@ -435,9 +435,9 @@ def _below(prefix: str) -> Callable[[str], str | None]:
     return lambda name: name.removeprefix(prefix) if name.startswith(prefix) else None
 
 
-def _from_tar(tar: tarfile.TarFile, target: Path, place: Callable[[str], str | None]) -> None:
+def _from_tar(tar: tarfile.TarFile, target: Path, kept_as: Callable[[str], str | None]) -> None:
     for member in tar:
-        name = place(member.name.removeprefix("./"))
+        name = kept_as(member.name.removeprefix("./"))
         if not name or not is_needed(name):
             continue
         path = _inside(target, name)
@@ -452,15 +452,15 @@ def _from_tar(tar: tarfile.TarFile, target: Path, place: Callable[[str], str | N
                 raise tarfile.TarError(f"{name} has no content")
             _write(source, path, executable=bool(member.mode & stat.S_IXUSR))
         elif member.islnk():
-            linked = place(member.linkname.removeprefix("./"))
+            linked = kept_as(member.linkname.removeprefix("./"))
             if linked and _inside(target, linked).exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(_inside(target, linked), path)
 
 
-def _from_zip(archive: zipfile.ZipFile, target: Path, place: Callable[[str], str | None]) -> None:
+def _from_zip(archive: zipfile.ZipFile, target: Path, kept_as: Callable[[str], str | None]) -> None:
     for info in archive.infolist():
-        name = None if info.is_dir() else place(info.filename)
+        name = None if info.is_dir() else kept_as(info.filename)
         if name and is_needed(name):
             with archive.open(info) as source:
                 _write(source, _inside(target, name), executable=bool((info.external_attr >> 16) & stat.S_IXUSR))

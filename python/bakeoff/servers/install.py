@@ -111,25 +111,25 @@ class Layout:
         return tuple(options)
 
 
-def detect(place: Path) -> Layout:
+def detect(path: Path) -> Layout:
     """The layout of a basedir, an unpacked root file system, or a mysqld binary, from the files present.
 
     Raises:
-        SpecError: there is no server at `place`, or a part of it is missing.
+        SpecError: there is no server at `path`, or a part of it is missing.
     """
-    place = place.expanduser().absolute()
-    if not place.exists():
-        raise SpecError(f"path {place} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
-    if place.is_file():
-        return _around(place, place.parent.parent if place.parent.name in ("bin", "sbin", "libexec") else place.parent)
-    loader = next((place / each for each in _LOADERS if (place / each).exists()), None)
-    for basedir in (place / "usr", place) if loader and place != Path("/") else (place, place / "usr"):
+    path = path.expanduser().absolute()
+    if not path.exists():
+        raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
+    if path.is_file():
+        return _around(path, path.parent.parent if path.parent.name in ("bin", "sbin", "libexec") else path.parent)
+    loader = next((path / each for each in _LOADERS if (path / each).exists()), None)
+    for basedir in (path / "usr", path) if loader and path != Path("/") else (path, path / "usr"):
         daemon = next((basedir / each for each in _DAEMONS if (basedir / each).is_file()), None)
         if daemon:
-            inside_root = loader if basedir == place / "usr" and place != Path("/") else None
-            return _around(daemon, basedir, inside_root, place)
+            inside_root = loader if basedir == path / "usr" and path != Path("/") else None
+            return _around(daemon, basedir, inside_root, path)
     raise SpecError(
-        f"path {place} holds no mysqld or mariadbd (looked for {', '.join(_DAEMONS[:4])}).",
+        f"path {path} holds no mysqld or mariadbd (looked for {', '.join(_DAEMONS[:4])}).",
         hint="Name the basedir, or the binary itself.",
     )
 
@@ -332,9 +332,9 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
     return Entry(name=f"tarball-{key}", flavour="mysql", version="0", source=source, packing=packing)
 
 
-def _examine(place: Path, asked_for: str) -> Installation:
+def _examine(path: Path, asked_for: str) -> Installation:
     """Find the parts of a server, then ask the binary for its version and its options."""
-    layout = detect(place)
+    layout = detect(path)
     identity = server_identity()
     require_reachable(layout.daemon.parent, identity.uid, identity.gid)
     version = _ask(layout, asked_for, "--version")
@@ -366,9 +366,9 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
     """Output of the daemon with some arguments, run by the account that will run it."""
     identity = server_identity()
     with tempfile.TemporaryDirectory(prefix="bakeoff-ask-") as folder:
-        place = Path(folder)
-        place.chmod(0o755)
-        datadir = place / "data"
+        temporary = Path(folder)
+        temporary.chmod(0o755)
+        datadir = temporary / "data"
         datadir.mkdir()
         identity.own(datadir)
         argv = [*layout.argv, "--no-defaults"]
@@ -379,7 +379,7 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
             identity,
             env={"PATH": "/usr/bin:/bin", **layout.environment},
             cwd=datadir,
-            log=place / "answer",
+            log=temporary / "answer",
             timeout_s=60,
         )
     if answer.status != 0 and must_succeed:

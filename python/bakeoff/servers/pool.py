@@ -124,13 +124,11 @@ class ServerPool:
         Raises:
             HostError: not enough disk space, or no such library to preload. ServerError: it cannot be initialised.
         """
-        instance = self._new(name, installation, settings, env, cpus, padding_bytes)
-        try:
-            clone_template(installation, settings.init_options, instance.datadir, self._progress)
-        except BaseException:
-            instance.remove()
-            raise
-        return instance
+
+        def fill(datadir: Path) -> None:
+            clone_template(installation, settings.init_options, datadir, self._progress)
+
+        return self._new(name, installation, settings, env, cpus, padding_bytes, fill)
 
     def restore(
         self,
@@ -152,15 +150,14 @@ class ServerPool:
             raise ServerError(
                 f"snapshot {snapshot.label} of {snapshot.installation_name} cannot be used by {installation.name}."
             )
-        instance = self._new(name, installation, settings, env, cpus, padding_bytes)
-        try:
-            self._progress(f"restoring {snapshot.label} for {name}", 0, snapshot.bytes_on_disk)
-            copy_tree(snapshot.path, instance.datadir, f"restoring {snapshot.label} for {name}")
-            (instance.datadir / "auto.cnf").unlink(missing_ok=True)
-        except BaseException:
-            instance.remove()
-            raise
-        return instance
+        what = f"restoring {snapshot.label} for {name}"
+
+        def fill(datadir: Path) -> None:
+            self._progress(what, 0, snapshot.bytes_on_disk)
+            copy_tree(snapshot.path, datadir, what)
+            (datadir / "auto.cnf").unlink(missing_ok=True)
+
+        return self._new(name, installation, settings, env, cpus, padding_bytes, fill)
 
     def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
         """Keep a cleanly stopped server's data until the pool closes.
@@ -221,7 +218,9 @@ class ServerPool:
         env: Mapping[str, str] | None,
         cpus: frozenset[int] | None,
         padding_bytes: int,
+        fill: Callable[[Path], None],
     ) -> Instance:
+        """An instance in a free slot; `fill` makes its data directory."""
         if not self._token:
             raise ServerError("a ServerPool makes servers only inside its with block.")
         with self._lock:
@@ -236,6 +235,11 @@ class ServerPool:
         for folder in (home, home / "tmp", sockets):
             folder.mkdir(mode=0o755)
             self._identity.own(folder)
+        try:
+            fill(instance.datadir)
+        except BaseException:
+            instance.remove()
+            raise
         return instance
 
     def _spawned(self, process: ProcessId) -> None:

@@ -1,4 +1,4 @@
-"""How long the gates wait, on a server whose debts are made up."""
+"""How long readiness waits, on a server whose pending work is made up."""
 
 import itertools
 import threading
@@ -8,7 +8,7 @@ import pytest
 from bakeoff.servers import readiness
 
 
-class Indebted:
+class Busy:
     """A server not of ours, whose history list is as long as the next number says."""
 
     ours = False
@@ -35,21 +35,21 @@ def seconds(monkeypatch):
     return clock
 
 
-def test_a_debt_that_no_longer_falls_is_not_waited_for(seconds):
-    stuck = readiness.finish_pending_work(Indebted(itertools.repeat(1500)), 60.0, patience_s=2.5)
+def test_pending_work_that_no_longer_falls_is_not_waited_for(seconds):
+    stuck = readiness.finish_pending_work(Busy(itertools.repeat(1500)), 60.0, patience_s=2.5)
     assert stuck.history_list_length == 1500
     assert seconds[0] == pytest.approx(2.6, abs=0.2)
     assert "history list length 1500" in stuck.notes[0]
 
 
-def test_a_debt_that_falls_is_waited_for_until_it_is_paid(seconds):
-    paid = readiness.finish_pending_work(Indebted(range(5000, 0, -20)), 60.0, patience_s=2.5)
-    assert paid.history_list_length < readiness.HISTORY_LIMIT
-    assert paid.notes == ()
+def test_pending_work_that_falls_is_waited_for_until_it_is_done(seconds):
+    done = readiness.finish_pending_work(Busy(range(5000, 0, -20)), 60.0, patience_s=2.5)
+    assert done.history_list_length < readiness.HISTORY_LIMIT
+    assert done.notes == ()
     assert seconds[0] > 10
 
 
-def test_a_debt_is_not_waited_for_once_a_stop_is_asked_for(seconds):
+def test_pending_work_is_not_waited_for_after_a_stop(seconds):
     stop = threading.Event()
 
     def lengths():
@@ -57,11 +57,11 @@ def test_a_debt_is_not_waited_for_once_a_stop_is_asked_for(seconds):
         stop.set()
         yield from itertools.repeat(1500)
 
-    left = readiness.finish_pending_work(Indebted(lengths()), 60.0, stop=stop)
+    left = readiness.finish_pending_work(Busy(lengths()), 60.0, stop=stop)
     assert seconds[0] == pytest.approx(0.5, abs=0.2)
     assert "history list length 1500" in left.notes[0]
 
 
 def test_without_patience_the_deadline_decides(seconds):
-    readiness.finish_pending_work(Indebted(itertools.repeat(1500)), 20.0)
+    readiness.finish_pending_work(Busy(itertools.repeat(1500)), 20.0)
     assert seconds[0] == pytest.approx(20, abs=0.3)

@@ -1,4 +1,4 @@
-"""Children, accounts, sweeping and places, without a database server."""
+"""Child processes, accounts, locks, paths and stale cleanup, without a database server."""
 
 import json
 import os
@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from bakeoff.errors import HostError, ServerError
-from bakeoff.servers import process
-from bakeoff.servers import process as identity_module
+from bakeoff.servers import process as process_module
 from bakeoff.servers.catalog import flavour_and_version, options_in_help
 from bakeoff.servers.datadir import prune
 from bakeoff.servers.paths import (
@@ -27,7 +26,7 @@ from bakeoff.servers.process import ProcessId, run, server_identity, spawn, tail
 
 
 @pytest.fixture
-def place(tmp_path_factory):
+def shared(tmp_path_factory):
     """A folder that the servers' account may enter."""
     import shutil
     import tempfile
@@ -45,9 +44,9 @@ def fresh_identity():
     server_identity.cache_clear()
 
 
-def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(place):
+def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(shared):
     done = run(
-        ["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=place, log=place / "out"
+        ["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=shared, log=shared / "out"
     )
     lines = done.output.splitlines()
     assert lines[0] == str(server_identity().uid) != "0"
@@ -56,7 +55,7 @@ def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(place)
     assert not [line for line in lines if line.startswith("HOME=")]
 
 
-def test_a_childs_environment_is_for_nobody_else_to_see(place, monkeypatch):
+def test_a_childs_environment_is_for_nobody_else_to_see(shared, monkeypatch):
     started = []
 
     class Watched(subprocess.Popen):
@@ -64,34 +63,36 @@ def test_a_childs_environment_is_for_nobody_else_to_see(place, monkeypatch):
             started.append(argv)
             super().__init__(argv, **more)
 
-    monkeypatch.setattr(process.subprocess, "Popen", Watched)
+    monkeypatch.setattr(process_module.subprocess, "Popen", Watched)
     script = "echo $MYSQL_PWD; ls /proc/self/fd | wc -l"
-    done = run(["/bin/sh", "-c", script], server_identity(), env={"MYSQL_PWD": "geheim"}, cwd=place, log=place / "out")
+    done = run(
+        ["/bin/sh", "-c", script], server_identity(), env={"MYSQL_PWD": "geheim"}, cwd=shared, log=shared / "out"
+    )
     assert done.output.split() == ["geheim", "4"]  # its three, and the folder that ls reads
     assert "geheim" not in " ".join(started[0])
 
 
-def test_errors_do_not_land_in_the_output(place):
+def test_errors_do_not_land_in_the_output(shared):
     done = run(
-        ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], server_identity(), env={}, cwd=place, log=place / "out"
+        ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], server_identity(), env={}, cwd=shared, log=shared / "out"
     )
     assert (done.status, done.output, done.errors) == (3, "out\n", "err\n")
 
 
-def test_a_program_that_is_not_there_ends_with_a_line(place):
-    done = run(["/nonexistent/mysqld"], server_identity(), env={}, cwd=place, log=place / "out")
+def test_a_program_that_is_not_there_ends_with_a_line(shared):
+    done = run(["/nonexistent/mysqld"], server_identity(), env={}, cwd=shared, log=shared / "out")
     assert done.status == 126
     assert "No such file" in done.errors
 
 
-def test_a_child_that_takes_too_long_is_killed(place):
+def test_a_child_that_takes_too_long_is_killed(shared):
     with pytest.raises(ServerError, match=r"did not end within 0"):
-        run(["/bin/sleep", "60"], server_identity(), env={}, cwd=place, log=place / "out", timeout_s=0.3)
+        run(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared, log=shared / "out", timeout_s=0.3)
     assert not [each for each in psutil.Process().children() if each.name() == "sleep"]
 
 
-def test_a_process_is_known_by_its_start_too(place):
-    child = spawn(["/bin/sleep", "60"], server_identity(), env={}, cwd=place)
+def test_a_process_is_known_by_its_start_too(shared):
+    child = spawn(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared)
     process = ProcessId.of(child.pid)
     assert process.alive()
     assert not ProcessId(process.pid, process.start_ticks + 1).alive()
@@ -126,7 +127,7 @@ def abandoned(root, name, process, servers=(), boot=None):
     return folder
 
 
-def test_only_folders_of_dead_owners_are_swept(tmp_path):
+def test_only_folders_of_dead_owners_are_removed(tmp_path):
     me = ProcessId.of(os.getpid())
     dead = ProcessId(me.pid, me.start_ticks + 1)
     gone = abandoned(tmp_path, "bakeoff-00000001", dead)
@@ -149,7 +150,7 @@ def test_only_folders_of_dead_owners_are_swept(tmp_path):
     assert target.exists()
 
 
-def test_sweeping_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_path):
+def test_cleanup_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_path):
     me = ProcessId.of(os.getpid())
     dead = ProcessId(me.pid, me.start_ticks + 1)
     children = [subprocess.Popen(["/bin/sleep", "60"]) for _ in range(2)]
@@ -168,7 +169,7 @@ def test_a_folder_whose_owner_just_leaves_it_is_no_trouble(tmp_path, monkeypatch
     assert remove_stale(tmp_path) == []
 
 
-def test_what_was_half_made_is_swept_when_nobody_holds_its_lock(own_cache, tmp_path):
+def test_what_is_unfinished_is_removed_when_nobody_holds_its_lock(own_cache, tmp_path):
     for name in (".mysql-8.0.15.abcd_123", ".mysql-8.0.15-0123abcd.abcd_123", ".other", "mysql-8.0.15"):
         (tmp_path / name).mkdir()
     with locked("mysql-8.0.15"):
@@ -177,7 +178,7 @@ def test_what_was_half_made_is_swept_when_nobody_holds_its_lock(own_cache, tmp_p
     assert sorted(each.name for each in tmp_path.iterdir()) == [".other", "mysql-8.0.15"]
 
 
-def test_templates_wanted_longest_ago_make_room(own_cache, tmp_path):
+def test_the_least_recently_used_templates_are_removed(own_cache, tmp_path):
     now = time.time()
     for name, age_s in (("old", 9000), ("older", 10_000), ("new", 10), ("newer", 5)):
         (tmp_path / name).mkdir()
@@ -210,7 +211,7 @@ def test_a_lock_is_waited_for(tmp_path, monkeypatch):
     assert waited
 
 
-def test_what_is_told_of_waiting_may_end_it(tmp_path, monkeypatch):
+def test_the_callback_of_a_waiting_lock_may_end_the_wait(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     class Enough(Exception):
@@ -225,8 +226,8 @@ def test_what_is_told_of_waiting_may_end_it(tmp_path, monkeypatch):
         pass
 
 
-def test_a_closed_folder_is_told(place):
-    closed = place / "closed"
+def test_a_closed_folder_is_refused(shared):
+    closed = shared / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(HostError, match=r"may not enter .*closed"):
         require_reachable(closed, 4242, 4242)
@@ -243,16 +244,16 @@ def test_the_cache_follows_xdg(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root chooses another account")
-@pytest.mark.parametrize(("name", "told"), [("root", "never run as root"), ("nobody-at-all", "does not exist")])
-def test_an_account_that_cannot_be_used(monkeypatch, fresh_identity, name, told):
+@pytest.mark.parametrize(("name", "message"), [("root", "never run as root"), ("nobody-at-all", "does not exist")])
+def test_an_account_that_cannot_be_used(monkeypatch, fresh_identity, name, message):
     monkeypatch.setenv("BAKEOFF_SERVER_USER", name)
-    with pytest.raises(HostError, match=told):
+    with pytest.raises(HostError, match=message):
         server_identity()
 
 
 def test_one_who_is_not_root_stays_himself(monkeypatch, fresh_identity):
     monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
-    monkeypatch.setattr(identity_module.os, "geteuid", lambda: os.getuid() or 65534)
+    monkeypatch.setattr(process_module.os, "geteuid", lambda: os.getuid() or 65534)
     found = server_identity()
     assert not found.switch
     assert found.uid != 0

@@ -290,7 +290,7 @@ def test_spellings_of_a_value(asked, has, equal):
     assert same_value(asked, has) is equal
 
 
-def test_reading_back_tells_what_was_ignored():
+def test_the_settings_check_reports_what_was_ignored():
     asked = {
         "innodb_buffer_pool_instances": "4",
         "skip_log_bin": "",
