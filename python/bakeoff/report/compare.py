@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bakeoff.errors import ResultsError
 from bakeoff.report import numbers
@@ -151,10 +151,7 @@ def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
 
 def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
     adjusted = holm([line.found.p_value for line in lines])
-    return tuple(
-        Line(line.run, line.cell, line.kind, line.label, line.earlier, line.later, line.found, p)
-        for line, p in zip(lines, adjusted, strict=True)
-    )
+    return tuple(replace(line, p_adjusted=p) for line, p in zip(lines, adjusted, strict=True))
 
 
 def arm_labels(study: Study) -> dict[str, str]:
@@ -190,15 +187,15 @@ def _machines(one: Host, other: Host) -> str:
 
 def _differences(one: Study, other: Study) -> list[str]:
     """What makes cells of one name different ones: sizes, options, profile."""
+    names = (
+        ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"),
+        ("placement of threads", "placement"), ("resting servers stopped", "freeze"),
+    )  # fmt: skip
     found = [
         f"{what} {getattr(other, name)} instead of {getattr(one, name)}"
-        for what, name in (
-            ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"),
-            ("placement of threads", "placement"),
-            ("resting servers stopped", "freeze"),
-        )
+        for what, name in names
         if getattr(one, name) != getattr(other, name)
-    ]  # fmt: skip
+    ]
     before = {_name(workload): workload for workload in one.workloads}
     for workload in other.workloads:
         known = before.get(_name(workload))

@@ -1,0 +1,107 @@
+"""Every kind of part in every form, and sections that have nothing to show."""
+
+import io
+import json
+
+import pytest
+from plain_analysis import plain_analysis
+from rich.console import Console
+from synthetic import duel_study, make_run
+from view_parts import panels_of
+
+from bakeoff.report import build_view, render_html, render_json, render_markdown, render_terminal
+from bakeoff.report.view import Charts, Code, Fold, Panel, Prose, Row, Section, Series, Steps, Table, Value
+from bakeoff.stats.slice_length import SliceChoice, SlicePoint
+
+TABLE = Table(
+    id="extra",
+    group_title="cell",
+    columns=("arm", "value"),
+    rows=(Row.of("A", Value(text="1", sub="2×"), group="c"),),
+    note="what it is",
+)
+FACTS = Table(id="facts", columns=("", ""), rows=(Row.of("processor", "fast"),))
+LONG = TABLE.model_copy(update={"id": "long", "page_only": True})
+CHART = Panel(
+    id="chart",
+    title="a chart",
+    x_title="x",
+    y_title="y",
+    series=(Series(name="l", key="ink", x=(1.0, 2.0), y=(1.0, 2.0)),),
+)
+
+
+@pytest.fixture(scope="module")
+def shown(view):
+    """A report whose only section holds everything, the inner one for a terminal."""
+    section = Section.of(
+        "Everything",
+        Prose(text="See `docs/<x>.md`."),
+        Steps(items=("one", "two")),
+        FACTS,
+        LONG,
+        Charts(panels=(CHART,), intro="before", note="after"),
+        Code(text="bakeoff run <x>"),
+        Fold(title="a file", content=Code(text="[mysqld]")),
+        Section.of("Inside", TABLE, in_terminal=True),
+        Section.of("Nothing", Table(id="none", columns=("a",), rows=()), Charts(panels=())),
+        anchor="everything",
+        nav="All",
+    )
+    return view.model_copy(update={"sections": (section,)})
+
+
+def test_a_section_without_content_is_none():
+    assert Section.of("Nothing", None, Table(id="none", columns=("a",), rows=())) is None
+
+
+def test_the_page_shows_every_part_and_links_to_the_section(shown):
+    page = render_html(shown)
+    for text in (
+        '<a href="#everything">All</a>', '<h2 id="everything">Everything</h2>', "<h3>Inside</h3>", 'id="table-extra"',
+        "See <code>docs/&lt;x&gt;.md</code>.", "<li>two</li>", 'id="table-long"', '<figure id="chart">',
+        "<p>before</p>",
+        '<p class="small">after</p>', '<pre class="command">bakeoff run &lt;x&gt;</pre>', "<summary>a file</summary>",
+        "<small>2×</small>",
+    ):  # fmt: skip
+        assert text in page
+    assert "Nothing" not in page
+
+
+def test_markdown_leaves_out_charts_and_what_is_long(shown):
+    text = render_markdown(shown)
+    assert "## Everything\n\nSee `docs/&lt;x&gt;.md`.\n\n1. one\n2. two\n\n- processor: fast\n" in text
+    assert "### Inside\n\n| cell | arm | value |\n| --- | --- | ---: |\n| c | A | 1 (2×) |\n\nwhat it is" in text
+    assert "```sh\nbakeoff run <x>\n```" in text
+    for absent in ("a chart", "before", "a file", "Nothing"):
+        assert absent not in text
+    assert text.count("1 (2×)") == 1
+
+
+def test_a_terminal_shows_the_sections_meant_for_it(shown):
+    out = io.StringIO()
+    render_terminal(shown, Console(file=out, width=100))
+    assert "Inside" in out.getvalue() and "1 (2×)" in out.getvalue() and "Everything" not in out.getvalue()
+
+
+def test_json_has_every_table_by_its_id(shown):
+    tables = json.loads(render_json(shown))["tables"]
+    assert list(tables) == ["facts", "long", "extra"]
+    assert tables["extra"]["rows"][0]["values"] == [{"text": "A", "sub": ""}, {"text": "1", "sub": "2×"}]
+
+
+def test_the_pilot_is_drawn_and_its_reason_given(tmp_path):
+    run = make_run(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)), epochs=1, blocks=2)
+    points = [
+        SlicePoint(slice_ns=length, guard_ns=1_000_000, j_s=j_s, blocks=20, allowed=True)
+        for length, j_s in ((100_000_000, 0.0004), (200_000_000, 0.0001), (400_000_000, None))
+    ]
+    choice = SliceChoice(
+        cell="oltp_read_only/4", slice_ns=200_000_000, guard_ns=1_000_000, reason="the least J", curve=tuple(points)
+    )
+    run.write_json("pilot.json", {"oltp_read_only/4": choice.model_dump(mode="json")})
+    view = build_view(run, plain_analysis(run, run.study()))
+    (panel,) = panels_of(view, "pilot")
+    assert (panel.series[0].x, panel.series[0].y) == ((100.0, 200.0), (2.0, 1.0))
+    (row,) = view.tables["slices"].rows
+    assert row.values[-1].text == "the least J"
