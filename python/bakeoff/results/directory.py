@@ -104,7 +104,7 @@ class RunDirectory:
             making.mkdir(parents=True)
             (making / "epochs").mkdir()
             for file, model in (("manifest.json", manifest), ("study.json", study)):
-                write_atomically(making / file, run._json(model))
+                write_atomically(making / file, redactor.json_bytes(model))
             making.rename(run.path)
             sync_directory(root)
         except OSError as error:
@@ -147,7 +147,7 @@ class RunDirectory:
         """Write `plan.json`, `pilot.json`, `builds/A-0.json` … atomically, passwords struck out."""
         path = self.path / name
         path.parent.mkdir(exist_ok=True)
-        write_atomically(path, self._json(content))
+        write_atomically(path, self._redactor.json_bytes(content))
         return path
 
     def write_text(self, name: str, text: str) -> Path:
@@ -311,10 +311,6 @@ class RunDirectory:
 
     def _epoch_path(self, number: int) -> Path:
         return self._epochs_path / f"{number:03d}"
-
-    def _json(self, content: object) -> bytes:
-        document = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
-        return (json.dumps(self._redactor.tree(document), indent=1, ensure_ascii=False) + "\n").encode()
 
     def _model(self, name: str, kind: type[Model]) -> Model:
         document = self.read_json(name)

@@ -1,5 +1,6 @@
 """Write and read one epoch of a run directory: its outcome, its measurements as tables, its wall time by phase."""
 
+import io
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -267,8 +268,7 @@ class EpochWriter:
 
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
         """`variables.json`, `status-before.json`, `status-after.json`, `data-check.json`: a server's values by name."""
-        text = json.dumps(self._redactor.tree(dict(values)), indent=1, ensure_ascii=False, sort_keys=True)
-        write_atomically(self.server_directory(arm) / name, text.encode())
+        write_atomically(self.server_directory(arm) / name, self._redactor.json_bytes(dict(sorted(values.items()))))
 
     def finish(self, outcome: Outcome) -> None:
         """Write the tables, then the outcome: from then on the epoch counts (or counts as discarded).
@@ -287,17 +287,12 @@ class EpochWriter:
         self._write_parquet("host.parquet", host_frame(self._host))
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self._histograms)
         write_atomically(self.path / "histograms.jsonl", lines.encode())
-        document = self._redactor.tree(outcome.model_dump(mode="json"))
-        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-        write_atomically(self.path / "outcome.json", text.encode())
+        write_atomically(self.path / "outcome.json", self._redactor.json_bytes(outcome))
 
     def _write_parquet(self, name: str, frame: pl.DataFrame) -> None:
-        part = self.path / f".{name}.part"
-        with part.open("wb") as file:
-            frame.write_parquet(file, compression="zstd")
-            file.flush()
-        part.replace(self.path / name)
-        sync_directory(self.path)
+        content = io.BytesIO()
+        frame.write_parquet(content, compression="zstd")
+        write_atomically(self.path / name, content.getvalue())
 
 
 PHASES = ("load", "restore", "start", "readiness", "check", "warm", "pilot", "flush", "measure", "stop", "other")

@@ -9,8 +9,11 @@ Three searches over the same text at once, since what one finds may be a part of
    are passwords people really use, and striking them out of a study's fields would destroy the study.
 """
 
+import json
 import re
 from collections.abc import Iterable
+
+from pydantic import BaseModel
 
 MARK = "***"
 
@@ -62,6 +65,11 @@ class Redactor:
         if isinstance(value, list | tuple):
             return [self.tree(item) for item in value]
         return value
+
+    def json_bytes(self, content: object) -> bytes:
+        """A model or JSON-like value as indented JSON text, passed through `tree`."""
+        document = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+        return (json.dumps(self.tree(document), indent=1, ensure_ascii=False) + "\n").encode()
 
     def _entry(self, key: object, item: object) -> object:
         if isinstance(key, str) and key.lower() in _SECRET_FIELDS and isinstance(item, str) and item:

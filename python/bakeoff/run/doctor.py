@@ -229,15 +229,7 @@ class Proof:
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
     """Run two equal servers against each other and forecast what this machine resolves; the run is thrown away.
 
-    Args:
-        server: as on the command line.
-        seed: everything random follows from it.
-        threads: connections of each arm.
-        listener: receives what happens.
-        stop: set it to end in order.
-
-    Returns:
-        The forecast, or None when too few epochs were finished.
+    Returns None when too few epochs were finished. Set `stop` to end in order.
 
     Raises:
         BakeoffError: the server could not be fetched, or did not run.
@@ -254,14 +246,8 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
 def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> list[Proof]:
     """Duel two equal servers, then the same with a slowdown injected into one, and judge the answers.
 
-    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once.
-
-    Args:
-        server: as on the command line.
-        seed: everything random follows from it.
-        threads: connections of each arm.
-        listener: receives what happens.
-        stop: set it to end in order; the duels so far are judged.
+    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once. Set `stop` to
+    end in order; the duels so far are judged.
 
     Raises:
         BakeoffError: the server could not be fetched or did not run, or no epoch of a duel could be used.

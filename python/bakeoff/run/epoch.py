@@ -5,6 +5,7 @@ The epoch is the unit of replication: a mechanical failure inside it discards it
 
 import contextlib
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -355,16 +356,12 @@ def _load(workload: Workload) -> dict[str, Any]:
 
 def _check_errors(slices: Sequence[Message]) -> None:
     """Refuse a measurement in which an arm had more than one error in a hundred events (`TooManyErrors`)."""
-    events: dict[str, int] = {}
-    errors: dict[str, dict[str, int]] = {}
+    events: Counter[str] = Counter()
+    errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for message in slices:
-        arm = message["arm"]
-        events[arm] = events.get(arm, 0) + message["events"]
-        for code, count in message["errors"].items():
-            by_code = errors.setdefault(arm, {})
-            by_code[code] = by_code.get(code, 0) + count
+        events[message["arm"]] += message["events"]
+        errors[message["arm"]].update(message["errors"])
     for arm, by_code in errors.items():
-        total = sum(by_code.values())
-        if total > _ERROR_SHARE * max(events[arm], 1):
+        if by_code.total() > _ERROR_SHARE * max(events[arm], 1):
             codes = ", ".join(f"{code} × {count}" for code, count in sorted(by_code.items()))
-            raise TooManyErrors(f"arm {arm}: {total} errors in {events[arm]} events ({codes})")
+            raise TooManyErrors(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")

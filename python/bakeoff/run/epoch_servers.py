@@ -202,11 +202,11 @@ class EpochServers:
     def _restore(self, setup: ArmSetup) -> Instance:
         assert setup.installation
         assert setup.settings
-        instance = self._tools.pool.restore(
+        instance = self._tools.pool.create(
             setup.arm.name,
-            self._tools.snapshots[(setup.build_key, self._draft.build)],
             setup.installation,
             setup.settings,
+            snapshot=self._tools.snapshots[(setup.build_key, self._draft.build)],
             env=dict(setup.arm.server.env),
             padding_bytes=self._draft.padding_bytes[setup.arm.name],
         )

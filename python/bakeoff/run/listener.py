@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -42,15 +43,15 @@ class ThroughputReporter:
     def __init__(self, cell: str, listener: Listener) -> None:
         self._cell = cell
         self._listener = listener
-        self._events: dict[str, int] = {}
-        self._seconds: dict[str, float] = {}
+        self._events: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._reported_ns = 0
 
     def add_slice(self, message: dict[str, Any]) -> None:
         """Take one `slice` message of the engine."""
         arm = message["arm"]
-        self._events[arm] = self._events.get(arm, 0) + message["events"]
-        self._seconds[arm] = self._seconds.get(arm, 0.0) + message["busy_ns"] / message["connections"] / 1e9
+        self._events[arm] += message["events"]
+        self._seconds[arm] += message["busy_ns"] / message["connections"] / 1e9
         now_ns = message["start_ns"] + message["length_ns"]
         if now_ns - self._reported_ns < _THROUGHPUT_PERIOD_NS:
             return
