@@ -222,11 +222,11 @@ class RealBench:
     def _restore(self, setup: ArmSetup, number: int, cpus: Cpus, stack: ExitStack) -> Instance:
         assert setup.installation
         assert setup.settings
-        instance = self._pool.restore(
+        instance = self._pool.create(
             setup.arm.name,
-            self._snapshots[(setup.build_key, 0)],
             setup.installation,
             setup.settings,
+            snapshot=self._snapshots[(setup.build_key, 0)],
             cpus=cpus,
             padding_bytes=seed_for(self._study.seed, "padding", number, setup.arm.name) % 4096,
         )

@@ -94,7 +94,7 @@ def test_a_container_is_a_server_like_any_other(engine, work):
         server.query("CREATE DATABASE kept")
         server.stop()
         kept = pool.snapshot(server, "x")
-        again = pool.restore("B", kept, found, settings)
+        again = pool.create("B", found, settings, snapshot=kept)
         again.start()
         assert ("kept",) in again.query("SHOW DATABASES")
         pid = again.pid

@@ -59,7 +59,7 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     server.remove()
     assert pool.instances == ()
 
-    again = pool.restore("A", kept, server.installation, server.settings)
+    again = pool.create("A", server.installation, server.settings, snapshot=kept)
     assert again.home == home
     assert again.start() < 30
     assert rows(again) == (ROWS, 97)
@@ -195,7 +195,7 @@ def test_only_a_cleanly_stopped_server_is_kept(make, pool):
     server.stop()
     kept = pool.snapshot(server, "x")
     with pytest.raises(ServerError, match="cannot be used by"):
-        pool.restore("B", kept, install(parse_server("mysql:5.7.22")), server.settings)
+        pool.create("B", install(parse_server("mysql:5.7.22")), server.settings, snapshot=kept)
 
 
 def test_a_frozen_server_is_stopped_and_killed_all_the_same(make):

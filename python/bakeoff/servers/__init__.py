@@ -9,7 +9,7 @@
         readiness.analyze(instance, database)                   # once, after loading
         instance.stop(slow=True)
         snapshot = pool.snapshot(instance, "build-0")
-        again = pool.restore("A", snapshot, installation, settings, env=..., cpus=..., padding_bytes=...)
+        again = pool.create("A", installation, settings, snapshot=snapshot, padding_bytes=...)
         again.start()
         warmth = readiness.warm(again, database)
         readiness.finish_pending_work(again, deadline_s, warmth)   # -> Readiness, for outcome.json

@@ -95,7 +95,6 @@ def clone_template(
     with locked_template(installation, init_options, progress) as home:
         copy_tree(home, target, f"a data directory for {installation.name}")
     prune(home.parent)
-    (target / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: clones must not share one
 
 
 @contextmanager

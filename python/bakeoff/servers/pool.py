@@ -115,49 +115,34 @@ class ServerPool:
         installation: Installation,
         settings: Settings,
         *,
+        snapshot: Snapshot | None = None,
         env: Mapping[str, str] | None = None,
         cpus: frozenset[int] | None = None,
         padding_bytes: int = 0,
     ) -> Instance:
-        """A new server with an empty data directory, cloned from its template; not started.
+        """A new server, not started, with an empty data directory or a copy of a snapshot.
 
         Raises:
-            HostError: not enough disk space, or no such library to preload. ServerError: it cannot be initialised.
+            HostError: not enough disk space, or no such library to preload.
+            ServerError: the server cannot be initialised, or the snapshot is of another server version.
         """
-
-        def fill(datadir: Path) -> None:
-            clone_template(installation, settings.init_options, datadir, self._progress)
-
-        return self._new(name, installation, settings, env, cpus, padding_bytes, fill)
-
-    def restore(
-        self,
-        name: str,
-        snapshot: Snapshot,
-        installation: Installation,
-        settings: Settings,
-        *,
-        env: Mapping[str, str] | None = None,
-        cpus: frozenset[int] | None = None,
-        padding_bytes: int = 0,
-    ) -> Instance:
-        """A server on a copy of a snapshot; not started.
-
-        Raises:
-            ServerError: the snapshot is of another server version. HostError: not enough disk space.
-        """
-        if snapshot.installation_name != installation.name:
+        if snapshot and snapshot.installation_name != installation.name:
             raise ServerError(
                 f"snapshot {snapshot.label} of {snapshot.installation_name} cannot be used by {installation.name}."
             )
-        what = f"restoring {snapshot.label} for {name}"
-
-        def fill(datadir: Path) -> None:
-            self._progress(what, 0, snapshot.bytes_on_disk)
-            copy_tree(snapshot.path, datadir, what)
-            (datadir / "auto.cnf").unlink(missing_ok=True)
-
-        return self._new(name, installation, settings, env, cpus, padding_bytes, fill)
+        instance = self._empty_slot(name, installation, settings, env, cpus, padding_bytes)
+        try:
+            if snapshot:
+                what = f"restoring {snapshot.label} for {name}"
+                self._progress(what, 0, snapshot.bytes_on_disk)
+                copy_tree(snapshot.path, instance.datadir, what)
+            else:
+                clone_template(installation, settings.init_options, instance.datadir, self._progress)
+            (instance.datadir / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: copies must not share one
+        except BaseException:
+            instance.remove()
+            raise
+        return instance
 
     def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
         """Keep a cleanly stopped server's data until the pool closes.
@@ -210,7 +195,7 @@ class ServerPool:
             for future in [pool.submit(act, each) for each in chosen]:
                 future.result()
 
-    def _new(
+    def _empty_slot(
         self,
         name: str,
         installation: Installation,
@@ -218,9 +203,8 @@ class ServerPool:
         env: Mapping[str, str] | None,
         cpus: frozenset[int] | None,
         padding_bytes: int,
-        fill: Callable[[Path], None],
     ) -> Instance:
-        """An instance in a free slot; `fill` makes its data directory."""
+        """An instance without a data directory, in folders that no other instance has."""
         if not self._token:
             raise ServerError("a ServerPool makes servers only inside its with block.")
         with self._lock:
@@ -235,11 +219,6 @@ class ServerPool:
         for folder in (home, home / "tmp", sockets):
             folder.mkdir(mode=0o755)
             self._identity.own(folder)
-        try:
-            fill(instance.datadir)
-        except BaseException:
-            instance.remove()
-            raise
         return instance
 
     def _spawned(self, process: ProcessId) -> None:
