@@ -68,7 +68,7 @@ def test_five_factors_keep_all_interactions_of_two_apart(tmp_path):
     fraction = study_of(tmp_path, factors="".join(FACTORS.splitlines(keepends=True)[:5])).design.fraction
     assert (fraction.measured, fraction.complete, fraction.resolution) == (16, 32, 5)
     assert all(len(group) == 1 for group in fraction.mixed_pairs())
-    assert "cannot be told apart" not in " ".join(fraction.sentences())
+    assert "cannot be distinguished" not in " ".join(fraction.sentences())
 
 
 def test_full_is_full_and_four_factors_are_too(tmp_path):

@@ -145,4 +145,4 @@ def test_a_fraction_names_its_aliases_in_plan_and_report(tmp_path, capsys):
     assert mixed and all(text.startswith("with ") and " × " in text for text in mixed)
     for told in (planned, view.tables["effects"].note, render_html(view), render_markdown(view).replace("\\", "")):
         assert "16 of 64 combinations, of resolution IV" in told
-        assert "cannot be told apart" in told
+        assert "cannot be distinguished" in told

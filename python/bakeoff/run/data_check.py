@@ -1,4 +1,4 @@
-"""Check that all arms hold the same rows, and that servers did what the engine counted (docs/method.md).
+"""Check that all arms hold the same rows, and that servers did what the engine counted (docs/method-reference.md).
 
 Rows: questions to every table whose answers must be equal on every arm. Texts are compared as utf8mb4, whatever they
 are stored in. Columns of times and floating-point numbers are left out: scripts fill the first with the time of

@@ -99,7 +99,7 @@ class Fraction(Frozen):
             f"A fraction: {self.measured} of {self.complete} combinations, of resolution {roman} in "
             f"{', '.join(self.factors)} (`design: full` measures all).",
             f"Effects of single factors are mixed only with interactions of {self.resolution - 1} and more factors.",
-            f"Interactions that cannot be told apart, only their sum is estimated: {'; '.join(named)}."
+            f"Interactions that cannot be distinguished, only their sum is estimated: {'; '.join(named)}."
             if named
             else f"Interactions of two factors are mixed only with those of {self.resolution - 2} and more.",
         )
