@@ -1,7 +1,7 @@
 //! Rows and column definitions, parsed on demand out of the reply that still lies in the receive buffer.
 //!
 //! Binary values become the text that the text protocol would show for them. The forms of floats are those of MySQL 5.7, 8.0 and MariaDB
-//! 10.11, whose text replies the engine's tests compare them with (`net_servers.rs`).
+//! 10.11, whose text replies the tests of `bakeoff-load` compare them with (`tests/real_servers`).
 //!
 //! Source: MySQL internals manual, "ProtocolText::ResultsetRow", "Binary Protocol Resultset Row", "Binary Protocol Value",
 //! "Column Types", "Protocol::ColumnDefinition41".
