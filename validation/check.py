@@ -57,7 +57,7 @@ class Check:
     """A check of the suite.
 
     Attributes:
-        test: its number in docs/method.md: "G1".
+        test: its number in docs/validation.md: "G1".
         what: what it does, in a few words.
         target: what must hold.
         sizes: the sizes it belongs to.
@@ -75,7 +75,7 @@ TOO_BUSY = "; the machine is too busy to tell"
 """Ends the text of a finding whose noise is larger than what the check looks for."""
 
 _TAIL_OF_ONE = 0.025
-"""Chance that a promise which is just kept is called broken: 16 of 200 for a rate of 5 %, as docs/method.md accepts."""
+"""Chance that a promise which is just kept is called broken: 16 of 200 for a rate of 5 %."""
 
 
 def most(runs: int, rate: float, *, tail: float = _TAIL_OF_ONE) -> int:

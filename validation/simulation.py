@@ -1,7 +1,7 @@
 """Simulated epochs of servers whose true ratio is known, and the promises of the method checked on them.
 
 `simulate_epoch` returns what a measured epoch returns, an `EpochData` with a row for each slice, so the code under test
-is the code that decides about real servers. The noise has the parts that real machines showed (docs/method.md): a level
+is the code that decides about real servers. The noise has the parts that real machines showed: a level
 for every start of a server, slow changes of the machine that both arms feel, bursts, drift, stalls of one arm, and
 counting noise.
 
