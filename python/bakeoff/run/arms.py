@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from bakeoff.engine import ArmAddress, describe_workloads
+from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
 from bakeoff.plan.sizes import data_bytes
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
@@ -63,46 +63,43 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
         SpecError: one of these does not hold; with the nearest known name, and the workload as its field.
     """
     wanted, arms = list(workloads), tuple(arms)
-    of_arms = dict.fromkeys(name for arm in arms for name in _options_of(arm.data))
     try:
-        every_description = describe_workloads(workload.script for workload in wanted)
+        descriptions = describe_workloads(workload.script for workload in wanted)
     except SpecError as error:
         raise error.within("workloads")  # noqa: B904 — the same error, with its place
-    for index, (workload, described) in enumerate(zip(wanted, every_description, strict=True)):
-        field: KeyPath = ("workloads", index)
-        if not described["runs"]:
-            raise SpecError(
-                f"workload {workload.script}: it has no event() function, so it cannot be run.", field=field
-            )
-        known = [option["name"] for option in described["options"]]
-        for name, _ in workload.options:
-            if name not in known and not name.startswith(_GENERAL_OPTIONS):
-                near = difflib.get_close_matches(name, known, n=1)
-                raise SpecError(
-                    f"workload {workload.script}: it has no option {name}.",
-                    hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}.",
-                    field=field,
-                )
-        _refuse_waits(workload, arms, field)
-        for name in of_arms:
-            if name not in known and not name.startswith(_GENERAL_OPTIONS):
-                raise SpecError(
-                    f"workload {workload.script}: it has no option {name}, which the study sets.",
-                    hint="Leave the setting or the workload out, or give the script that option.",
-                    field=field,
-                )
+    for index, (workload, described) in enumerate(zip(wanted, descriptions, strict=True)):
+        try:
+            _check_workload(workload, described, arms)
+        except SpecError as error:
+            raise error.within("workloads", index)  # noqa: B904 — the same error, with its place
 
 
-def _refuse_waits(workload: Workload, arms: Iterable[Arm], field: KeyPath) -> None:
-    """Terminals that wait half a minute between transactions do next to nothing in slices of seconds."""
+def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm]) -> None:
+    name = f"workload {workload.script}"
+    if not described["runs"]:
+        raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
+    known = [option["name"] for option in described["options"]]
+
+    def first_unknown(options: Iterable[str]) -> str | None:
+        return next((each for each in options if each not in known and not each.startswith(_GENERAL_OPTIONS)), None)
+
+    if unknown := first_unknown(option for option, _ in workload.options):
+        near = difflib.get_close_matches(unknown, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}."
+        raise SpecError(f"{name}: it has no option {unknown}.", hint=hint)
+    # Terminals that wait half a minute between transactions do next to nothing in slices of seconds.
     given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
-    waits = [name for name, value in given if name in _WAITS and str(value).lower() not in _OFF]
+    waits = [option for option, value in given if option in _WAITS and str(value).lower() not in _OFF]
     if workload.script == "tpcc" and waits:
         raise SpecError(
-            f"workload tpcc: {waits[0]} needs minutes without a break, and arms take turns in slices of seconds.",
+            f"{name}: {waits[0]} needs minutes without a break, and arms take turns in slices of seconds.",
             hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
             "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is reported there.",
-            field=field,
+        )
+    if unknown := first_unknown(option for arm in arms for option in _options_of(arm.data)):
+        raise SpecError(
+            f"{name}: it has no option {unknown}, which the study sets.",
+            hint="Leave the setting or the workload out, or give the script that option.",
         )
 
 
