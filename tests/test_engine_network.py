@@ -1,4 +1,4 @@
-"""The engine's client against real servers, which only Python can start (crates/engine/tests/net_servers.rs)."""
+"""The engine's client against real servers, which only Python can start (crates/load/tests/main.rs)."""
 
 import os
 import subprocess
@@ -38,9 +38,9 @@ def test_logins_statements_results_and_failures_on_three_servers():
                 "--release",
                 "--quiet",
                 "-p",
-                "bakeoff-engine",
+                "bakeoff-load",
                 "--test",
-                "net_servers",
+                "main",
                 "--",
                 "--ignored",
             ],

@@ -89,7 +89,7 @@ impl Freezer {
             return;
         };
         self.frozen.swap_remove(index);
-        // A server that died meanwhile cannot be thawed; the arm's next query tells of it.
+        // A server that died meanwhile cannot be thawed; the arm's next query fails for it.
         let _ = signal(pid, Signal::CONT);
         for place in &FROZEN {
             if place.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok() {

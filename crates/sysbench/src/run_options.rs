@@ -8,7 +8,7 @@ use bakeoff_script::{RandKind, RandSettings};
 
 use crate::command_line::CommandLine;
 
-/// Threads at most: more is a slip of the fingers.
+/// Threads at most: more is a typing error.
 const MOST_THREADS: i64 = 100_000;
 /// Checkpoints at most, as in sysbench.
 const MOST_CHECKPOINTS: usize = 256;

@@ -75,9 +75,9 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
 }
 
 #[test]
-fn shadow_events_are_run_and_not_counted_exactly() {
+fn injected_events_are_run_and_not_counted_exactly() {
     for (k, blocks) in [(25.0, 3), (100.0, 3), (7.5, 5)] {
-        let shadowed = OpenArm {
+        let slowed = OpenArm {
             slowdown_percent: k,
             ..arm("B")
         };
@@ -90,14 +90,14 @@ fn shadow_events_are_run_and_not_counted_exactly() {
             guard_ns: 0,
             ..cell(&["B"], blocks)
         };
-        let (outcome, said) = run(&request, &[shadowed], &[load.clone() as _]);
+        let (outcome, said) = run(&request, &[slowed], &[load.clone() as _]);
         outcome.unwrap();
         let slices = said.of_type("slice");
         let (counted, executed) = (sum(&slices, "B", "events"), load.executed.load(SeqCst));
         assert_eq!(
             sum(&slices, "B", "reads"),
             counted,
-            "no query of a shadow is counted"
+            "no query of an injected event is counted"
         );
         assert_eq!(said.of_type("histogram")[0]["count"], counted);
         // Each of the two workers is at most one event away from the exact share.
@@ -117,8 +117,8 @@ fn shadow_events_are_run_and_not_counted_exactly() {
 }
 
 #[test]
-fn short_measurings_have_as_many_shadows_as_long_ones() {
-    let shadowed = OpenArm {
+fn short_measurings_have_as_many_injected_events_as_long_ones() {
+    let slowed = OpenArm {
         slowdown_percent: 50.0,
         ..arm("B")
     };
@@ -135,31 +135,31 @@ fn short_measurings_have_as_many_shadows_as_long_ones() {
         });
         let (outcome, said) = run(
             &request,
-            std::slice::from_ref(&shadowed),
+            std::slice::from_ref(&slowed),
             &[load.clone() as _],
         );
         outcome.unwrap();
         counted += sum(&said.of_type("slice"), "B", "events");
         executed += load.executed.load(SeqCst);
     }
-    // A worker's handful of events holds one shadow or two more or less; none may be owed to all workers for good.
-    let shadows = (executed - counted) as f64;
+    // A worker's handful of events holds one injected event or two more or less; no worker may go without for good.
+    let injected = (executed - counted) as f64;
     let expected = executed as f64 * 50.0 / 150.0;
     assert!(
-        (shadows / expected - 1.0).abs() < 0.07,
-        "{shadows} of {executed}, expected {expected}"
+        (injected / expected - 1.0).abs() < 0.07,
+        "{injected} of {executed}, expected {expected}"
     );
 }
 
 #[test]
-fn a_shadowed_arm_is_slower_by_the_known_ratio() {
-    let shadowed = OpenArm {
+fn a_slowed_arm_is_slower_by_the_known_ratio() {
+    let slowed = OpenArm {
         slowdown_percent: 100.0,
         ..arm("B")
     };
     let (outcome, said) = run(
         &cell(&["A", "B"], 8),
-        &[arm("A"), shadowed],
+        &[arm("A"), slowed],
         &[sleeping(0.5), sleeping(0.5)],
     );
     outcome.unwrap();
@@ -186,7 +186,7 @@ fn nothing_of_the_guard_is_counted() {
     outcome.unwrap();
     let slices = said.of_type("slice");
     let counted = sum(&slices, "A", "events");
-    // 1 ms has room for one event a worker and slice, or for none when the guard's last event took longer.
+    // 1 ms is enough for one event a worker and slice, or for none when the guard's last event took longer.
     assert!(counted <= 4, "{counted}");
     assert!(load.executed.load(SeqCst) > counted + 20);
     for slice in &slices {

@@ -43,7 +43,7 @@ impl Said {
     }
 }
 
-/// Runs `event` for each event and counts how often, shadows and guard included.
+/// Runs `event` for each event and counts how often, injected ones and guard included.
 pub(crate) struct Events<F> {
     pub(crate) executed: AtomicU64,
     event: F,

@@ -228,17 +228,17 @@ impl Exchange {
     /// A server that gave up reading (packet too large, shutdown) may have said why before it closed the connection.
     #[cold]
     fn break_off_sending(&mut self, error: &io::Error) -> SqlError {
-        let told = match error.kind() {
+        let sent_error = match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => match self.receive() {
                 Ok(outcome) => Some(self.unwanted(outcome)),
                 Err(error) => Some(error),
             },
             _ => None,
         };
-        let error = match told {
-            Some(told) if told.code < 2000 || told.code >= 3000 => SqlError {
+        let error = match sent_error {
+            Some(sent_error) if sent_error.code < 2000 || sent_error.code >= 3000 => SqlError {
                 fatal: true,
-                ..told
+                ..sent_error
             },
             _ => errors::gone(silence(error)),
         };

@@ -38,7 +38,7 @@ impl Transport {
         }
     }
 
-    /// Says goodbye if it can be said at once. Over TLS none is said: the closing socket tells the server as much.
+    /// Says goodbye if it can be said at once. Over TLS none is said: the server sees the closed socket.
     pub(super) fn farewell(&mut self, bytes: &[u8]) {
         if let Self::Clear(socket) = self {
             // The server may be gone already.

@@ -278,16 +278,16 @@ fn a_cut_lifeline_ends_a_statement_at_once() {
 
 #[test]
 fn a_dropped_client_says_goodbye() {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (report, reported) = std::sync::mpsc::channel();
     let address = server(move |mut stream| {
         log_in(&mut stream);
         let mut last = Vec::new();
         stream.read_to_end(&mut last).unwrap();
-        tell.send(last).unwrap();
+        report.send(last).unwrap();
     });
     drop(Client::connect(&Arc::new(address)).unwrap());
     assert_eq!(
-        told.recv_timeout(Duration::from_secs(5)).unwrap(),
+        reported.recv_timeout(Duration::from_secs(5)).unwrap(),
         b"\x01\0\0\0\x01"
     );
 }

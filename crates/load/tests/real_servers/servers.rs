@@ -49,7 +49,7 @@ pub(crate) fn servers() -> Vec<Server> {
         .collect();
     assert!(
         !servers.is_empty(),
-        "no server is named in the environment: see the top of net_servers.rs"
+        "no server is named in the environment: see the top of tests/main.rs"
     );
     servers
 }
