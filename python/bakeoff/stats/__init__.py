@@ -1,10 +1,8 @@
-"""Pure functions from a run directory to verdicts (docs/method.md). Imports nothing that runs a server.
-
-What others call:
+"""Pure functions from the epochs of a run to its verdicts (docs/method.md). Imports nothing that runs a server.
 
 - `slice_length.choose_slice_length` after a cell's pilot,
 - `estimate.epoch_estimates` and `stopping.decide` after every epoch,
-- `noise.noise_card` and `noise.better_seconds` after the first three,
-- `analysis.analyse` for everything that a report says (`model.Analysis`),
-- `settings.differences` for the table of settings.
+- `resolution.noise_card` and `resolution.better_seconds` after the first three,
+- `analysis.analyse` for everything that a report shows (`model.Analysis`),
+- `differences.differences` for the table of settings.
 """

@@ -7,10 +7,9 @@ import json
 import math
 import re
 import statistics
-import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -128,16 +127,8 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
 
 def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
     """For each comparison the flag that its ratio holds for this data build only (Holm over all of them, 5 %)."""
-    return [
-        Flag(
-            kind="BUILD",
-            text=f"the ratio differs between loads of the data (F test, p = {adjusted:.2g}): "
-            "valid for this build only.",
-        )
-        if adjusted is not None and adjusted < ALPHA_T
-        else None
-        for adjusted in holm(p_values)
-    ]
+    text = "the ratio differs between loads of the data (F test, p = {:.2g}): valid for this build only."
+    return [Flag(kind="BUILD", text=text.format(p)) if p is not None and p < ALPHA_T else None for p in holm(p_values)]
 
 
 def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
@@ -252,6 +243,12 @@ _EXPLAINED = 0.85  # share of the sum of squares; two groups explain 64 % of man
 _APART = math.log(1.25)
 _SHARE_MIN = 0.1  # of the windows, in either state
 _CPUS_MIN = 0.15  # a thread that uses so many CPUs more in the slow state is named
+_SPINNING = ("ib_log", "thread ")  # threads of the redo log; `thread N` has no name
+_SPINS_SINCE = (8, 0, 11)  # of MySQL
+_SPINS = (
+    "threads of the redo log that spin once the server uses 80 % of a CPU; innodb_log_spin_cpu_abs_lwm=100000 keeps "
+    "them from it (the profile matched sets that on fewer than eight CPUs)."
+)
 
 
 class TwoStates(Frozen):
@@ -283,8 +280,8 @@ def two_states(epochs: Sequence[EpochData]) -> list[TwoStates]:
     if not epochs:
         return []
     windows = _windows(pl.concat([epoch.slices for epoch in epochs]))
-    found = [_split(cell, arm, group) for (cell, arm), group in windows.group_by(["cell", "arm"], maintain_order=True)]
-    return [each for each in found if each is not None]
+    groups = windows.group_by(["cell", "arm"], maintain_order=True)
+    return [found for (cell, arm), group in groups if (found := _split(str(cell), str(arm), group))]
 
 
 def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
@@ -296,8 +293,7 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
     if state.threads:
         names = " and ".join(name for name, _ in state.threads)
         text += f", in which {names} used {math.fsum(cpus for _, cpus in state.threads):.1f} CPUs more"
-    remedy = _remedy(state, version)
-    if remedy:
+    if remedy := _remedy(state, version):
         text += f": {remedy}"
     elif cell.placement is Placement.FREE and not cell.writes:
         text += ": where the kernel puts the two threads of a connection changes; --placement paired keeps them."
@@ -317,18 +313,13 @@ def _windows(slices: pl.DataFrame) -> pl.DataFrame:
         .sort("start_ns")
         .with_columns(window=(pl.col("seconds").cum_sum().over(key) / _WINDOW_S).floor())
         .group_by([*key, "window"], maintain_order=True)
-        .agg(
-            pl.col("events").sum(),
-            pl.col("seconds").sum(),
-            (pl.col("length_ns").sum() / 1e9).alias("length_s"),
-            pl.col("threads"),
-        )
+        .agg(pl.col("events", "seconds", "length_ns").sum(), pl.col("threads"))
         .filter(pl.col("seconds") > 0)
         .with_columns(log_rate=(pl.col("events") / pl.col("seconds")).log())
     )
 
 
-def _split(cell: object, arm: object, windows: pl.DataFrame) -> TwoStates | None:
+def _split(cell: str, arm: str, windows: pl.DataFrame) -> TwoStates | None:
     windows = windows.sort("log_rate")
     rates = windows["log_rate"].to_numpy()
     n = rates.size
@@ -339,11 +330,12 @@ def _split(cell: object, arm: object, windows: pl.DataFrame) -> TwoStates | None
     apart = float(rates[count:].mean() - rates[:count].mean())
     if explained < _EXPLAINED or apart < _APART or not _SHARE_MIN <= count / n <= 1 - _SHARE_MIN:
         return None
-    more = {name: cpus - _cpus(fast).get(name, 0.0) for name, cpus in _cpus(slow).items()}
+    usual = _cpus(fast)
+    more = {name: cpus - usual[name] for name, cpus in _cpus(slow).items()}
     named = sorted(((name, cpus) for name, cpus in more.items() if cpus >= _CPUS_MIN), key=lambda each: -each[1])
     return TwoStates(
-        cell=str(cell),
-        arm=str(arm),
+        cell=cell,
+        arm=arm,
         fast_tps=_tps(fast),
         slow_tps=_tps(slow),
         slow_share=count / n,
@@ -355,31 +347,19 @@ def _tps(windows: pl.DataFrame) -> float:
     return float(windows["events"].sum()) / float(windows["seconds"].sum())
 
 
-def _cpus(windows: pl.DataFrame) -> dict[str, float]:
+def _cpus(windows: pl.DataFrame) -> Counter[str]:
     """CPUs that each busy thread used on average."""
-    spent_ns: dict[str, float] = {}
-    for texts in windows["threads"]:
-        for text in texts:
-            for name, time_ns in json.loads(text or "{}").items():
-                spent_ns[name] = spent_ns.get(name, 0.0) + time_ns
-    length_ns = float(windows["length_s"].sum()) * 1e9
-    return {name: time_ns / length_ns for name, time_ns in spent_ns.items()}
+    length_ns = windows["length_ns"].sum()
+    used: Counter[str] = Counter()
+    for text in windows["threads"].explode():
+        for name, time_ns in json.loads(text or "{}").items():
+            used[name] += time_ns / length_ns
+    return used
 
 
 def _remedy(state: TwoStates, version: str) -> str:
-    """The text of two_states.toml for threads of these names in this version; empty when there is none."""
-    family = "mariadb" if "mariadb" in version.lower() else "mysql"
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    number = tuple(map(int, found.groups())) if found else ()
-    for remedy in _remedies():
-        named = any(re.match(str(remedy["threads"]), name) for name, _ in state.threads)
-        since = remedy.get(family)
-        if named and since and number >= tuple(map(int, str(since).split("."))):
-            return str(remedy["text"])
-    return ""
-
-
-@cache
-def _remedies() -> tuple[Mapping[str, object], ...]:
-    text = files("bakeoff.stats").joinpath("two_states.toml").read_text(encoding="utf-8")
-    return tuple(tomllib.loads(text)["remedy"])
+    """What prevents threads of these names from switching in this version; empty when nothing is known."""
+    number = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if number is None or "mariadb" in version.lower() or tuple(map(int, number.groups())) < _SPINS_SINCE:
+        return ""
+    return _SPINS if any(name.startswith(_SPINNING) for name, _ in state.threads) else ""

@@ -56,12 +56,7 @@ def rows_key(data: Data) -> tuple[tuple[str, object], ...]:
 
 
 def row_differences(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> tuple[RowDifference, ...]:
-    """Compare the answers of arms to the queries of the data check.
-
-    Args:
-        arms: in the study's order; those without answers are left out.
-        answers: by arm name.
-    """
+    """Compare the answers of arms (by name) to the queries of the data check; arms without answers are left out."""
     found: list[RowDifference] = []
     for key in dict.fromkeys(rows_key(arm.data) for arm in arms):
         names = [arm.name for arm in arms if rows_key(arm.data) == key and arm.name in answers]
@@ -153,13 +148,9 @@ _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
-    """Compare SHOW GLOBAL VARIABLES of two servers; undeclared differences first, then by name, under the newest names.
+    """Compare SHOW GLOBAL VARIABLES of the baseline's server and of the contender's (`arm`), name -> value.
 
-    Args:
-        baseline: name -> value, as the server prints them.
-        contender: likewise.
-        study: its profile and baseline arm, for what was asked for.
-        arm: the contender.
+    Undeclared differences come first, then all go by name; a variable with an older name is listed under the newest.
     """
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
     declared = _declared(study, arm)

@@ -145,10 +145,7 @@ def _weights(design: Design, steps: Steps, within: dict[int, str] | None = None)
     Arms are matched on the levels of all other factors. A fraction has no two arms that differ in one of its factors
     alone, but it is balanced in them: for a step in one of these, its factors are averaged over instead.
 
-    Args:
-        design: levels of the arms.
-        steps: what is contrasted.
-        within: index of a factor -> level: only arms with these levels count.
+    Only arms with the levels of `within` (index of a factor -> level) count.
     """
     names = design.fraction.factors if design.fraction else ()
     fractioned = {index for index, factor in enumerate(design.factors) if factor.name in names}

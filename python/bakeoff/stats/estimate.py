@@ -2,7 +2,7 @@
 
 D_e = ln(N_B / T_B) - ln(N_A / T_A) with sums over the epoch's counted slices: events N, and time T in seconds, the mean
 over connections of the time they were busy (in an open loop the whole slice: `with_open_loop_time`). The observations
-of a study are the D_e of its epochs, never slices (docs/method.md).
+of a study are the D_e of its epochs, never slices (docs/method-reference.md).
 """
 
 import math
@@ -101,8 +101,9 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
     halves = _rates(_with_half(slices), ["cell", "arm", "half"])
     contrasts = _contrasts(slices, baseline)
     carried = _carry_over(slices)
-    seconds = _wall_seconds(slices)
-    lengths = dict(slices.group_by("cell").agg(pl.col("length_ns").median() / 1e9).iter_rows())
+    start, length = pl.col("start_ns"), pl.col("length_ns")
+    times = slices.group_by("cell").agg(((start + length).max() - start.min()) / 1e9, length.median() / 1e9)
+    seconds = {cell: (wall_s, slice_s) for cell, wall_s, slice_s in times.iter_rows()}
     pairs = []
     for cell, arm in rates:
         if arm == baseline or (cell, baseline) not in rates:
@@ -119,8 +120,8 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 blocks=blocks.size,
                 cut=cut.get(cell, 0),
                 variance_of_mean=variance_of_mean(blocks),
-                seconds=seconds[cell],
-                slice_s=lengths[cell],
+                seconds=seconds[cell][0],
+                slice_s=seconds[cell][1],
                 carry_over={name: carried[cell, name] for name in (baseline, arm) if (cell, name) in carried},
                 trend=_trend(halves, cell, arm, baseline),
                 least_per_s=min(rates[cell, arm], rates[cell, baseline]),
@@ -252,41 +253,25 @@ def _contrasts(
 
 def _carry_over(slices: pl.DataFrame) -> dict[tuple[str, str], float]:
     """By (cell, arm): mean log rate after a slice of the same arm minus after another's, a linear drift removed."""
-    ordered = slices.sort("cell", "start_ns").with_columns(
-        same=(pl.col("arm") == pl.col("arm").shift(1).over("cell")), time=pl.col("start_ns").cast(pl.Float64)
-    )
-    key = ["cell", "arm"]
-    spread = pl.col("time").var().over(key)
-    slope = pl.when(spread > 0).then(pl.cov("time", "log_rate").over(key) / spread).otherwise(0.0)
-    level = pl.col("log_rate") - slope * (pl.col("time") - pl.col("time").mean().over(key))
-    sums = (
-        ordered.with_columns(level=level)
-        .filter(pl.col("same").is_not_null())
+    key, time = ["cell", "arm"], pl.col("start_ns").cast(pl.Float64)
+    spread = time.var().over(key)
+    slope = pl.when(spread > 0).then(pl.cov(time, "log_rate").over(key) / spread).otherwise(0.0)
+    level = pl.col("log_rate") - slope * (time - time.mean().over(key))
+    same, other = pl.col("level").filter(pl.col("same")).mean(), pl.col("level").filter(~pl.col("same")).mean()
+    means = (
+        slices.sort("cell", "start_ns")
+        .with_columns(same=pl.col("arm") == pl.col("arm").shift(1).over("cell"), level=level)
         .group_by(key)
-        .agg(
-            after_same=pl.col("level").filter(pl.col("same")).mean(),
-            after_other=pl.col("level").filter(~pl.col("same")).mean(),
-        )
+        .agg(carry_over=same - other)
         .drop_nulls()
     )
-    return {(cell, arm): same - other for cell, arm, same, other in sums.iter_rows() if math.isfinite(same - other)}
-
-
-def _wall_seconds(slices: pl.DataFrame) -> dict[str, float]:
-    ends = slices.group_by("cell").agg(
-        ((pl.col("start_ns") + pl.col("length_ns")).max() - pl.col("start_ns").min()) / 1e9
-    )
-    return dict(ends.iter_rows())
+    return {(cell, arm): value for cell, arm, value in means.iter_rows() if math.isfinite(value)}
 
 
 def epoch_rates(slices: pl.LazyFrame | pl.DataFrame) -> pl.DataFrame:
-    """Events per second of every arm in every cell and epoch, for what is not a ratio within an epoch.
+    """Events per second of every arm in every cell and epoch: columns cell, arm, epoch, tps; sorted by these.
 
-    Args:
-        slices: of the valid epochs, as in `slices.parquet`.
-
-    Returns:
-        Columns cell, arm, epoch, tps; sorted. Arms that completed nothing in an epoch are left out.
+    Arms that completed nothing in an epoch are left out. `slices` are of the valid epochs, as in `slices.parquet`.
     """
     needed = ["cell", "arm", "epoch", "events", "busy_ns", "connections", "length_ns"]
     rated = with_rates(slices.lazy().select(needed).collect(engine="streaming"))

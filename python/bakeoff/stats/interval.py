@@ -1,4 +1,4 @@
-"""Intervals and p-values of a mean over epochs, with the constants of docs/method.md.
+"""Intervals and p-values of a mean over epochs, with the constants of docs/method-reference.md.
 
 Everything takes n values (one an epoch), their mean and their standard deviation `sd` (n - 1 in the denominator), in
 natural-log units. The constants were calibrated by simulation (validation/simulation.py): run it after changing one.
@@ -173,14 +173,9 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool, power: float = 0.8) -> float:
-    """Log ratio that n such epochs would have claimed with that probability, if `sd` were the true one (noncentral t).
+    """Log ratio that n epochs would have claimed with probability `power`, if `sd` were the true one (noncentral t).
 
-    Args:
-        sd: of the epochs' values.
-        n: how many epochs.
-        family: M comparisons: the threshold is that of the first claim among them (Holm).
-        anytime: the claim needs the anytime-valid interval.
-        power: the probability of the claim.
+    The threshold is that of the first claim among a family of M (Holm), by the anytime-valid interval or by h_n.
     """
     if n < 2:
         return math.inf

@@ -116,9 +116,7 @@ def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str
 def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
     """Ratios of medians, as publications report them, for every choice of three epochs; () with fewer.
 
-    Args:
-        contender: epoch -> events per second.
-        baseline: likewise; epochs that lack one of the two are left out.
+    Both map an epoch to events per second; epochs that lack one of the two are left out.
     """
     both = sorted(contender.keys() & baseline.keys())
     return tuple(

@@ -79,13 +79,9 @@ class NoiseCard(Frozen):
 
 
 def components(values: Sequence[float], within: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Split the spread of D_e: (sd_restart, sd_within); None where it is unknown.
+    """Split the spread of D_e (`values`) into (sd_restart, sd_within); None where it is unknown.
 
-    sd_restart^2 = max(0, s^2 - mean of the epochs' own variances).
-
-    Args:
-        values: D_e.
-        within: of each epoch, the variance of D_e that comes from within it (`PairEstimate.variance_of_mean`).
+    sd_restart^2 = max(0, s^2 - mean of `within`), with `PairEstimate.variance_of_mean` of each epoch in `within`.
     """
     known = [variance for variance in within if variance is not None]
     sd_within = math.sqrt(fmean(known)) if known else None
@@ -99,15 +95,9 @@ def _components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | No
 
 
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: pl.DataFrame) -> NoiseCard:
-    """Make the noise card from the first valid epochs.
+    """Make the noise card from the first valid epochs and their slices; with fewer than two epochs it has no lines.
 
     The spread is taken to be at least what the noise within an epoch alone makes.
-
-    Args:
-        history: at least two epochs; with fewer there is no spread and the card has no lines.
-        study: target precision.
-        plan: seconds, overhead, slice lengths.
-        slices: those epochs' slices, for the steal.
     """
     lines = []
     for (cell, contender), pairs in by_comparison(history).items():
@@ -144,13 +134,8 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
     """Measuring seconds of a cell to change to after the pilot epochs; None: keep them, and the pilot's epochs.
 
     They change only when m* differs by more than a factor of 2, the fewest epochs for a verdict still fit into the
-    budget, and starting again is expected to reach the target in four fifths of the time that going on would take.
-
-    Args:
-        history: the three pilot epochs; with fewer nothing changes.
-        study: target precision.
-        plan: what the epochs were measured with, and the budget.
-        elapsed_s: wall seconds used of the budget.
+    budget (`elapsed_s` of it are used), and starting again is expected to reach the target in four fifths of the time
+    that going on would take.
     """
     best = _best_seconds(history, plan) if len(history) >= PILOT_EPOCHS else None
     if best is None:

@@ -1,10 +1,10 @@
-"""The scaling law over a ladder of threads: how far throughput grows, what holds it back. A summary, never a verdict.
+"""Fit the scaling law to a ladder of threads: how far throughput grows and what limits it. Not for verdicts.
 
     X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))
 
-lambda: events per second of one thread; sigma: share of the work that waits for others (contention); kappa: what each
-pair of threads costs (crosstalk). Fitted on ln X by least squares, so that every rung of the ladder weighs the same.
-Nothing is told beyond the ladder.
+lambda: events per second of one thread; sigma: share of the work that waits for others (contention); kappa: cost of
+each pair of threads (crosstalk). Fitted on ln X by least squares, so that every rung of the ladder has the same weight.
+The law is not extrapolated beyond the ladder.
 
 Source: N. J. Gunther, Guerrilla Capacity Planning (2007), the Universal Scalability Law.
 """
@@ -22,10 +22,10 @@ RUNGS_MIN = 4
 """Fewest rungs of the ladder: three parameters and something left to see whether they fit."""
 
 EPOCHS_MIN_BOOTSTRAP = 10
-"""Fewest epochs to resample; with fewer no interval is told."""
+"""Fewest epochs to resample; with fewer there is no interval."""
 
 LACK_OF_FIT_P = 0.05
-"""Below it the points lie off the law by more than the epochs scatter."""
+"""Below it the points deviate from the law by more than the epochs scatter."""
 
 _RESAMPLES = 200
 _STEPS = 12  # from the fit to all epochs: it converges in a few
@@ -55,7 +55,7 @@ class ScalingFit:
         peak_threads: where the law has its maximum; None when that lies beyond the ladder.
         curve: threads, and throughput by the law, between the first and the last rung.
         points: measured throughput on each rung (geometric mean over epochs).
-        lack_of_fit_p: p of the F test of the points against the law; None when it cannot be told (one epoch).
+        lack_of_fit_p: p of the F test of the points against the law; None with one epoch.
     """
 
     threads: tuple[int, ...]
@@ -70,7 +70,7 @@ class ScalingFit:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the law describes the points; None when it cannot be told."""
+        """Whether the law describes the points; None with one epoch."""
         return None if self.lack_of_fit_p is None else self.lack_of_fit_p >= LACK_OF_FIT_P
 
 
@@ -104,7 +104,7 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
         return Band(value, min(float(low), value), max(float(high), value))
 
     rate, contention, crosstalk = (
-        band(float(_plain(best)[place]), None if drawn is None else _plain(drawn)[place]) for place in range(3)
+        band(float(_plain(best)[i]), None if drawn is None else _plain(drawn)[i]) for i in range(3)
     )
     peak = _peak(best)
     peaks = None if drawn is None else np.array([min(_peak(each), ladder[-1]) for each in drawn])
@@ -118,8 +118,8 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
         crosstalk=crosstalk,
         peak_threads=band(peak, peaks) if peak <= ladder[-1] else None,
         curve=tuple(
-            (float(n), band(float(x), None if curves is None else curves[:, place]))
-            for place, (n, x) in enumerate(zip(grid, curve, strict=True))
+            (float(n), band(float(x), None if curves is None else curves[:, i]))
+            for i, (n, x) in enumerate(zip(grid, curve, strict=True))
         ),
         points=tuple(np.exp(logs.mean(axis=0)).tolist()),
         lack_of_fit_p=_lack_of_fit(ladder, logs, best),
@@ -213,13 +213,7 @@ def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
 def ladders(
     cells: Sequence[tuple[str, str, int]], rates: Mapping[tuple[str, str], Mapping[int, float]], arm: str
 ) -> dict[str, dict[int, Mapping[int, float]]]:
-    """Workload -> threads -> epoch -> rate of one arm.
-
-    Args:
-        cells: (cell, workload, threads).
-        rates: (cell, arm) -> epoch -> rate.
-        arm: whose.
-    """
+    """Workload -> threads -> epoch -> rate of one arm, from cells (cell, workload, threads) and all arms' rates."""
     found: dict[str, dict[int, Mapping[int, float]]] = {}
     for cell, workload, threads in cells:
         if rates.get((cell, arm)):

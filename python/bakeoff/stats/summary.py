@@ -155,10 +155,7 @@ def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
     """A flag when the client itself limited the throughput, so that the ratio of the servers is not the one measured.
 
     It did when it used two fifths of the CPU time that an event took on client and server, or kept 70 % of the CPUs
-    busy; in an open loop also when it began more than a hundredth of the events late.
-
-    Args:
-        arms: the arms compared, in one cell.
+    busy; in an open loop also when it began more than a hundredth of the events late. `arms`: those compared in a cell.
     """
     for arm in arms:
         if arm.late_starts_per_million > _LATE_PER_MILLION:
@@ -254,16 +251,13 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
 
 
 def stability(slices: pl.LazyFrame) -> pl.DataFrame:
-    """How steady throughput was from slice to slice and from epoch to epoch: a row for each cell and arm.
-
-    Args:
-        slices: of the valid epochs.
+    """How steady throughput was from slice to slice and from epoch to epoch, in the slices of the valid epochs.
 
     Returns:
-        Columns cell, arm; slice_cv (standard deviation of a slice's throughput over its epoch's mean, over epochs the
-        root of the mean square); slowest (the slowest slice over its epoch's mean); stalled (share of slices below half
-        of it); slices (how many); epoch_cv (standard deviation of the epochs' throughput over their mean; null with
-        one); longest_ns (the longest event).
+        Columns cell, arm, of which there is a row each; slice_cv (standard deviation of a slice's throughput over its
+        epoch's mean, over epochs the root of the mean square); slowest (the slowest slice over its epoch's mean);
+        stalled (share of slices below half of it); slices (how many); epoch_cv (standard deviation of the epochs'
+        throughput over their mean; null with one); longest_ns (the longest event).
     """
     key = ["cell", "arm", "epoch"]
     epoch_tps = pl.col("events").sum() / pl.col("seconds").sum()

@@ -78,7 +78,6 @@ class TypeSummary(Frozen):
     max_ns: int
     quantiles_ns: dict[str, int]
     retried: int
-    response_limit_ns: int
     response: Judgement
     mix_least: float | None
     mix: Judgement
@@ -93,7 +92,7 @@ class TpccSummary(Frozen):
         tpmc: New-Orders a minute, rollbacks included as in clause 5.4: mean of the epochs, with a 95 % t interval over
             epochs (equal to the mean with one epoch).
         tpm_total: transactions of all types a minute, likewise a mean of epochs.
-        rollbacks, rollback_share: New-Orders that ended in the standard's rollback, and their share.
+        rollback_share: share of New-Orders that ended in the standard's rollback.
         rollback: the share is 0.9 % to 1.1 %.
         skipped_deliveries: Deliveries that found a district without an undelivered order.
         skipped: their share is at most 1 %.
@@ -110,7 +109,6 @@ class TpccSummary(Frozen):
     tpmc_high: float
     tpm_total: float
     types: tuple[TypeSummary, ...]
-    rollbacks: int
     rollback_share: float
     rollback: Judgement
     skipped_deliveries: int
@@ -237,7 +235,6 @@ def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -
         tpmc_high=tpmc_high,
         tpm_total=fmean(measured.per_minute(measured.transactions)),
         types=tuple(_type_summary(name, measured) for name in TYPES),
-        rollbacks=rollbacks,
         rollback_share=quotient(rollbacks, count("new_order")),
         rollback=_judge_share(rollbacks, count("new_order"), least=0.009, most=0.011, nominal=0.01),
         skipped_deliveries=skipped,
@@ -265,7 +262,6 @@ def _type_summary(name: str, measured: _Measured) -> TypeSummary:
         max_ns=latencies.max_ns,
         quantiles_ns=quantiles,
         retried=measured.latencies[f"{name}.retried"].count,
-        response_limit_ns=limit_ns,
         response=response,
         mix_least=rule.mix_least,
         mix=mix,

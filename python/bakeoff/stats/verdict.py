@@ -100,10 +100,7 @@ def compare(
 ) -> tuple[Comparison, ...]:
     """Judge all comparisons that have at least one epoch, in the order of the plan's cells and the study's arms.
 
-    Args:
-        pairs: by (cell, contender), in the order of epochs.
-        plan: its cells.
-        context: what the comparisons share.
+    `pairs` are by (cell, contender), each in the order of epochs.
     """
     samples = [
         _sample(cell, arm.name, found, context)
