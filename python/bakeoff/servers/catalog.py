@@ -56,10 +56,9 @@ class VersionRange:
     def __str__(self) -> str:
         if self.never:
             return "never"
-        if self.since is None and self.until is None:
-            return "always"
         since = f"from {version_text(self.since)}" if self.since else ""
-        return f"{since} {f'before {version_text(self.until)}' if self.until else ''}".strip()
+        until = f"before {version_text(self.until)}" if self.until else ""
+        return f"{since} {until}".strip() or "always"
 
 
 def parse_range(text: str | None) -> VersionRange:
@@ -298,11 +297,10 @@ class Catalog(Frozen):
         if not of_flavour:
             flavours = sorted({entry.flavour for entry in self.entries})
             near = difflib.get_close_matches(spec.flavour, [*flavours, "path", "tarball", "docker"], n=1)
+            all_flavours = f"There is {' and '.join(flavours)}; also path:DIR, tarball:FILE."
             raise SpecError(
                 f"server {spec}: nothing in the catalogue is called {spec.flavour!r}.",
-                hint=f"Did you mean {near[0]}?"
-                if near
-                else f"There is {' and '.join(flavours)}; also path:DIR, tarball:FILE.",
+                hint=f"Did you mean {near[0]}?" if near else all_flavours,
             )
         wanted = parse_version(spec.version) if spec.version else ()
         found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -168,9 +168,8 @@ def _bootstrap_sql(installation: Installation) -> bytes:
             f"{installation.name} has no system table scripts in {installation.share}.", hint="Name a complete basedir."
         )
     parts += [script.read_bytes() + b"\n" for script in found]
-    accounts = (
-        "mysql.global_priv" if installation.family == "mariadb" and installation.version >= (10, 4) else "mysql.user"
-    )
+    global_priv = installation.family == "mariadb" and installation.version >= (10, 4)
+    accounts = "mysql.global_priv" if global_priv else "mysql.user"
     parts.append(f"DELETE FROM {accounts} WHERE User='' OR (User='root' AND Host<>'localhost');\n".encode())
     return b"".join(parts)
 
@@ -208,32 +207,26 @@ def copy_tree(source: Path, target: Path, what_for: str) -> bool:
                 pass
         for folder in reversed(folders):
             _sync_folder(target / folder)
-    except OSError as problem:
+    except BaseException as problem:
         shutil.rmtree(target, ignore_errors=True)
+        if not isinstance(problem, OSError):
+            raise
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise HostError(
-                f"{what_for}: the disk of {target.parent} is full.", hint="Free some space: bakeoff server rm"
-            ) from None
+            full = f"{what_for}: the disk of {target.parent} is full."
+            raise HostError(full, hint="Free some space: bakeoff server rm") from None
         raise HostError(f"{what_for}: copying failed: {problem.strerror} ({problem.filename}).") from None
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
     return reflinks
 
 
-def _contents(source: Path) -> tuple[Sequence[Path], Sequence[Path]]:
+def _contents(source: Path) -> tuple[list[Path], list[Path]]:
     """Folders and files below `source`, relative to it, largest file first so that the threads end together."""
-    folders = [Path()]
-    sizes: list[tuple[int, Path]] = []
+    folders, files = [Path()], list[Path]()
     for path, below, names in os.walk(source):
         here = Path(path).relative_to(source)
         folders += [here / name for name in below]
-        for name in names:
-            file = Path(path) / name
-            if not file.is_socket():
-                sizes.append((file.lstat().st_size, here / name))
-    sizes.sort(key=lambda pair: -pair[0])
-    return folders, [name for _, name in sizes]
+        files += [here / name for name in names if not (Path(path) / name).is_socket()]
+    files.sort(key=lambda name: -(source / name).lstat().st_size)
+    return folders, files
 
 
 def _make_like(source: Path, target: Path) -> None:

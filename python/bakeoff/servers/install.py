@@ -371,17 +371,10 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
         datadir = temporary / "data"
         datadir.mkdir()
         identity.own(datadir)
-        argv = [*layout.argv, "--no-defaults"]
-        if "--help" in arguments:
-            argv.append(f"--datadir={datadir}")
-        answer = run(
-            [*argv, *arguments],
-            identity,
-            env={"PATH": "/usr/bin:/bin", **layout.environment},
-            cwd=datadir,
-            log=temporary / "answer",
-            timeout_s=60,
-        )
+        own_folder = [f"--datadir={datadir}"] if "--help" in arguments else []
+        argv = [*layout.argv, "--no-defaults", *own_folder, *arguments]
+        env = {"PATH": "/usr/bin:/bin", **layout.environment}
+        answer = run(argv, identity, env=env, cwd=datadir, log=temporary / "answer", timeout_s=60)
     if answer.status != 0 and must_succeed:
         raise _why_not(asked_for, layout.daemon, answer.status, answer.errors + answer.output)
     return answer.output

@@ -172,9 +172,8 @@ class Instance(Server):
         self._child: subprocess.Popen[bytes] | None = None
         self._tcp_account: Account | None = None
         if len(os.fsencode(self.socket_path)) > SOCKET_PATH_LIMIT:
-            raise ServerError(
-                f"server {name}: socket path {self.socket_path} is longer than {SOCKET_PATH_LIMIT} bytes."
-            )
+            too_long = f"socket path {self.socket_path} is longer than {SOCKET_PATH_LIMIT} bytes"
+            raise ServerError(f"server {name}: {too_long}.")
 
     @property
     def datadir(self) -> Path:
@@ -413,11 +412,8 @@ def free_port() -> int:
     """A free TCP port on 127.0.0.1, drawn at random so that two bakeoffs rarely draw the same one."""
     for _ in range(200):
         port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
     ports = f"{PORTS.start} and {PORTS.stop}"
     raise ServerError(f"no free port on 127.0.0.1 between {ports}.", hint="Stop what listens there.")

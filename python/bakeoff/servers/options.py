@@ -8,7 +8,7 @@ ignores or changes.
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -193,11 +193,12 @@ def whole_number(target: Target, name: str, value: str) -> int:
 
 
 def _refuse(target: Target, name: str, value: str, why: str, hint: str = "") -> SpecError:
-    what = f"option {_text(name, value)} cannot be used"
+    what = f"option {option_text(name, value)} cannot be used"
     return SpecError(f"server {target.name}: {what}: {why}.", hint=hint, field=("server", "options", name))
 
 
-def _text(name: str, value: str) -> str:
+def option_text(name: str, value: str) -> str:
+    """`name=value`, or the bare name."""
     return f"{name}={value}" if value else name
 
 
@@ -234,7 +235,7 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
         files = redo_options(target, parse_bytes(size))
         done.options.update(files)
         done.notes.append(
-            f"innodb_redo_log_capacity={size} became {' '.join(_text(*each) for each in files.items())}: "
+            f"innodb_redo_log_capacity={size} became {' '.join(option_text(*each) for each in files.items())}: "
             f"{target.name} has no innodb_redo_log_capacity"
         )
 
@@ -335,12 +336,8 @@ def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
         raise _refuse(target, "innodb_page_size", value, "a page has 4k, 8k, 16k, 32k or 64k")
     since = (10, 1) if target.family == "mariadb" else (5, 7, 6)
     if size > 16384 and target.version < since:
-        raise _refuse(
-            target,
-            "innodb_page_size",
-            value,
-            f"pages above 16k came with {version_text(since)}, and {target.name} would silently use 16k",
-        )
+        why = f"pages above 16k came with {version_text(since)}, and {target.name} would silently use 16k"
+        raise _refuse(target, "innodb_page_size", value, why)
     rest["innodb_page_size"] = str(size)
 
 
@@ -360,9 +357,9 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
         )
     off = name != plain or is_false(value)  # skip_innodb_large_prefix
     if value.lower() in fact.neutral or (off and "off" in fact.neutral):
-        done.notes.append(f"{_text(name, value)} was left out: {fact.reason}")
+        done.notes.append(f"{option_text(name, value)} was left out: {fact.reason}")
     elif fact.ignored_by(target):
-        done.notes.append(f"{_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
+        done.notes.append(f"{option_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
     else:
         raise _refuse(target, name, value, fact.reason or f"{target.name} does not know it")
 
@@ -408,31 +405,21 @@ def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
         reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
         raise SpecError(f"cnf file {file} cannot be read: {reason}.") from None
     options: dict[str, str] = {}
-    groups = server_groups(family, version)
-    group = ""
-    for number, raw in enumerate(lines, start=1):
-        line = raw.strip()
-        if not line or line[0] in "#;":
-            continue
+    for number, group, line in _grouped_lines(lines):
+        where = f"{file}:{number}"
         if line.startswith("!"):
             raise SpecError(
-                f"{file}:{number}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE."
+                f"{where}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE."
             )
         if line.startswith("["):
-            if not line.endswith("]"):
-                raise SpecError(f"{file}:{number}: a group is written [name], this is {line!r}.")
-            group = line[1:-1].strip()
-            continue
+            raise SpecError(f"{where}: a group is written [name], this is {line!r}.")
         if not group:
-            raise SpecError(
-                f"{file}:{number}: an option before the first [group].", hint="Begin the file with [mysqld]."
-            )
-        if group in groups:
-            name, equals, value = line.partition("=")
-            name = name.strip().lstrip("-").replace("-", "_")
+            raise SpecError(f"{where}: an option before the first [group].", hint="Begin the file with [mysqld].")
+        if group in server_groups(family, version):
+            name, value = _option(line)
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
-                raise SpecError(f"{file}:{number}: {line!r} is not option=value.")
-            options[name] = _unquoted(value) if equals else ""
+                raise SpecError(f"{where}: {line!r} is not option=value.")
+            options[name] = value
     return options
 
 
@@ -442,15 +429,22 @@ def read_client_group(file: Path) -> dict[str, str]:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
-    options: dict[str, str] = {}
+    return dict(_option(line) for _, group, line in _grouped_lines(lines) if group == "client" and line[0] != "!")
+
+
+def _grouped_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
+    """Number, group and text of each line of a cnf file that is neither blank, a comment nor a group's name."""
     group = ""
-    for line in (raw.strip() for raw in lines):
+    for number, line in enumerate((raw.strip() for raw in lines), start=1):
         if line.startswith("[") and line.endswith("]"):
-            group = line[1:-1]
-        elif group == "client" and line and line[0] not in "#;!":
-            name, _, value = line.partition("=")
-            options[name.strip().replace("-", "_")] = _unquoted(value)
-    return options
+            group = line[1:-1].strip()
+        elif line and line[0] not in "#;":
+            yield number, group, line
+
+
+def _option(line: str) -> tuple[str, str]:
+    name, _, value = line.partition("=")
+    return name.strip().lstrip("-").replace("-", "_"), _unquoted(value)
 
 
 EMPTY_VALUES = frozenset(

@@ -62,11 +62,7 @@ def make_open_folder(folder: Path) -> Path:
     Raises:
         HostError: not allowed to, or a file is in the way.
     """
-    missing: list[Path] = []
-    step = folder
-    while not step.exists() and step != step.parent:
-        missing.append(step)
-        step = step.parent
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         for each in reversed(missing):
             each.mkdir(exist_ok=True)
@@ -89,16 +85,12 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
     """
     for step in reversed([folder, *folder.parents]):
         status = step.stat()
-        mode = status.st_mode
-        if status.st_uid == uid:
-            allowed = mode & stat.S_IXUSR
-        elif status.st_gid == gid:
-            allowed = mode & stat.S_IXGRP
-        else:
-            allowed = mode & stat.S_IXOTH
-        if uid != 0 and not allowed:
+        others = stat.S_IXGRP if status.st_gid == gid else stat.S_IXOTH
+        needed = stat.S_IXUSR if status.st_uid == uid else others
+        if uid != 0 and not status.st_mode & needed:
+            mode = f"{status.st_mode & 0o777:o}"
             raise HostError(
-                f"servers run as an account without privileges, which may not enter {step} (mode {mode & 0o777:o}).",
+                f"servers run as an account without privileges, which may not enter {step} (mode {mode}).",
                 hint=f"Set XDG_CACHE_HOME to a folder open to it, or run: chmod o+x {step}",
             )
 
@@ -130,12 +122,10 @@ def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[Non
     """
     descriptor = _open(_lock_file(name))
     try:
-        if on_wait is None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        else:
-            while not _try_lock(descriptor):
+        while not _try_lock(descriptor):
+            if on_wait:
                 on_wait()
-                time.sleep(_POLL_S)
+            time.sleep(_POLL_S)
         yield
     finally:
         os.close(descriptor)

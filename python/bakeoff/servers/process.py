@@ -105,12 +105,8 @@ def _make_system_account(name: str) -> None:
             "servers must not run as root, and there is no useradd to make an account.", hint="Set BAKEOFF_SERVER_USER."
         )
     shell = "/usr/sbin/nologin" if Path("/usr/sbin/nologin").exists() else "/bin/false"
-    made = subprocess.run(
-        [program, "--system", "--user-group", "--no-create-home", "--shell", shell, name],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    argv = [program, "--system", "--user-group", "--no-create-home", "--shell", shell, name]
+    made = subprocess.run(argv, capture_output=True, text=True, check=False)
     if made.returncode not in (0, 9):  # 9: someone else made it meanwhile
         raise HostError(
             f"account {name!r} for the servers could not be made: {made.stderr.strip()}",

@@ -25,6 +25,7 @@ from bakeoff.servers.options import (
     is_false,
     is_true,
     no_tls,
+    option_text,
     read_cnf,
     redo_options,
     stem,
@@ -297,12 +298,8 @@ def _catalog() -> Catalog:
 def _process_bytes(installation: Installation) -> int:
     """Resident memory of a bare server, from the nearest catalogue entry below its version."""
     kin = [entry for entry in _catalog().entries if entry.family == installation.family]
-    nearest = max(
-        (entry for entry in kin if entry.numbers <= installation.version),
-        key=lambda entry: entry.numbers,
-        default=kin[0],
-    )
-    return nearest.rss_mib * 2**20
+    not_newer = [entry for entry in kin if entry.numbers <= installation.version] or kin[:1]
+    return max(not_newer, key=lambda entry: entry.numbers).rss_mib * 2**20
 
 
 def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
@@ -319,7 +316,7 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
             continue
         wanted = _wanted(name, plain, value)
         has = variables.get(plain, variables.get(_OTHER_NAMES.get(plain, ""), None))
-        said = f"{name}={value}" if value else name
+        said = option_text(name, value)
         if has is None:
             found.append(f"{said}: this server has no variable {plain}")
         elif not same_value(wanted, has):
@@ -349,9 +346,7 @@ def _number(text: str) -> float:
 
 
 def _wanted(name: str, plain: str, value: str) -> str:
-    if name.startswith("loose_"):
-        return _wanted(name[6:], plain, value)
-    if name != plain and name.startswith(("skip_", "disable_")):
+    if name != plain and name.removeprefix("loose_").startswith(("skip_", "disable_")):
         return "OFF"
     if plain == "log_bin":  # the value is the log's name
         return "ON"

@@ -121,7 +121,7 @@ def finish_pending_work(
     Servers of ours flush faster meanwhile; a remote one is only watched.
 
     Args:
-        server: any.
+        server: ours or remote.
         deadline_s: longest wait, seconds.
         warmth: from `warm`, for the record.
         patience_s: longest wait without progress: an idle server may keep its history a little above the limit for
