@@ -15,7 +15,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use crate::fault::Delivery;
 use crate::packet::{Front, MAX_ALLOWED_PACKET_BYTES, front};
 use crate::prepared::Catalogue;
-use crate::server::Server;
+use crate::server::{Server, count_one};
 use crate::session::{Reply, Session};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
@@ -208,12 +208,7 @@ impl EventLoop {
 
     fn accept_new(&mut self) {
         for (socket, connection_id) in self.inbox.take() {
-            let open = self
-                .server
-                .counters
-                .open_connections
-                .fetch_add(1, Ordering::Relaxed)
-                + 1;
+            let open = count_one(&self.server.counters.open_connections);
             let slot = self.free.pop().unwrap_or_else(|| {
                 self.connections.push(None);
                 self.connections.len() - 1
@@ -226,10 +221,7 @@ impl EventLoop {
             )
             .is_err()
             {
-                self.server
-                    .counters
-                    .open_connections
-                    .fetch_sub(1, Ordering::Relaxed);
+                self.count_closed();
                 self.free.push(slot);
                 continue;
             }
@@ -444,14 +436,16 @@ impl EventLoop {
         }
     }
 
+    fn count_closed(&self) {
+        let counters = &self.server.counters;
+        counters.open_connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
     fn drop_connection(&mut self, slot: usize) {
         // Closing the socket takes it out of epoll; its due time is ignored, because its generation has passed.
         if self.connections[slot].take().is_some() {
             self.free.push(slot);
-            self.server
-                .counters
-                .open_connections
-                .fetch_sub(1, Ordering::Relaxed);
+            self.count_closed();
         }
     }
 }

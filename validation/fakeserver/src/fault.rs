@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::packet::PacketWriter;
-use crate::resultset::{Column, Kind, STATUS_AUTOCOMMIT, SqlError, put_column, put_eof, put_error};
+use crate::resultset::{Column, STATUS_AUTOCOMMIT, SqlError, put_column, put_eof, put_error};
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,10 +171,7 @@ pub(crate) fn corrupt(kind: &FaultKind, answer: &mut Vec<u8>) -> Delivery {
         }
         FaultKind::Oversized => {
             answer.clear();
-            let column = Column {
-                name: "c".to_owned(),
-                kind: Kind::Text,
-            };
+            let column = Column::text("c");
             let mut writer = PacketWriter::new(answer, 1);
             writer.packet(|out| out.push(1));
             put_column(&mut writer, &column);

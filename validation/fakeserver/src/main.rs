@@ -26,14 +26,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use clap::Parser;
 use serde_json::json;
 
 use crate::event_loop::{EventLoop, Inbox, Waiting, monotonic_ns};
 use crate::options::Options;
-use crate::server::{Counters, Server};
+use crate::server::{Counters, Server, count_one};
 
 /// Small: ten thousand connections need no stack of their own, and few threads need little.
 const STACK_BYTES: usize = 512 << 10;
@@ -177,7 +176,7 @@ fn accept_forever(
         loop {
             match accepted() {
                 Ok(socket) => {
-                    let number = server.counters.connections.fetch_add(1, Ordering::Relaxed) + 1;
+                    let number = count_one(&server.counters.connections);
                     if let Err(error) =
                         inboxes[number as usize % inboxes.len()].push(socket, number as u32)
                     {

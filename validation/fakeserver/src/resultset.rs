@@ -33,6 +33,15 @@ pub(crate) struct Column {
     pub(crate) kind: Kind,
 }
 
+impl Column {
+    pub(crate) fn text(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: Kind::Text,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -52,6 +61,17 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Value>>,
     pub(crate) repeat: usize,
+}
+
+impl Table {
+    /// Rows that are sent once.
+    pub(crate) fn new(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Self {
+        Self {
+            columns,
+            rows,
+            repeat: 1,
+        }
+    }
 }
 
 /// A server error: what an ERR packet carries.

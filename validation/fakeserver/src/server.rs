@@ -42,20 +42,20 @@ pub(crate) struct Counters {
     pub(crate) injected_errors: AtomicU64,
 }
 
+/// Adds one and returns the new count.
+pub(crate) fn count_one(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 impl Counters {
     /// Names as SHOW GLOBAL STATUS has them, where it has such a counter.
     pub(crate) fn snapshot(&self) -> [(&'static str, u64); 4] {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
-            ("Connections", self.connections.load(Ordering::Relaxed)),
-            (
-                "Fake_injected_errors",
-                self.injected_errors.load(Ordering::Relaxed),
-            ),
-            ("Questions", self.timed_statements.load(Ordering::Relaxed)),
-            (
-                "Threads_connected",
-                self.open_connections.load(Ordering::Relaxed),
-            ),
+            ("Connections", value(&self.connections)),
+            ("Fake_injected_errors", value(&self.injected_errors)),
+            ("Questions", value(&self.timed_statements)),
+            ("Threads_connected", value(&self.open_connections)),
         ]
     }
 }
@@ -77,11 +77,7 @@ pub(crate) struct Injection<'a> {
 impl Server {
     /// Counts one timed statement, the connection's `of_connection`-th, and says what is injected on it.
     pub(crate) fn count_statement(&self, of_connection: u64) -> Injection<'_> {
-        let number = self
-            .counters
-            .timed_statements
-            .fetch_add(1, Ordering::Relaxed)
-            + 1;
+        let number = count_one(&self.counters.timed_statements);
         let injected = self
             .config
             .injected_error

@@ -13,7 +13,7 @@ use crate::law::random_stream;
 use crate::packet::{PacketWriter, PayloadReader};
 use crate::prepared::{Catalogue, Prepared};
 use crate::resultset::{
-    Column, Form, Kind, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError,
+    Column, Form, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError,
     put_column, put_eof, put_error, put_ok, put_table,
 };
 use crate::scanner;
@@ -108,8 +108,7 @@ impl Session {
     /// Appends the server's first packet.
     pub(crate) fn greet(&self, server: &Server, too_many: bool, out: &mut Vec<u8>) -> Reply {
         if too_many {
-            put_error(&mut PacketWriter::new(out, 0), &SqlError::numbered(1040));
-            return Reply::LAST;
+            return refuse(out, 0, &SqlError::numbered(1040));
         }
         put_greeting(
             out,
@@ -140,7 +139,7 @@ impl Session {
             Phase::TakingFile => {
                 if payload.is_empty() {
                     self.phase = Phase::Ready;
-                    put_ok(&mut PacketWriter::new(out, next), 0, self.status());
+                    self.ok(out, next);
                 }
                 Reply::AT_ONCE
             }
@@ -150,11 +149,7 @@ impl Session {
 
     fn log_in(&mut self, server: &Server, next: u8, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         let Some(hello) = ClientHello::read(payload) else {
-            put_error(
-                &mut PacketWriter::new(out, next),
-                &SqlError::new(1043, "08S01", "Bad handshake"),
-            );
-            return Reply::LAST;
+            return refuse(out, next, &SqlError::new(1043, "08S01", "Bad handshake"));
         };
         self.capabilities = hello.capabilities;
         let (charset, collation) = settings::collation_by_id(hello.charset);
@@ -189,7 +184,6 @@ impl Session {
         verify: bool,
         out: &mut Vec<u8>,
     ) -> Reply {
-        let mut writer = PacketWriter::new(out, next);
         let refused = verify
             && server
                 .config
@@ -202,26 +196,22 @@ impl Session {
                 "Access denied for user '{}'@'localhost' (using password: {using})",
                 self.facts.user
             );
-            put_error(&mut writer, &SqlError::new(1045, "28000", message));
-            return Reply::LAST;
+            return refuse(out, next, &SqlError::new(1045, "28000", message));
         }
         self.phase = Phase::Ready;
-        put_ok(&mut writer, 0, self.status());
+        self.ok(out, next)
+    }
+
+    /// Replies OK.
+    fn ok(&self, out: &mut Vec<u8>, sequence: u8) -> Reply {
+        put_ok(&mut PacketWriter::new(out, sequence), 0, self.status());
         Reply::AT_ONCE
     }
 
     fn status(&self) -> u16 {
-        let autocommit = if self.facts.autocommit {
-            STATUS_AUTOCOMMIT
-        } else {
-            0
-        };
-        let transaction = if self.in_transaction {
-            STATUS_IN_TRANSACTION
-        } else {
-            0
-        };
-        autocommit | transaction
+        let flag = |on: bool, flag: u16| if on { flag } else { 0 };
+        flag(self.facts.autocommit, STATUS_AUTOCOMMIT)
+            | flag(self.in_transaction, STATUS_IN_TRANSACTION)
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -272,14 +262,14 @@ impl Session {
             }
             Some(command::INIT_DB) => {
                 self.facts.database = Some(String::from_utf8_lossy(body).into_owned());
-                put_ok(&mut PacketWriter::new(out, 1), 0, self.status());
+                return self.ok(out, 1);
             }
             Some(command::RESET_CONNECTION | command::CHANGE_USER) => {
                 self.statements.clear();
                 (self.in_transaction, self.facts.autocommit) = (false, true);
-                put_ok(&mut PacketWriter::new(out, 1), 0, self.status());
+                return self.ok(out, 1);
             }
-            Some(command::PING) => put_ok(&mut PacketWriter::new(out, 1), 0, self.status()),
+            Some(command::PING) => return self.ok(out, 1),
             Some(command::SET_OPTION) => {
                 match reader.u16() {
                     Some(0) => self.capabilities |= capability::MULTI_STATEMENTS,
@@ -426,10 +416,7 @@ impl Session {
             out.extend_from_slice(&[0; 3]);
         });
         let form = self.form(true, false);
-        let parameter = Column {
-            name: "?".to_owned(),
-            kind: Kind::Text,
-        };
+        let parameter = Column::text("?");
         for _ in 0..prepared.parameters {
             put_column(&mut writer, &parameter);
         }
@@ -488,6 +475,12 @@ impl Session {
         put_ok(writer, affected, self.form(binary, more).status);
         true
     }
+}
+
+/// Replies an error and closes the connection.
+fn refuse(out: &mut Vec<u8>, sequence: u8, error: &SqlError) -> Reply {
+    put_error(&mut PacketWriter::new(out, sequence), error);
+    Reply::LAST
 }
 
 fn unknown_statement(id: Option<u32>) -> SqlError {

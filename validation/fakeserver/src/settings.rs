@@ -134,11 +134,7 @@ pub(crate) fn select_values(items: &[&str], facts: &SessionFacts) -> Result<Tabl
         });
         row.push(value);
     }
-    Ok(Table {
-        columns,
-        rows: vec![row],
-        repeat: 1,
-    })
+    Ok(Table::new(columns, vec![row]))
 }
 
 fn alias(item: &str) -> (&str, &str) {
@@ -198,44 +194,15 @@ pub(crate) fn show(rest: &str, facts: &SessionFacts) -> Table {
         })
         .map(|(name, value)| vec![Value::text(&name), as_text(value)])
         .collect();
-    two_columns("Variable_name", "Value", rows)
+    Table::new(["Variable_name", "Value"].map(Column::text).to_vec(), rows)
 }
 
 /// Answers ANALYZE, OPTIMIZE and CHECK: one line that says OK.
 pub(crate) fn table_check(rest: &str) -> Table {
     let table = rest.split_whitespace().last().unwrap_or("");
-    let names = ["Table", "Op", "Msg_type", "Msg_text"];
-    Table {
-        columns: names
-            .iter()
-            .map(|name| Column {
-                name: (*name).to_owned(),
-                kind: Kind::Text,
-            })
-            .collect(),
-        rows: vec![
-            [table, "check", "status", "OK"]
-                .iter()
-                .map(|text| Value::text(text))
-                .collect(),
-        ],
-        repeat: 1,
-    }
-}
-
-fn two_columns(first: &str, second: &str, rows: Vec<Vec<Value>>) -> Table {
-    let columns = [first, second]
-        .iter()
-        .map(|name| Column {
-            name: (*name).to_owned(),
-            kind: Kind::Text,
-        })
-        .collect();
-    Table {
-        columns,
-        rows,
-        repeat: 1,
-    }
+    let columns = ["Table", "Op", "Msg_type", "Msg_text"].map(Column::text);
+    let row = [table, "check", "status", "OK"].map(Value::text);
+    Table::new(columns.to_vec(), vec![row.to_vec()])
 }
 
 fn as_text(value: Value) -> Value {

@@ -180,10 +180,7 @@ fn call(rest: &str, shape: &RowShape) -> Action {
         .nth(1)
         .and_then(|inside| inside.trim().parse().ok())
         .unwrap_or(1);
-    let columns = vec![Column {
-        name: "c".to_owned(),
-        kind: Kind::Text,
-    }];
+    let columns = vec![Column::text("c")];
     Action::ManyRows(
         (0..sets)
             .map(|_| repeated_row(columns.clone(), shape.rows, shape))
