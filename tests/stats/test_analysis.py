@@ -94,12 +94,12 @@ def test_a_run_cut_short_tells_only_the_anytime_interval(ended):
 def test_an_extended_run_claims_nothing_that_only_the_interval_of_a_fixed_end_would():
     # 2.9 standard errors over eight epochs: beyond h_n (2.72), within the anytime-valid interval (4.20).
     epochs = [epoch_of(quads([math.exp(0.0103 + 0.0094 * (-1) ** e)] * 4, level=10**6), epoch=e) for e in range(8)]
-    told = {
+    verdicts = {
         ended: analyse(epochs, simulated_study(precision=0.001), ended=ended).comparisons[0].verdict
         for ended in (Stop.BUDGET, Stop.EXTENDED)
     }
-    assert told[Stop.BUDGET].words == (Word.FASTER,)
-    assert told[Stop.EXTENDED].words == (Word.INCONCLUSIVE,)
+    assert verdicts[Stop.BUDGET].words == (Word.FASTER,)
+    assert verdicts[Stop.EXTENDED].words == (Word.INCONCLUSIVE,)
 
 
 def test_what_had_finished_before_an_abort_keeps_its_interval():
@@ -311,8 +311,8 @@ def test_what_would_have_been_found_is_reckoned_as_claims_are(ended):
     for e, value in enumerate(values):
         rows = [quads([math.exp(value)] * 4, level=10**6, cell=f"oltp_point_select/{threads}") for threads in cells]
         epochs.append(epoch_of([row for cell in rows for row in cell], epoch=e))
-    (told, *_) = analyse(epochs, simulated_study(cells=cells, precision=0.001), ended=ended).comparisons
+    (first, *_) = analyse(epochs, simulated_study(cells=cells, precision=0.001), ended=ended).comparisons
     detectable = iv.minimal_detectable_effect(
         iv.standard_deviation(values), 8, family=3, anytime=ended is Stop.ABORTED
     )  # fmt: skip
-    assert f"A difference of {percent_text(detectable)} would probably" in told.verdict.sentence
+    assert f"A difference of {percent_text(detectable)} would probably" in first.verdict.sentence

@@ -41,7 +41,7 @@ def test_a_real_server_takes_most_of_the_cpu():
         arm(client_ns=6_000, server_ns=None, share=0.75),  # one elsewhere, all CPUs here busy with the client
     ],
 )
-def test_a_client_at_its_limit_is_told(summary):
+def test_a_client_at_its_limit_is_flagged(summary):
     calm = arm(client_ns=6_000, server_ns=40_000)
     assert str(client_flag([calm, summary])).startswith("CLIENT: client-bound")
 

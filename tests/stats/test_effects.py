@@ -11,7 +11,7 @@ from bakeoff.spec.study import Design, Factor, Part, Published, PublishedFigure
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects
 from bakeoff.stats.model import Estimate, Interval, Stop
-from bakeoff.stats.published import Judgement, judge, one_factor_pairs, published_ratios
+from bakeoff.stats.published import Judgement, judge, median_ratios, one_factor_pairs, published_ratios
 
 CELL = "oltp_point_select/4"
 SERVERS, CHARSETS = ("5.7", "8.0"), ("latin1", "utf8mb4")
@@ -161,3 +161,12 @@ def test_what_an_interval_says_of_a_published_order(published, low, high, expect
 def test_without_an_interval_nothing_can_be_told():
     assert judge(0.5, None) is Judgement.CANNOT_TELL
     assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1)) is Judgement.CANNOT_TELL
+
+
+def test_the_median_of_each_arm_over_every_choice_of_three():
+    contender = {0: 12.0, 1: 11.0, 2: 30.0, 3: 11.0}
+    baseline = {0: 10.0, 1: 10.0, 2: 10.0, 3: 20.0, 4: 1.0}
+    ratios = median_ratios(contender, baseline)
+    assert ratios[0] == 1.2
+    assert sorted(ratios) == [1.1, 1.1, 1.2, 1.2]
+    assert median_ratios({0: 1.0, 1: 1.0}, {0: 1.0, 1: 1.0}) == ()

@@ -1,4 +1,4 @@
-"""What a fraction can tell is told with its truth; what it cannot is not told as if it could."""
+"""Effects of a fraction are estimated with their true values; aliased ones are given as their sum."""
 
 import math
 
@@ -66,12 +66,12 @@ def test_resolution_five_tells_every_effect_and_every_interaction_of_two():
     # Averaged over the levels of q, half of the arms have the interaction with it.
     assert math.exp(effects["p"].estimate.mean) == pytest.approx(0.9 * math.sqrt(1.3), rel=1e-3)
     assert math.exp(effects["s"].estimate.mean) == pytest.approx(1.0, rel=1e-3)
-    told = {(each.other, each.factor): each for each in interactions(analysis, design)}
-    assert len(told) == 10 and all(each.mixed == () for each in told.values())
-    for pair, each in told.items():
+    found = {(each.other, each.factor): each for each in interactions(analysis, design)}
+    assert len(found) == 10 and all(each.mixed == () for each in found.values())
+    for pair, each in found.items():
         assert math.exp(each.estimate.mean) == pytest.approx(PAIRS.get(pair, 1.0), rel=1e-3), pair
-    assert math.exp(told["p", "q"].at_base.mean) == pytest.approx(1.1, rel=1e-3)
-    assert math.exp(told["p", "q"].at_other.mean) == pytest.approx(1.1 * 1.3, rel=1e-3)
+    assert math.exp(found["p", "q"].at_base.mean) == pytest.approx(1.1, rel=1e-3)
+    assert math.exp(found["p", "q"].at_other.mean) == pytest.approx(1.1 * 1.3, rel=1e-3)
 
 
 def test_resolution_four_tells_main_effects_and_only_sums_of_mixed_interactions():
@@ -80,9 +80,9 @@ def test_resolution_four_tells_main_effects_and_only_sums_of_mixed_interactions(
     effects = {each.factor: math.exp(each.estimate.mean) for each in main_effects(analysis, design)}
     assert effects["u"] == pytest.approx(SINGLE["u"], rel=1e-3)
     assert effects["r"] == pytest.approx(SINGLE["r"] * math.sqrt(0.85), rel=1e-3)
-    told = interactions(analysis, design)
-    assert len(told) == len(design.fraction.mixed_pairs())
-    for each in told:
+    found = interactions(analysis, design)
+    assert len(found) == len(design.fraction.mixed_pairs())
+    for each in found:
         together = ((each.other, each.factor), *each.mixed)
         truth = math.prod(factor for pair, factor in PAIRS.items() if set(pair) in map(set, together))
         assert math.exp(each.estimate.mean) == pytest.approx(truth, rel=1e-3)
@@ -92,9 +92,9 @@ def test_resolution_four_tells_main_effects_and_only_sums_of_mixed_interactions(
 def test_a_crossed_factors_interactions_are_told_by_themselves():
     names = ("p", "q", "r", "s", "t", "u")
     analysis, design = analysis_of(names, versions=("8.0", "8.1"))
-    told = {(each.other, each.factor): each for each in interactions(analysis, design)}
-    with_server = told["server", "p"]
+    found = {(each.other, each.factor): each for each in interactions(analysis, design)}
+    with_server = found["server", "p"]
     assert with_server.mixed == ()
     assert math.exp(with_server.estimate.mean) == pytest.approx(1 / 0.9, rel=1e-3)
-    assert math.exp(told["server", "q"].estimate.mean) == pytest.approx(1.0, rel=1e-3)
+    assert math.exp(found["server", "q"].estimate.mean) == pytest.approx(1.0, rel=1e-3)
     assert math.exp(with_server.at_base.mean) == pytest.approx(0.9 * math.sqrt(1.3), rel=1e-3)

@@ -114,10 +114,10 @@ def test_an_extended_run_keeps_its_promise_with_the_live_interval_and_not_with_t
     sd = np.array([x[:, : max(k, 2)].std(axis=1, ddof=1) for k in n]).T
     precise = np.abs(mean) > sd * [iv.precision_half_width(1.0, int(k)) for k in n]
     live = np.abs(mean) > sd * [iv.anytime_half_width(1.0, int(k), alpha=iv.ALPHA_LIVE) for k in n]
-    told = precise[:, 7]  # BUDGET after eight epochs; then extended, and ended at the luckiest moment
+    shown = precise[:, 7]  # BUDGET after eight epochs; then extended, and ended at the luckiest moment
     later = slice(iv.N_MIN - 1, EPOCHS)
-    assert np.mean(told | live[:, later].any(axis=1)) < 0.05
-    assert np.mean(told | precise[:, later].any(axis=1)) > 0.1
+    assert np.mean(shown | live[:, later].any(axis=1)) < 0.05
+    assert np.mean(shown | precise[:, later].any(axis=1)) > 0.1
 
 
 @pytest.mark.parametrize("family", [1, 8, 24])

@@ -28,7 +28,7 @@ def ended_s(starts_s, service_s, connections):
 
 
 def epoch(number, *, rate_per_s, service_s, connections, blocks=5, **fields):
-    """Slices as the engine tells them: the arms of a block have its arrivals, a slice ends with the last event."""
+    """Slices as the engine reports them: the arms of a block have its arrivals, a slice ends with the last event."""
     rng = np.random.default_rng(number)
     rows, now_s = [], 0.0
     for block in range(blocks):
@@ -47,7 +47,7 @@ def epoch(number, *, rate_per_s, service_s, connections, blocks=5, **fields):
     return epoch_of(rows, epoch=number)
 
 
-def told(rate_per_s, service_s, *, epochs=8, connections=CONNECTIONS, **fields):
+def analysed(rate_per_s, service_s, *, epochs=8, connections=CONNECTIONS, **fields):
     asked = {"rate_per_s": rate_per_s, "service_s": service_s, "connections": connections}
     made = [epoch(number, **asked, **fields) for number in range(epochs)]
     return analyse(made, question(rate_per_s, connections), ended=Stop.BUDGET)
@@ -55,8 +55,8 @@ def told(rate_per_s, service_s, *, epochs=8, connections=CONNECTIONS, **fields):
 
 @pytest.mark.parametrize(("rate_per_s", "slow_s"), [(100, 0.01), (20, 0.01), (20, 0.1), (200, 0.002)])
 @pytest.mark.parametrize("epochs", [3, 8])
-def test_arms_that_keep_up_with_the_rate_are_not_told_apart_by_throughput(rate_per_s, slow_s, epochs):
-    analysis = told(rate_per_s, {"A": 0.001, "B": slow_s}, epochs=epochs)
+def test_arms_that_keep_up_with_the_rate_are_not_distinguished_by_throughput(rate_per_s, slow_s, epochs):
+    analysis = analysed(rate_per_s, {"A": 0.001, "B": slow_s}, epochs=epochs)
     (comparison,) = analysis.comparisons
     assert comparison.verdict.words == (Word.RATE_FIXED,)
     assert f"The rate is fixed at {rate_per_s}" in comparison.verdict.sentence
@@ -67,27 +67,27 @@ def test_arms_that_keep_up_with_the_rate_are_not_told_apart_by_throughput(rate_p
 
 
 def test_a_long_drain_of_an_arm_that_keeps_up_is_no_shortfall():
-    (comparison,) = told(100, {"A": 0.005, "B": 0.15}, connections=32).comparisons
+    (comparison,) = analysed(100, {"A": 0.005, "B": 0.15}, connections=32).comparisons
     assert comparison.verdict.words == (Word.RATE_FIXED,)
 
 
 def test_an_arm_that_falls_short_of_the_rate_is_slower():
-    analysis = told(500, {"A": 0.001, "B": 0.012})  # B can do 333 events a second
+    analysis = analysed(500, {"A": 0.001, "B": 0.012})  # B can do 333 events a second
     (comparison,) = analysis.comparisons
     assert comparison.verdict.words == (Word.SLOWER,)
     assert np.exp(comparison.estimate.mean) == pytest.approx(333 / 500, rel=0.03)
 
 
 def test_never_as_fast_even_when_both_fall_short():
-    (comparison,) = told(500, {"A": 0.012, "B": 0.012}).comparisons
+    (comparison,) = analysed(500, {"A": 0.012, "B": 0.012}).comparisons
     assert comparison.verdict.words == (Word.RATE_FIXED,)
 
 
 def test_events_that_began_late_or_never_are_flagged():
     service_s = {"A": 0.001, "B": 0.001}
-    (comparison,) = told(100, service_s, late_starts=3, dropped=1).comparisons
+    (comparison,) = analysed(100, service_s, late_starts=3, dropped=1).comparisons
     assert [flag.kind for flag in comparison.flags[:2]] == ["CLIENT", "DROPPED"]
     assert "client overloaded, 3.0% of the events of arm A" in comparison.flags[0].text
     assert "of a million events that were due" in comparison.flags[1].text
-    (comparison,) = told(1000, service_s, late_starts=3).comparisons
+    (comparison,) = analysed(1000, service_s, late_starts=3).comparisons
     assert not [flag for flag in comparison.flags if flag.kind in ("CLIENT", "DROPPED")]

@@ -1,4 +1,4 @@
-"""Traps in the configuration: an undeclared difference never passes in silence, a declared one is not a fault."""
+"""Undeclared differences of settings are always reported; declared ones are not faults."""
 
 import pytest
 

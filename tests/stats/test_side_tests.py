@@ -45,7 +45,7 @@ def test_epochs_before_the_slices_were_doubled_do_not_count_for_carry_over():
     found = pairs(carry_over=[short] * 3 + [long] * 2, slice_s=[0.055] * 3 + [0.105] * 2)
     estimate = diagnostics.carry_over(found).common
     assert estimate.mean == pytest.approx(0.0005) and estimate.n == 2
-    # Slices that are stretched by a fifth to fill a measuring are of the same plan.
+    # Slices that are a fifth longer, to fill a measurement, are of the same plan.
     assert diagnostics.carry_over(pairs(carry_over=[short] * 4, slice_s=[0.055, 0.066] * 2)).bias.n == 4
 
 

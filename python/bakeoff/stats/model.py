@@ -22,12 +22,12 @@ class Stop(StrEnum):
     DECISIVE = "decisive"  # the anytime-valid interval excludes 1
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
-    EXTENDED = "extended"  # time ran out, but how much of it there was has been chosen with results in sight
+    EXTENDED = "extended"  # time ran out, after the budget had been raised with results in sight
     RUNNING = "running"
 
     @property
     def anytime_only(self) -> bool:
-        """Only the anytime-valid interval may be told."""
+        """Whether only the anytime-valid interval may be shown."""
         return self in (Stop.ABORTED, Stop.EXTENDED, Stop.RUNNING)
 
 
@@ -120,7 +120,7 @@ class Comparison(Frozen):
 
     Attributes:
         points: one value D_e an epoch, in order.
-        estimate: mean of the points with the interval that may be told (which one depends on `stop`: docs/method.md).
+        estimate: mean of the points with the interval that `stop` allows (docs/method.md).
         live: the anytime-valid interval (alpha 5 %), valid however often one looks.
         trimmed: the same from 20 % trimmed means of block log-ratios, free of stalls and bursts.
         disagree: the two estimates exclude each other's point: stalls or bursts differ between the arms.

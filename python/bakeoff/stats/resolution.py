@@ -200,7 +200,7 @@ class Forecast(Frozen):
 
 
 class Resolution(Frozen):
-    """How fine a machine can tell servers apart, from a short run of two equal ones.
+    """How small a difference a machine can resolve, from a short run of two equal servers.
 
     Attributes:
         epochs: how many it rests on; few give only the order of magnitude.
