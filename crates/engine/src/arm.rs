@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::net::{
-    Client, Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions,
-};
+use bakeoff_load::net::{Client, Endpoint, ServerAddress};
 use bakeoff_script::host::Connection;
 
-use crate::contract::{Address, Arm, ArmPrepareMode, ArmTlsMode, OpenedArm};
+use crate::contract::{Address, Arm, OpenedArm};
 
 /// Longest time for socket, TLS and login together; the contract's.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -62,30 +60,15 @@ impl From<Arm> for OpenArm {
             Address::Socket { socket } => Endpoint::Unix(socket),
             Address::Tcp { host, port } => Endpoint::Tcp { host, port },
         };
-        let mode = match arm.tls.mode {
-            ArmTlsMode::Disabled => TlsMode::Disabled,
-            ArmTlsMode::Preferred => TlsMode::Preferred,
-            ArmTlsMode::Required => TlsMode::Required,
-            ArmTlsMode::VerifyCa => TlsMode::VerifyCa,
-            ArmTlsMode::VerifyIdentity => TlsMode::VerifyIdentity,
-        };
         let address = ServerAddress {
             endpoint,
             user: arm.user,
-            password: Secret::new(arm.password.0),
+            password: arm.password,
             database: arm.database,
             charset: arm.charset,
             collation: arm.collation,
-            tls: TlsOptions {
-                mode,
-                ca: arm.tls.ca,
-                cert: arm.tls.cert,
-                key: arm.tls.key,
-            },
-            prepare_mode: match arm.prepare_mode {
-                ArmPrepareMode::Server => PrepareMode::Server,
-                ArmPrepareMode::Client => PrepareMode::Client,
-            },
+            tls: arm.tls,
+            prepare_mode: arm.prepare_mode,
             connect_timeout: CONNECT_LIMIT,
             read_timeout: REPLY_LIMIT,
         };

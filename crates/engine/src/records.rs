@@ -43,18 +43,7 @@ pub(crate) fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
         latency_max_ns: totals.latency_max_ns,
         sent_bytes: totals.sent_bytes,
         received_bytes: totals.received_bytes,
-        client_user_ns: spent.client_user_ns,
-        client_system_ns: spent.client_system_ns,
-        server_cpu_ns: spent.server_cpu_ns,
-        server_read_bytes: spent.server_read_bytes,
-        server_write_bytes: spent.server_write_bytes,
-        server_rss_bytes: spent.server_rss_bytes,
-        host_user_ns: spent.host_user_ns,
-        host_system_ns: spent.host_system_ns,
-        host_iowait_ns: spent.host_iowait_ns,
-        host_steal_ns: spent.host_steal_ns,
-        host_idle_ns: spent.host_idle_ns,
-        context_switches: spent.context_switches,
+        spent,
         ..SliceRecord::default()
     }
 }

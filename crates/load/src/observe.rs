@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use rustix::param::{clock_ticks_per_second, page_size};
+use serde::Serialize;
 
 /// A thread that used less than one part in so many of a CPU is not worth a line.
 const BUSY_SHARE: u64 = 50;
@@ -14,7 +15,7 @@ const BUSY_SHARE: u64 = 50;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Kernel counters at one moment. All but `server_rss_bytes` only grow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "as docs/engine.md names them")]
 pub struct Snapshot {
     pub client_user_ns: Option<u64>,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::observe::Snapshot;
+use serde::Serialize;
 
 /// One line to standard output.
 #[derive(Debug, Clone, Serialize)]
@@ -166,17 +166,8 @@ pub struct SliceRecord {
     pub latency_max_ns: u64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    pub client_user_ns: Option<u64>,
-    pub client_system_ns: Option<u64>,
-    pub server_cpu_ns: Option<u64>,
-    pub server_read_bytes: Option<u64>,
-    pub server_write_bytes: Option<u64>,
-    pub server_rss_bytes: Option<u64>,
-    pub host_user_ns: Option<u64>,
-    pub host_system_ns: Option<u64>,
-    pub host_iowait_ns: Option<u64>,
-    pub host_steal_ns: Option<u64>,
-    pub host_idle_ns: Option<u64>,
-    pub context_switches: Option<u64>,
+    /// CPU time, bytes and memory of client, server and machine.
+    #[serde(flatten)]
+    pub spent: Snapshot,
     pub threads: BTreeMap<String, u64>,
 }

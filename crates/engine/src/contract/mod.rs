@@ -8,7 +8,7 @@ mod cell;
 mod request;
 
 pub use answer::{Answer, Build, Clock, OpenedArm, SliceRecord};
-pub use arm::{Address, Arm, ArmPrepareMode, ArmTls, ArmTlsMode, Password};
+pub use arm::{Address, Arm};
 pub use cell::{Length, Load, Measure};
 pub use request::{Body, Command, Request};
 

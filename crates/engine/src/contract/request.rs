@@ -116,11 +116,11 @@ fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T
 
 #[cfg(test)]
 mod tests {
-    use super::super::arm::{ArmPrepareMode, ArmTlsMode};
     use super::super::cell::{Length, Load};
     use super::*;
     use bakeoff_load::arrivals::Arrivals;
     use bakeoff_load::failure::Code;
+    use bakeoff_load::net::{PrepareMode, TlsMode};
 
     const MEASURE: &str = r#"{"type": "measure", "id": 3, "cell": "oltp_point_select/4", "script": "oltp_point_select",
         "options": {"tables": 4}, "arm_options": {"B": {"range_size": 10}},
@@ -154,7 +154,7 @@ mod tests {
         };
         assert_eq!(
             (arms[0].tls.mode, arms[0].prepare_mode),
-            (ArmTlsMode::VerifyCa, ArmPrepareMode::Client)
+            (TlsMode::VerifyCa, PrepareMode::Client)
         );
         assert!(!format!("{arms:?}").contains("hunter2"));
     }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 /// The place where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
@@ -50,6 +52,14 @@ impl fmt::Debug for Secret {
     }
 }
 
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // serde's own message would repeat the value.
+        let refused = |_| serde::de::Error::custom("password must be a string");
+        String::deserialize(deserializer).map(Self).map_err(refused)
+    }
+}
+
 impl From<&str> for Secret {
     fn from(password: &str) -> Self {
         Self::new(password)
@@ -57,7 +67,8 @@ impl From<&str> for Secret {
 }
 
 /// How much TLS is asked for; the words are MySQL's `--ssl-mode`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TlsMode {
     /// Never.
     #[default]
@@ -73,9 +84,11 @@ pub enum TlsMode {
 }
 
 /// TLS mode and files (PEM).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TlsOptions {
     /// How much TLS is asked for.
+    #[serde(default)]
     pub mode: TlsMode,
     /// Certificates that may sign the server's; needed by the two `Verify…` modes.
     pub ca: Option<PathBuf>,
@@ -86,12 +99,14 @@ pub struct TlsOptions {
 }
 
 /// What `prepare` and `execute` do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PrepareMode {
     /// COM_STMT_PREPARE and COM_STMT_EXECUTE.
     #[default]
     Server,
     /// The engine puts literals into the text and sends COM_QUERY; equal meaning.
+    #[serde(alias = "text")]
     Client,
 }
 
