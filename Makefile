@@ -1,8 +1,8 @@
 # Every task of the project. `make help` lists them.
 BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
-# Two tests at a time. Tests that measure or pin threads share the group "measuring", which runs one after another.
-PARALLEL := -n 2 --dist loadgroup
+# Two test files at a time; those that measure or pin threads run one after another (tests/conftest.py).
+PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean

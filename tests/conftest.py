@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from bakeoff import servers
 from bakeoff.cli import main
@@ -30,12 +31,19 @@ MEASURING = {
 }  # fmt: skip
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    tests = Path(__file__).parent
-    for item in items:
-        if item.path.relative_to(tests).as_posix() in MEASURING:
-            item.add_marker(pytest.mark.xdist_group("measuring"))
+class OneFileAtATime(LoadScopeScheduling):
+    """Shares out tests by files, and those of `MEASURING` as if they were one file.
+
+    xdist's own groups (`--dist loadgroup`) have no effect with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid):
+        file = nodeid.partition("::")[0].removeprefix("tests/")
+        return "measuring" if file in MEASURING else file
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return OneFileAtATime(config, log)
 
 
 @dataclass(frozen=True)
