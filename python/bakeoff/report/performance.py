@@ -35,7 +35,7 @@ def throughput_section(context: Context) -> Section | None:
         Section.of(
             "Over time",
             Charts(
-                panels=time_panels(context, "time", "events per second", "tps", band=True),
+                panels=time_panels(context, "time", "events per second", "tps"),
                 note="Lines: events over time in short stretches. Bands: the slowest and the fastest slice of each "
                 f"stretch. Vertical lines: restarts.{_cells_not_drawn(context)}",
             ),
@@ -104,27 +104,18 @@ def _threads_panels(context: Context) -> tuple[Panel, ...]:
     return tuple(panels)
 
 
-def time_panels(context: Context, name: str, unit: str, column: str, *, band: bool = False) -> tuple[Panel, ...]:
-    """A chart over time for each detailed cell.
-
-    Args:
-        context: the run.
-        name: start of the panels' ids.
-        unit: title of the vertical axis.
-        column: of `CellTimes.bins`.
-        band: draw the columns `…_low` and `…_high` around it.
-    """
+def time_panels(context: Context, name: str, unit: str, column: str) -> tuple[Panel, ...]:
+    """A chart of one column of `CellTimes.bins` for each detailed cell; `name` begins the panels' ids."""
     return tuple(
-        time_panel(context, context.times[cell], f"{name}-{index}", context.cell_title(cell), unit, column, band=band)
+        time_panel(context, context.times[cell], f"{name}-{index}", context.cell_title(cell), unit, column)
         for index, cell in enumerate(context.detail_cells)
         if cell in context.times
     )
 
 
-def time_panel(
-    context: Context, times: CellTimes, panel_id: str, title: str, unit: str, column: str, *, band: bool = False
-) -> Panel:
-    """One column of a cell's bins over time, a line for each arm."""
+def time_panel(context: Context, times: CellTimes, panel_id: str, title: str, unit: str, column: str) -> Panel:
+    """One column of a cell's bins over time, a line for each arm; with the columns `…_low` and `…_high` as a band."""
+    band = f"{column}_low" in times.bins.columns
     x_title, factor = time_axis(times.bins["seconds"], "of measuring, epochs joined")
     series = []
     for arm in context.slots:
