@@ -96,13 +96,13 @@ def test_quantile_ratio_over_epochs():
 
 
 @pytest.mark.parametrize(
-    ("count", "quantile", "reported"),
+    ("count", "quantile", "given"),
     [(5000, "0.99", True), (4999, "0.99", False), (100, "0.5", True), (99, "0.5", False)],
 )
-def test_a_quantile_needs_fifty_observations_beyond_it(count, quantile, reported):
+def test_a_quantile_needs_fifty_observations_beyond_it(count, quantile, given):
     (ratio,) = ratios([({quantile: 100}, {quantile: 110})] * 6, count=count)
-    assert (ratio.estimate is not None) == reported
-    assert reported or ratio.note.startswith("n/a")
+    assert (ratio.estimate is not None) == given
+    assert given or ratio.note.startswith("n/a")
 
 
 def test_a_missing_or_zero_quantile_is_not_a_ratio():

@@ -21,16 +21,8 @@ from scipy.special import fdtrc
 from bakeoff.plan import Cell
 from bakeoff.results import EpochData
 from bakeoff.spec import Placement
+from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate, with_rates
-from bakeoff.stats.interval import (
-    ALPHA_T,
-    estimate_of,
-    excludes_zero,
-    holm,
-    standard_deviation,
-    t_interval,
-    t_quantile,
-)
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, Frozen
 from bakeoff.units import percent_text
 
@@ -61,7 +53,7 @@ def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryO
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
     pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
     both = [tuple(pair.carry_over.values()) for pair in pairs]
-    alpha = ALPHA_T / (2 * comparisons)
+    alpha = iv.ALPHA_T / (2 * comparisons)
     return CarryOver(
         common=_estimate([(first + second) / 2 for first, second in both], alpha=alpha),
         bias=_estimate([(first - second) / 2 for first, second in both], alpha=alpha),
@@ -73,7 +65,7 @@ def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | 
 
     The t interval over epochs is of 95 % over all `comparisons` of the run together.
     """
-    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=ALPHA_T / comparisons)
+    return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=iv.ALPHA_T / comparisons)
 
 
 def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
@@ -82,7 +74,7 @@ def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
         (found.bias, precision / 4, "what a slice leaves to the next moves the ratio by {}"),
         (found.common, _CARRY_OVER_MAX, "a slice is {} different right after one of the same arm"),
     ):
-        if estimate is not None and abs(estimate.mean) > limit and excludes_zero(estimate.interval):
+        if estimate is not None and abs(estimate.mean) > limit and iv.excludes_zero(estimate.interval):
             text = finding.format(percent_text(estimate.mean))
             text += "; longer slices are needed, or arms measured one after the other."
             return Flag(kind="CARRY-OVER", text=text)
@@ -100,7 +92,7 @@ def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozen
 
 def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
     """A flag when the trend is significant and larger than half of the target precision."""
-    if estimate is None or abs(estimate.mean) <= precision / 2 or not excludes_zero(estimate.interval):
+    if estimate is None or abs(estimate.mean) <= precision / 2 or not iv.excludes_zero(estimate.interval):
         return None
     return Flag(
         kind="DRIFT",
@@ -116,7 +108,9 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
         groups.setdefault(point.build, []).append(point.value)
     if len(groups) < 2 or len(points) <= len(groups):
         return None
-    within = math.fsum((len(group) - 1) * standard_deviation(group) ** 2 for group in groups.values() if len(group) > 1)
+    within = math.fsum(
+        (len(group) - 1) * iv.standard_deviation(group) ** 2 for group in groups.values() if len(group) > 1
+    )
     if within == 0:
         return None
     mean = fmean(point.value for point in points)
@@ -128,7 +122,9 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
 def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
     """For each comparison the flag that its ratio holds for this data build only (Holm over all of them, 5 %)."""
     text = "the ratio differs between loads of the data (F test, p = {:.2g}): valid for this build only."
-    return [Flag(kind="BUILD", text=text.format(p)) if p is not None and p < ALPHA_T else None for p in holm(p_values)]
+    return [
+        Flag(kind="BUILD", text=text.format(p)) if p is not None and p < iv.ALPHA_T else None for p in iv.holm(p_values)
+    ]
 
 
 def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
@@ -141,7 +137,7 @@ def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     if sd == 0:
         return None
     distance = np.abs(values - values.mean()) / sd
-    t2 = t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
+    t2 = iv.t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
     epoch = points[int(distance.argmax())].epoch
@@ -162,7 +158,7 @@ def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
 
 
 def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
-    return estimate_of(values, partial(t_interval, alpha=alpha)) if len(values) >= 2 else None
+    return iv.estimate_of(values, partial(iv.t_interval, alpha=alpha)) if len(values) >= 2 else None
 
 
 def _best_split(values: NDArray[np.float64], *, fewest: int) -> tuple[int, float]:

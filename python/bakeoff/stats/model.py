@@ -6,13 +6,7 @@ All effects are natural-log ratios, contender over baseline; 0 is equal. Written
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-
-class Frozen(BaseModel):
-    """Base of the values here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from bakeoff.spec import Frozen as Frozen
 
 
 class Stop(StrEnum):

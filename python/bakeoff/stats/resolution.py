@@ -13,8 +13,8 @@ from scipy.special import chdtri
 
 from bakeoff.plan import EPOCHS_MIN, Plan, best_seconds_per_cell, comfortable_seconds
 from bakeoff.spec import Placement, Study
+from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
-from bakeoff.stats.interval import epochs_needed, precision_half_width, standard_deviation
 from bakeoff.stats.model import Frozen
 
 MINUTES = (5, 10, 30)
@@ -87,7 +87,7 @@ def components(values: Sequence[float], within: Sequence[float | None]) -> tuple
     sd_within = math.sqrt(fmean(known)) if known else None
     if len(values) < 2 or sd_within is None or not all(map(math.isfinite, values)):
         return None, sd_within
-    return math.sqrt(max(0.0, standard_deviation(values) ** 2 - sd_within**2)), sd_within
+    return math.sqrt(max(0.0, iv.standard_deviation(values) ** 2 - sd_within**2)), sd_within
 
 
 def _components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | None]:
@@ -105,8 +105,8 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
         if len(values) < 2 or not all(map(math.isfinite, values)):
             continue
         sd_restart, sd_within = _components(pairs)
-        sd = max(standard_deviation(values), sd_within or 0.0)
-        needed = epochs_needed(sd, study.precision)
+        sd = max(iv.standard_deviation(values), sd_within or 0.0)
+        needed = iv.epochs_needed(sd, study.precision)
         lines.append(
             NoiseLine(
                 cell=cell,
@@ -152,8 +152,8 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
         # An arm is measured for a fixed part of the cell's seconds: its variance falls as these grow.
         now = math.hypot(sd_restart, sd_within)
         then = math.sqrt(sd_restart**2 + sd_within**2 * plan.seconds_per_cell / seconds)
-        going_on = max(going_on, (epochs_needed(now, study.precision) - len(history)) * plan.epoch_s)
-        anew = max(anew, epochs_needed(then, study.precision) * (plan.overhead_s + cells * seconds))
+        going_on = max(going_on, (iv.epochs_needed(now, study.precision) - len(history)) * plan.epoch_s)
+        anew = max(anew, iv.epochs_needed(then, study.precision) * (plan.overhead_s + cells * seconds))
     return seconds if anew < _GAIN * min(going_on, rest_s) else None
 
 
@@ -169,7 +169,7 @@ def steal_share(slices: pl.DataFrame) -> float | None:
 
 def _expected(sd: float, minutes: int, plan: Plan) -> float | None:
     epochs = int((minutes * 60 - plan.load_s) / plan.epoch_s)
-    return precision_half_width(sd, epochs) if epochs >= EPOCHS_MIN else None
+    return iv.precision_half_width(sd, epochs) if epochs >= EPOCHS_MIN else None
 
 
 def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None:
@@ -248,7 +248,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     sd_worst = sd * math.sqrt(n / float(chdtri(n, _WORST)))
 
     def seconds(sd: float, target: float) -> float:
-        return load_s + epochs_needed(sd, target) * (overhead_s + measured_s)
+        return load_s + iv.epochs_needed(sd, target) * (overhead_s + measured_s)
 
     return Resolution(
         epochs=n,

@@ -14,16 +14,8 @@ from statistics import fmean
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, Pace
 from bakeoff.spec import Study
+from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
-from bakeoff.stats.interval import (
-    ALPHA_DECISIVE,
-    N_MIN,
-    N_MIN_DECISIVE,
-    anytime_half_width,
-    epochs_needed,
-    precision_half_width,
-    standard_deviation,
-)
 from bakeoff.stats.model import Stop
 
 
@@ -67,12 +59,12 @@ def family_size(study: Study, cells: int) -> int:
 def stop_state(values: Sequence[float], *, precision: float, family: int) -> Stop:
     """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite."""
     n = len(values)
-    if n < N_MIN_DECISIVE or not all(map(math.isfinite, values)):
+    if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
-    mean, sd = fmean(values), standard_deviation(values)
-    if n >= N_MIN and precision_half_width(sd, n) <= precision:
+    mean, sd = fmean(values), iv.standard_deviation(values)
+    if n >= iv.N_MIN and iv.precision_half_width(sd, n) <= precision:
         return Stop.PRECISE
-    if abs(mean) > anytime_half_width(sd, n, alpha=ALPHA_DECISIVE / family):
+    if abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / family):
         return Stop.DECISIVE
     return Stop.RUNNING
 
@@ -108,7 +100,7 @@ def decide(
     planned_s = plan.measuring_seconds({cell: arms + 1 for cell, arms in arms_left.items()})
     pace = pace or Pace(overhead_s=plan.overhead_s, stretch=1.0)
     epochs = min((state.n for state in open_states), default=0)
-    limit_s = study.budget_s * (GRACE if epochs < N_MIN else 1.0)
+    limit_s = study.budget_s * (GRACE if epochs < iv.N_MIN else 1.0)
     turns = plan.turns or len(plan.arms)
     share = pace.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
     next_s = pace.epoch_s(share * planned_s)
@@ -156,7 +148,7 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> list
             if stop is not Stop.RUNNING:
                 left = 0
             elif n >= 2 and all(map(math.isfinite, values)):
-                left = max(1, epochs_needed(standard_deviation(values), study.precision) - n)
+                left = max(1, iv.epochs_needed(iv.standard_deviation(values), study.precision) - n)
             states.append(_State(cell.name, arm.name, arm.name == control_name(study), n, stop, left))
     return states
 

@@ -10,15 +10,8 @@ from typing import Any
 import polars as pl
 
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import quotient, with_rates
-from bakeoff.stats.interval import (
-    IntervalOf,
-    benjamini_hochberg,
-    estimate_of,
-    p_value,
-    standard_deviation,
-    throughput_interval,
-)
 from bakeoff.stats.model import ArmSummary, Estimate, Flag, LatencyRatio
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
@@ -65,20 +58,13 @@ def arm_summaries(epochs: Sequence[EpochData]) -> tuple[ArmSummary, ...]:
 
 
 def _sums(epoch: EpochData) -> pl.DataFrame:
+    defaults = dict.fromkeys(_COUNTED, pl.lit(0)) | dict.fromkeys(_SERVER, pl.lit(None, dtype=pl.Int64))
     slices = with_rates(epoch.slices)
-    have = set(slices.columns)
-    columns = [
-        *(pl.col(name).sum() if name in have else pl.lit(0).alias(name) for name in _COUNTED),
-        *(
-            # A sum of nulls is 0 in polars; a server elsewhere must stay unknown.
-            pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name)
-            if name in have
-            else pl.lit(None, dtype=pl.Int64).alias(name)
-            for name in _SERVER
-        ),
-    ]
+    slices = slices.with_columns(**{name: value for name, value in defaults.items() if name not in slices.columns})
+    # A sum of nulls is 0 in polars; a server elsewhere must stay unknown.
+    server = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in _SERVER]
     sums = slices.group_by("cell", "arm", maintain_order=True).agg(
-        pl.col("events").sum(), pl.col("seconds").sum(), *columns
+        pl.col("events", "seconds", *_COUNTED).sum(), *server
     )
     return sums.with_columns(pl.col(*_COUNTED, *_SERVER).cast(pl.Float64))
 
@@ -97,7 +83,7 @@ def _summary(
     cell: str, arm: str, group: pl.DataFrame, errors: int, latencies: Sequence[Mapping[str, Any]]
 ) -> ArmSummary:
     per_epoch = [quotient(events, seconds) for events, seconds in group.select("events", "seconds").iter_rows()]
-    tps, tps_low, tps_high = throughput_interval(per_epoch)
+    tps, tps_low, tps_high = iv.throughput_interval(per_epoch)
     total = group.select(pl.col("events", "seconds", *_COUNTED).sum()).row(0, named=True)
     events, seconds = total["events"], total["seconds"]
     client_ns = total["client_user_ns"] + total["client_system_ns"]
@@ -144,11 +130,11 @@ def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
     worst = max(arms, key=lambda arm: arm.dropped_per_million, default=None)
     if worst is None or worst.dropped_per_million == 0:
         return None
-    return Flag(
-        kind="DROPPED",
-        text=f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it "
-        "fell behind the rate, and its response times are without them.",
+    text = (
+        f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it fell behind "
+        "the rate, and its response times are without them."
     )
+    return Flag(kind="DROPPED", text=text)
 
 
 def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
@@ -182,7 +168,7 @@ _Round = tuple[int, int]  # epoch and round: arms of one round ran together
 
 
 def latency_ratios(
-    epochs: Sequence[EpochData], *, baseline: str, interval_of: IntervalOf, cells: Sequence[str]
+    epochs: Sequence[EpochData], *, baseline: str, interval_of: iv.IntervalOf, cells: Sequence[str]
 ) -> tuple[LatencyRatio, ...]:
     """Compare every latency quantile of every operation that the baseline and a contender both have.
 
@@ -222,7 +208,7 @@ def latency_ratios(
 
 
 def _ratio(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], quantile: str, clock: str, interval_of: IntervalOf
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], quantile: str, clock: str, interval_of: iv.IntervalOf
 ) -> tuple[Estimate | None, float | None, str]:
     fewest = min(min(base["count"], row["count"]) for base, row in pairs)
     needed = math.ceil(TAIL_MIN / (1 - float(quantile)) - 1e-6) if float(quantile) < 1 else math.inf
@@ -234,14 +220,14 @@ def _ratio(
         if theirs <= 0 or ours <= 0:
             return None, None, "n/a: the quantile is missing in an epoch"
         values.append(math.log(theirs / ours))
-    estimate = estimate_of(values, interval_of)
+    estimate = iv.estimate_of(values, interval_of)
     note = "exploratory" if clock == "response" else "service time at saturation, exploratory"
-    return estimate, p_value(estimate.mean, standard_deviation(values), estimate.n), note
+    return estimate, iv.p_value(estimate.mean, iv.standard_deviation(values), estimate.n), note
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
     """Mark those that differ at a false discovery rate of 5 % over all of them (Benjamini and Hochberg)."""
-    adjusted = iter(benjamini_hochberg([p for _, p in found if p is not None]))
+    adjusted = iter(iv.benjamini_hochberg([p for _, p in found if p is not None]))
     ratios = []
     for ratio, p in found:
         if p is not None and next(adjusted) <= _FALSE_DISCOVERY and ratio.clock == "response":
