@@ -96,7 +96,7 @@ def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):
     assert compare_runs([*runs(root, "first"), larger]).notes == ("larger: rows a table 7 instead of 100000.",)
 
 
-def test_another_version_behind_the_same_name_is_told(root, tmp_path):
+def test_another_version_behind_the_same_name_is_reported(root, tmp_path):
     newer = made(tmp_path, "newer")
     variables = newer.server_json(0, "variables.json")["B"]
     newer.write_json("epochs/000/servers/B/variables.json", variables | {"version": "8.0.36"})

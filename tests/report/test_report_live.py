@@ -11,7 +11,7 @@ from bakeoff.report.live import JsonLinesLive, PlainLive, QuietLive, RichLive, i
 from bakeoff.stats.model import Interval
 
 
-def tell_everything(live, analysis):
+def report_everything(live, analysis):
     live.stage("loading mysql:8.0 (build 1 of 2)")
     for done in range(0, 101, 10):
         live.progress("mysql:8.0 rows", done, 100)
@@ -26,7 +26,7 @@ def test_without_a_terminal_it_is_plain_lines(run, analysis):
     out = io.StringIO()
     with live_for(run.study(), stream=out) as live:
         assert isinstance(live, PlainLive)
-        tell_everything(live, analysis)
+        report_everything(live, analysis)
     lines = out.getvalue().splitlines()
     assert all(line.startswith("[00:0") for line in lines) and "\x1b" not in out.getvalue()
     assert sum("rows" in line for line in lines) == 1 and "100 of 100" in out.getvalue()
@@ -39,7 +39,7 @@ def test_json_lines_are_json_lines(run, analysis):
     out = io.StringIO()
     with live_for(run.study(), json=True, quiet=True, stream=out) as live:
         assert isinstance(live, JsonLinesLive)
-        tell_everything(live, analysis)
+        report_everything(live, analysis)
     messages = [json.loads(line) for line in out.getvalue().splitlines()]
     epoch = next(message for message in messages if message["type"] == "epoch")
     assert epoch["ratios"][0]["low"] < epoch["ratios"][0]["ratio"] < epoch["ratios"][0]["high"]
@@ -50,7 +50,7 @@ def test_quiet_says_nothing(run, analysis):
     out = io.StringIO()
     with live_for(run.study(), quiet=True, stream=out) as live:
         assert isinstance(live, QuietLive)
-        tell_everything(live, analysis)
+        report_everything(live, analysis)
     assert out.getvalue() == ""
 
 
@@ -58,7 +58,7 @@ def test_a_terminal_shows_ratio_throughput_and_time_left(run, analysis):
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=130, color_system=None)
     with RichLive(run.study(), console) as live:
-        tell_everything(live, analysis)
+        report_everything(live, analysis)
         shown = Console(file=io.StringIO(), width=130, record=True)
         shown.print(live._render())
         text = shown.export_text()

@@ -59,7 +59,7 @@ def test_published_ratios_are_judged(view):
     assert "somebody in 2019" in view.tables["published"].note
 
 
-def test_effects_interactions_and_pairs_are_told(view):
+def test_effects_interactions_and_pairs_are_shown(view):
     assert {row[0] for row in texts(view.tables["effects"])} == {"server", "collation"}
     assert len(view.tables["effects"].rows) == 4  # two factors in two cells
     ratios = [float(row[3].rstrip("×")) for row in texts(view.tables["interactions"])]
@@ -101,15 +101,15 @@ def test_the_command_to_run_a_study_again_brings_its_seed(tmp_path):
         assert view.command == seeded
 
 
-def test_arms_with_different_rows_are_told_at_the_head(view, tmp_path):
+def test_arms_with_different_rows_are_reported_at_the_head(view, tmp_path):
     (tmp_path / "my.yaml").write_text(STUDY.replace("published:", "# published:"))
     study = make_study(read_study(tmp_path / "my.yaml"), seed=3)
     run = make_run(tmp_path, study, truth=Truth())
-    told = {
+    answers = {
         arm.name: {"sbtest.sbtest1": {"rows": {"sql": "SELECT COUNT(*)", "answer": f"{10 - (arm.name == 'D')} rows"}}}
         for arm in study.arms
     }
-    run.write_json("rows/0.json", told)
+    run.write_json("rows/0.json", answers)
     shown = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
     (status,) = [each for each in shown.statuses if each.word == "DIFFERENT ROWS"]
     for word in ("sbtest.sbtest1", "query rows", "9 rows on mysql:8.0 · utf8mb4_general_ci"):
@@ -143,6 +143,6 @@ def test_a_fraction_names_its_aliases_in_plan_and_report(tmp_path, capsys):
     assert len(view.tables["effects"].rows) == 6
     mixed = [row.values[2].sub for row in view.tables["interactions"].rows if row.values[2].sub]
     assert mixed and all(text.startswith("with ") and " × " in text for text in mixed)
-    for told in (planned, view.tables["effects"].note, render_html(view), render_markdown(view).replace("\\", "")):
-        assert "16 of 64 combinations, of resolution IV" in told
-        assert "cannot be distinguished" in told
+    for text in (planned, view.tables["effects"].note, render_html(view), render_markdown(view).replace("\\", "")):
+        assert "16 of 64 combinations, of resolution IV" in text
+        assert "cannot be distinguished" in text

@@ -165,9 +165,9 @@ class Context:
     @cached_property
     def slots(self) -> dict[str, int]:
         """Arm name -> number of its colour and shape; the control always has the grey one."""
-        numbers = (number for number in count() if number != CONTROL_SLOT)
+        free = (slot for slot in count() if slot != CONTROL_SLOT)
         return {
-            arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(numbers) for arm in self.study.arms
+            arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms
         }
 
     @cached_property

@@ -100,7 +100,7 @@ def sizes_section(context: Context) -> Section | None:
         columns=("arm", *(name for _, name in shown)),
         rows=rows,
         note="After loading, before any measurement; on disk: the files of the tables. Rows and secondary indexes as "
-        "the server reckons them. Arms that share their loads have the same sizes.",
+        "the server estimates them. Arms that share their loads have the same sizes.",
     )
     return Section.of("Sizes", table, anchor="sizes")
 
