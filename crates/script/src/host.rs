@@ -6,26 +6,6 @@
 
 use std::rc::Rc;
 
-/// A column type of `sysbench.sql.type`; the numbers are sysbench's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-#[allow(missing_docs, reason = "the names are SQL's")]
-pub enum SqlType {
-    None = 0,
-    TinyInt = 1,
-    SmallInt = 2,
-    Int = 3,
-    BigInt = 4,
-    Float = 5,
-    Double = 6,
-    Time = 7,
-    Date = 8,
-    DateTime = 9,
-    Timestamp = 10,
-    Char = 11,
-    VarChar = 12,
-}
-
 /// The value of one bound parameter at the moment of execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
