@@ -18,7 +18,7 @@ def study_of(folder: Path, text: str, *, scale: str = "") -> Study:
 
 
 def assert_refused(folder: Path, text: str, *, line: int, named: str, remedy: str) -> None:
-    """The text has a mistake, told in one line: where it is, what it is, and what to do."""
+    """The text has a mistake, reported in one line: where it is, what it is, and what to do."""
     with pytest.raises(SpecError) as caught:
         study_of(folder, text)
     message = str(caught.value)

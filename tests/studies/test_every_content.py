@@ -53,9 +53,9 @@ def load(server, engine, charset, content):
 
 @pytest.mark.parametrize("content", CONTENTS)
 def test_the_same_texts_come_out_of_every_character_set(server, engine, content):
-    told = {charset: load(server, engine, charset, content) for charset in CHARSETS if holds(charset, content)}
-    texts = {charset: answers["held.sbtest1"]["rows"].answer for charset, (answers, _) in told.items()}
+    loaded = {charset: load(server, engine, charset, content) for charset in CHARSETS if holds(charset, content)}
+    texts = {charset: answers["held.sbtest1"]["rows"].answer for charset, (answers, _) in loaded.items()}
     assert len(texts) >= 2
     assert len(set(texts.values())) == 1, texts
-    text = told["utf8mb4"][1]
+    text = loaded["utf8mb4"][1]
     assert text.isascii() == (content not in ("latin", "cyrillic", "japanese", "chinese", "emoji")), text

@@ -12,8 +12,7 @@ from bakeoff.errors import HostError
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.plan.model import ROUND_BLOCKS, rounds
 from bakeoff.report.live import QuietLive
-from bakeoff.run import run_study
-from bakeoff.run import runner
+from bakeoff.run import run_study, runner
 from bakeoff.run.arms import servers_by_aio, share_memory
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study

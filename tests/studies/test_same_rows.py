@@ -55,18 +55,18 @@ def test_a_difference_names_arms_table_and_query(tmp_path):
 
 def test_orders_are_compared_within_a_collation_only(tmp_path):
     arms = arms_of(tmp_path, "{engine: [innodb, myisam, aria]}")
-    told = {"A": answers("1f"), "B": answers("1f", "latin1_swedish_ci", "bca"), "C": answers("1f")}
-    assert row_differences(arms, told) == ()
-    told["C"] = answers("1f", order="cab")
-    assert [each.query for each in row_differences(arms, told)] == ["order"]
+    found = {"A": answers("1f"), "B": answers("1f", "latin1_swedish_ci", "bca"), "C": answers("1f")}
+    assert row_differences(arms, found) == ()
+    found["C"] = answers("1f", order="cab")
+    assert [each.query for each in row_differences(arms, found)] == ["order"]
 
 
 def test_arms_whose_rows_are_meant_to_differ_are_not_compared(tmp_path):
-    told = {name: answers(name) for name in "AB"}
-    assert row_differences(arms_of(tmp_path, "{rows: [1k, 2k]}"), told) == ()
-    assert row_differences(arms_of(tmp_path, "{content: [text, uuid]}"), told) == ()
+    found = {name: answers(name) for name in "AB"}
+    assert row_differences(arms_of(tmp_path, "{rows: [1k, 2k]}"), found) == ()
+    assert row_differences(arms_of(tmp_path, "{content: [text, uuid]}"), found) == ()
     for stored in ("{column_type: [char, varchar]}", "{row_format: [dynamic, compressed]}", "{page_size: [8k, 16k]}"):
-        assert row_differences(arms_of(tmp_path, stored), told), stored
+        assert row_differences(arms_of(tmp_path, stored), found), stored
 
 
 @pytest.mark.server
@@ -86,10 +86,10 @@ def test_a_injected_difference_ends_the_run_before_anything_is_measured(shell, m
         run_study(
             study, shell.folder / "runs", listener=QuietLive(), stop=threading.Event(), passwords={}, command_line=()
         )
-    told = str(caught.value)
-    assert "sbtest.sbtest2" in told
-    assert "query rows: 500 rows, checksum " in told
-    assert "on utf8mb4_bin but " in told
-    assert "on latin1_swedish_ci" in told
-    assert "sbtest1" not in told
+    found = str(caught.value)
+    assert "sbtest.sbtest2" in found
+    assert "query rows: 500 rows, checksum " in found
+    assert "on utf8mb4_bin but " in found
+    assert "on latin1_swedish_ci" in found
+    assert "sbtest1" not in found
     assert shell.left_behind() == []

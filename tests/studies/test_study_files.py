@@ -220,7 +220,7 @@ changed = partial(study_files.changed, GOOD)
         ("- a\n", 1, "mapping", "title"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
+def test_a_mistake_is_reported_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
     assert_refused(tmp_path, text, line=line, named=named, remedy=remedy)
 
 
@@ -229,7 +229,7 @@ def test_a_collation_of_another_charset_is_refused(tmp_path):
         made(tmp_path, GOOD + "settings: {charset: utf8mb4}\n")
 
 
-def test_a_scale_that_is_not_there_is_told_with_those_that_are(tmp_path):
+def test_a_scale_that_is_not_there_is_reported_with_those_that_are(tmp_path):
     with pytest.raises(SpecError, match=r"my.yaml:16: scales: there is no scale paper. This study has demo."):
         made(tmp_path, scale="paper")
 
@@ -252,7 +252,7 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"w,s,tps\n\noltp_read_only,mysql:5.7\n", r"^p.csv:3: the row has fewer values than there are columns"),
         (b"w,s,tps\noltp_read_only,mysql:5.7,inf\n", r"^p.csv:2: tps is 'inf', not a number above zero"),
@@ -262,10 +262,10 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
         ),
     ],
 )
-def test_published_figures_that_cannot_be_read_are_told_with_their_line(tmp_path, content, told):
+def test_published_figures_that_cannot_be_read_are_reported_with_their_line(tmp_path, content, message):
     (tmp_path / "p.csv").write_bytes(content)
     published = "published:\n  file: p.csv\n  source: x\n  value: tps\n  columns: {workload: w, server: s}\n"
-    with pytest.raises(SpecError, match=told):
+    with pytest.raises(SpecError, match=message):
         made(tmp_path, GOOD + published)
 
 
@@ -301,7 +301,7 @@ def test_every_shipped_study_has_every_scale(name, scale):
     assert scale != "demo" or study.budget_s <= 300
 
 
-def test_a_name_that_no_study_has_is_told_with_the_nearest():
+def test_a_name_that_no_study_has_is_reported_with_the_nearest():
     with pytest.raises(SpecError, match="Did you mean charset-collation"):
         find_study("charset-colation")
     with pytest.raises(SpecError, match="there is no such file"):

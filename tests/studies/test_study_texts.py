@@ -116,11 +116,11 @@ changed = partial(study_files.changed, GOOD)
         (changed("  text_length: [100", "  page_compression: [zip]\n  text_length: [100"), 8, "'zip'", "lz4"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
+def test_a_mistake_is_reported_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
     assert_refused(tmp_path, text, line=line, named=named, remedy=remedy)
 
 
-def test_a_workload_without_the_option_is_told(shell, inside):
+def test_a_workload_without_the_option_is_reported(shell, inside):
     (shell.folder / "my.yaml").write_text(
         'title: x\nservers: ["mysql:8.0.15"]\nfactors: {content: [text, latin]}\nworkloads: [bulk_insert]\n'
     )
@@ -144,7 +144,7 @@ def test_a_workload_without_the_option_is_told(shell, inside):
         ("mysql:5.7.22", "column_collation: utf8mb4_0900_ai_ci", "has no collation utf8mb4_0900_ai_ci"),
     ],
 )
-def test_what_a_version_lacks_is_told_by_plan(shell, inside, servers, settings, named):
+def test_what_a_version_lacks_is_reported_by_plan(shell, inside, servers, settings, named):
     install(parse_server(servers))
     bundle = settings if settings.startswith("{") else f"{{{settings}}}"
     (shell.folder / "my.yaml").write_text(

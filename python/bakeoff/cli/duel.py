@@ -51,9 +51,7 @@ def duel(
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Open loop at this many events per second.")
-    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Open loop at this many events per second.")] = None,
     precision: Annotated[str, typer.Option(help="Half-width at which to stop.")] = "1%",
     equivalence: Annotated[
         str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision.")
@@ -110,8 +108,6 @@ def duel(
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
     specs = _parse_servers(servers)
     options = _parse_options(option or [])
-    if rate is not None and rate <= 0:
-        raise SpecError(f"--rate: {rate:g} events per second are none.", hint="Write --rate 500.")
     data, connection = _data_and_connection(
         charset=DEFAULT if charset == "server" else charset,
         collation=collation,
@@ -142,7 +138,7 @@ def duel(
         title=" against ".join(str(spec) for spec in specs),
         arms=tuple(arms),
         workloads=tuple(
-            Workload(script=script, options=_scaled(script, options, warehouses), rate_per_s=rate)
+            Workload(script=script, options=_scaled(script, options, warehouses), rate_per_s=_above_zero(rate))
             for script in _split(workload, "--workload")
         ),
         threads=tuple(_number(text, "--threads") for text in _split([threads], "--threads")),
@@ -217,6 +213,12 @@ def _parse_options(texts: list[str]) -> Options:
             raise SpecError(f"--option: {text!r} is not NAME=VALUE.", hint="Write -o range_size=10.")
         options[name.lstrip("-").replace("-", "_")] = value
     return tuple(options.items())
+
+
+def _above_zero(rate: float | None) -> float | None:
+    if rate is not None and rate <= 0:
+        raise SpecError(f"--rate: {rate:g} events per second are none.", hint="Write --rate 500.")
+    return rate
 
 
 def _slowdown_percent(text: str) -> float:

@@ -1,4 +1,4 @@
-"""A server as a person writes it: `mysql:8.0.15,innodb_flush_method=fsync`.
+"""Parse the name of a server, as in `mysql:8.0.15,innodb_flush_method=fsync`.
 
 Forms: `FLAVOUR[:VERSION]`, `path:DIR`, `tarball:FILE`, `docker:IMAGE`, `mysql://user@host:3306/?socket=`; then any
 number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
@@ -14,6 +14,12 @@ from pydantic import BaseModel, ConfigDict
 from bakeoff.errors import SpecError
 
 
+class Frozen(BaseModel):
+    """Base of the values of bakeoff: they do not change, and unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 class Origin(StrEnum):
     """Where the binaries come from."""
 
@@ -24,7 +30,7 @@ class Origin(StrEnum):
     URL = "url"
 
 
-class ServerSpec(BaseModel):
+class ServerSpec(Frozen):
     """One server setup; equality is by value, so two arms may share binaries, templates and data.
 
     Attributes:
@@ -36,8 +42,6 @@ class ServerSpec(BaseModel):
         cnf_files: my.cnf files read before `options`.
         env: environment of the server process (`LD_PRELOAD`).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     origin: Origin
     flavour: str = ""
@@ -88,7 +92,7 @@ def parse_server(text: str) -> ServerSpec:
         name, _, value = part.partition("=")
         name = name.strip().lstrip("-")
         if not _NAME.fullmatch(name):
-            what = "what follows a comma" if _is_url(text) else repr(part)  # it may be the rest of a password
+            what = "what follows a comma" if _is_url(text) else repr(part)  # it may be part of a password
             raise SpecError(
                 f"server {_shown(text)}: {what} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync."
             )
@@ -125,9 +129,9 @@ def _parse_head(head: str, text: str) -> ServerSpec:
         try:
             parts = urlsplit(head)
             host, port = parts.hostname or "", parts.port
-        except ValueError:  # whose words may quote a password
+        except ValueError:  # its message may quote a password
             raise SpecError(
-                "server: this URL is not understood: its host or port cannot be told.",
+                "server: this URL is not understood: its host or port is unclear.",
                 hint="Write mysql://user@host:3306/, with %40, %2F and %23 for @, / and # in a password.",
             ) from None
         host = f"[{host}]" if ":" in host else host

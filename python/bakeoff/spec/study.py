@@ -4,10 +4,10 @@ import math
 from enum import StrEnum
 from itertools import combinations
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from bakeoff.errors import SpecError
-from bakeoff.spec.server import ServerSpec
+from bakeoff.spec.server import Frozen, ServerSpec
 
 
 class Part(StrEnum):
@@ -16,12 +16,6 @@ class Part(StrEnum):
     SERVER = "server"  # loads are shared where the option does not affect the stored data
     DATA = "data"  # each level has its own loads
     CLIENT = "client"  # same server settings and same loads
-
-
-class Frozen(BaseModel):
-    """Base of the values here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Factor(Frozen):
@@ -138,7 +132,7 @@ class Profile(StrEnum):
     STOCK = "stock"  # each version's own defaults
 
 
-class Data(BaseModel):
+class Data(Frozen):
     """Content and declaration of the tables. Arms with equal data and equal server can share a build.
 
     Attributes:
@@ -149,8 +143,6 @@ class Data(BaseModel):
         engine: storage engine, as `--mysql-storage-engine`.
         options: of the workloads' scripts, for this arm alone (`table_size`); they go over the workload's own.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     charset: str | None = None
     collation: str | None = None
@@ -190,7 +182,7 @@ CONNECTION_WORDS = {
 """Fields of a connection that take one of a few words."""
 
 
-class Connection(BaseModel):
+class Connection(Frozen):
     """How the client talks to the server; words in lower case.
 
     Attributes:
@@ -202,8 +194,6 @@ class Connection(BaseModel):
     Raises:
         SpecError: a word that is none of `CONNECTION_WORDS`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     charset: str | None = None
     collation: str | None = None
@@ -221,7 +211,7 @@ class Connection(BaseModel):
         return word.lower()
 
 
-class Arm(BaseModel):
+class Arm(Frozen):
     """One combination of levels: a server, its data, the way to talk to it.
 
     Attributes:
@@ -229,8 +219,6 @@ class Arm(BaseModel):
         label: what a reader calls it (`mysql:8.0.15`).
         slowdown_percent: injected slowdown, for testing the method: uncounted events per 100 counted.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     label: str
@@ -247,7 +235,7 @@ class Placement(StrEnum):
     FREE = "free"  # chosen by the kernel
 
 
-class Workload(BaseModel):
+class Workload(Frozen):
     """A script and its options, sysbench's names (`table_size`, `range_size`).
 
     Attributes:
@@ -257,8 +245,6 @@ class Workload(BaseModel):
         writes: it changes data; None: True unless bakeoff knows the script to read only.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     script: str
     options: tuple[tuple[str, OptionValue], ...] = ()
     rate_per_s: float | None = Field(default=None, gt=0)
@@ -266,7 +252,7 @@ class Workload(BaseModel):
     writes: bool | None = None
 
 
-class Study(BaseModel):
+class Study(Frozen):
     """Everything that a run needs to know.
 
     Attributes:
@@ -283,8 +269,6 @@ class Study(BaseModel):
         seed: everything random in the run follows from it.
         design: the factors and levels behind the arms, and published figures; None: a duel.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     arms: tuple[Arm, ...]
