@@ -6,11 +6,10 @@ No verdict depends on them. docs/method.md ("The flags") explains each.
 import json
 import math
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Any
 
 import numpy as np
@@ -108,9 +107,7 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
         groups.setdefault(point.build, []).append(point.value)
     if len(groups) < 2 or len(points) <= len(groups):
         return None
-    within = math.fsum(
-        (len(group) - 1) * iv.standard_deviation(group) ** 2 for group in groups.values() if len(group) > 1
-    )
+    within = math.fsum((len(group) - 1) * iv.standard_deviation(group) ** 2 for group in groups.values())
     if within == 0:
         return None
     mean = fmean(point.value for point in points)
@@ -204,7 +201,7 @@ def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
 
 
 def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: float, *, errors: float) -> float | None:
-    """How far the arm that moved most has moved between the last two windows; None with too few blocks in them."""
+    """Largest move of an arm's mean between the last two windows, plus so many standard errors; None in few blocks."""
     begin_s, middle_s = end_s - 2 * window_s, end_s - window_s
     if begin_s < 0:
         return None
@@ -212,13 +209,11 @@ def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: f
     now = _contrasts(each for each in slices if each["start_ns"] / 1e9 >= middle_s)
     if not now or before.keys() != now.keys() or min(map(len, [*before.values(), *now.values()])) < _WARM_BLOCKS:
         return None
-    return max(_move(before[arm], now[arm], errors=errors) for arm in now)
-
-
-def _move(before: Sequence[float], now: Sequence[float], *, errors: float) -> float:
-    """Distance of the means of two samples, plus so many standard errors."""
-    error = math.sqrt(math.fsum(statistics.variance(values) / len(values) for values in (before, now)))
-    return abs(fmean(now) - fmean(before)) + errors * error
+    moves = []
+    for arm in now:
+        error = math.sqrt(math.fsum(variance(values) / len(values) for values in (before[arm], now[arm])))
+        moves.append(abs(fmean(now[arm]) - fmean(before[arm])) + errors * error)
+    return max(moves)
 
 
 def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:

@@ -154,7 +154,7 @@ def differences(
     """
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
     declared = _declared(study, arm)
-    other_binaries = _binaries(baseline) != _binaries(contender)
+    other_binaries = any(baseline.get(name, "") != contender.get(name, "") for name in ("version", "version_comment"))
     without_effect = _without_effect(baseline, contender)
     found = []
     for name in sorted(baseline.keys() | contender.keys()):
@@ -229,10 +229,6 @@ def _redo_bytes(variables: Mapping[str, str]) -> int | None:
         return int(variables["innodb_log_file_size"]) * int(variables.get("innodb_log_files_in_group", "1"))
     except (KeyError, ValueError):
         return None
-
-
-def _binaries(variables: Mapping[str, str]) -> tuple[str, str]:
-    return variables.get("version", ""), variables.get("version_comment", "")
 
 
 def _is_identity(name: str) -> bool:

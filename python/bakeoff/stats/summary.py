@@ -131,8 +131,8 @@ def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
     if worst is None or worst.dropped_per_million == 0:
         return None
     text = (
-        f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it fell behind "
-        "the rate, and its response times are without them."
+        f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it fell "
+        "behind the rate, and its response times are without them."
     )
     return Flag(kind="DROPPED", text=text)
 

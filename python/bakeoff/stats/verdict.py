@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
@@ -61,7 +62,7 @@ class _Sample:
     """One comparison.
 
     Attributes:
-        pairs: the epochs with a finite ratio.
+        pairs: the epochs with a finite ratio; `values`, `n`, `mean` and `sd` are of these.
         nothing_done: why an epoch has none, or empty.
         restarted: both servers were started anew for every epoch; False for a server that was running already.
     """
@@ -70,29 +71,14 @@ class _Sample:
     contender: str
     is_control: bool
     pairs: tuple[PairEstimate, ...]
+    points: tuple[EpochPoint, ...]
+    values: list[float]
+    n: int
+    mean: float
+    sd: float
     nothing_done: str
     restarted: bool
     stop: Stop
-
-    @property
-    def values(self) -> list[float]:
-        return [pair.value for pair in self.pairs]
-
-    @property
-    def n(self) -> int:
-        return len(self.pairs)
-
-    @property
-    def mean(self) -> float:
-        return fmean(self.values) if self.pairs else 0.0
-
-    @property
-    def sd(self) -> float:
-        return iv.standard_deviation(self.values)
-
-    @property
-    def points(self) -> tuple[EpochPoint, ...]:
-        return tuple(EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value) for pair in self.pairs)
 
 
 def compare(
@@ -123,14 +109,21 @@ def compare(
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: Context) -> _Sample:
     study = context.study
     stop = stop_state([pair.value for pair in found], precision=study.precision, family=context.family)
-    if stop is Stop.RUNNING:
+    if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
         stop = context.ended if context.ended.anytime_only else Stop.BUDGET
     servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
+    pairs = tuple(pair for pair in found if math.isfinite(pair.value))
+    values = [pair.value for pair in pairs]
     return _Sample(
         cell=cell,
         contender=contender,
         is_control=contender == context.control,
-        pairs=tuple(pair for pair in found if math.isfinite(pair.value)),
+        pairs=pairs,
+        points=tuple(EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value) for pair in pairs),
+        values=values,
+        n=len(values),
+        mean=fmean(values) if values else 0.0,
+        sd=iv.standard_deviation(values),
         nothing_done=_nothing_done(found, contender, context),
         restarted=all(server.origin is not Origin.URL for server in servers),
         stop=stop,
@@ -181,9 +174,6 @@ def _comparison(
     study, stop = context.study, sample.stop
     n, mean, sd = sample.n, sample.mean, sample.sd
 
-    def interval_of(mean: float, sd: float, n: int) -> Interval:
-        return context.interval(mean, sd, n, stop)
-
     trimmed = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
     p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
     sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
@@ -200,7 +190,7 @@ def _comparison(
         live=iv.live_interval(mean, sd, n),
         stop=stop,
         verdict=verdict(case),
-        trimmed=iv.estimate_of(trimmed, interval_of),
+        trimmed=iv.estimate_of(trimmed, partial(context.interval, stop=stop)),
         disagree=disagree(sample.values, trimmed),
         p_value=p_value,
         p_adjusted=p_adjusted,
@@ -227,7 +217,7 @@ def _case(sample: _Sample, context: Context, p_adjusted: float | None) -> "Case"
     return Case(
         contender=context.label(sample.contender),
         baseline=context.label(study.baseline.name),
-        estimate=Estimate(mean=mean, interval=context.interval(mean, sd, n, stop), n=n),
+        estimate=iv.estimate_of(sample.values, partial(context.interval, stop=stop)),
         stop=stop,
         claim=claim and sample.restarted and not sample.nothing_done,
         precision=study.precision,
