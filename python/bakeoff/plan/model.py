@@ -14,9 +14,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 
-from pydantic import BaseModel, ConfigDict
-
-from bakeoff.spec import Placement, Workload
+from bakeoff.spec import Frozen, Placement, Workload
 
 ROUND_BLOCKS = 1_000_000
 """Blocks of round r are numbered from r times this, so that the rounds of an epoch can be distinguished."""
@@ -24,12 +22,6 @@ ROUND_BLOCKS = 1_000_000
 # Bundled scripts whose run only reads. Every other script may write: one that bakeoff does not know is treated as the
 # dangerous kind.
 READ_ONLY = frozenset({"oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges"})
-
-
-class Frozen(BaseModel):
-    """Base of the values here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SliceLength(Frozen):

@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from bakeoff.errors import ResultsError
 from bakeoff.results.manifest import FORMAT
 from bakeoff.results.redaction import Redactor
+from bakeoff.spec import Frozen
 
 
-class Outcome(BaseModel):
+class Outcome(Frozen):
     """How an epoch went: `outcome.json`, written last (docs/results.md).
 
     Attributes:
@@ -30,8 +31,6 @@ class Outcome(BaseModel):
         seeds: `order`, `keys`, `padding`.
         readiness: for each arm what was waited for before measuring.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     epoch: int
     build: int
@@ -302,15 +301,13 @@ _PAUSE_S = 60.0
 """A longer gap between two epochs is a pause before a resumed run: no work was done in it."""
 
 
-class WallTime(BaseModel):
+class WallTime(Frozen):
     """Seconds of a run by phase, discarded epochs included.
 
     Attributes:
         total_s: the sum. Fetching servers, and rendering the report at the end, are not in it.
         phases_s: those of `PHASES` that took any time.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     total_s: float
     phases_s: dict[str, float]

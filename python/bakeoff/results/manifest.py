@@ -8,18 +8,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
+
+from bakeoff.spec import Frozen
 
 
-class FileSystem(BaseModel):
+class FileSystem(Frozen):
     """The file system that holds a path.
 
     Attributes:
         path: what was asked about.
         kind: `ext4`, `xfs`, `btrfs`, `overlay`, `tmpfs` …
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     device: str
@@ -29,10 +29,8 @@ class FileSystem(BaseModel):
     free_bytes: int
 
 
-class Host(BaseModel):
+class Host(Frozen):
     """The machine as found when the run began, from /proc and /sys; a fact that cannot be read is None."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     system: str
     kernel: str
@@ -149,7 +147,7 @@ FORMAT = 3
 """
 
 
-class Manifest(BaseModel):
+class Manifest(Frozen):
     """What made a run directory.
 
     Attributes:
@@ -158,8 +156,6 @@ class Manifest(BaseModel):
         command: the command line as given, passwords struck out.
         engine: the engine's `hello` (version, build), or empty when no engine took part.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = FORMAT
     name: str

@@ -9,11 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
 
 from bakeoff.errors import ServerError, SpecError
 from bakeoff.servers.paths import user_catalog_file
-from bakeoff.spec import Origin, ServerSpec
+from bakeoff.spec import Frozen, Origin, ServerSpec
 
 FORMAT = 1
 FLAVOURS = ("mysql", "mariadb", "percona")
@@ -160,12 +160,6 @@ class Installation:
     def initialises(self) -> bool:
         """It has `--initialize` (MySQL 5.7.6 on); otherwise SQL scripts are piped to `--bootstrap`."""
         return self.family == "mysql" and self.version >= (5, 7, 6)
-
-
-class Frozen(BaseModel):
-    """Base of the catalogue's values: unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class DebianSource(Frozen):
