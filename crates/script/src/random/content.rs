@@ -362,7 +362,7 @@ const WORDS: &[&str] = &[
     "make", "world", "still", "own", "see", "men", "work", "long", "get", "here", "between",
     "both", "life", "being", "under", "never", "day", "same", "another", "know", "while", "last",
     "might", "us", "great", "old", "year", "off", "come", "since", "against", "go", "came",
-    "right", "used", "take", "three", "himself", "few", "group", "use", "during", "without",
+    "right", "used", "take", "three", "himself", "few", "house", "use", "during", "without",
     "again", "place", "around", "however", "home", "small", "found", "thought", "went", "say",
     "part", "once", "general", "high", "upon", "school", "every", "number", "always", "system",
     "order", "water", "public", "night", "country", "point", "question", "business", "customer",
