@@ -1,4 +1,4 @@
-"""Many duels whose true ratio is known: run several at a time into one journal, and summed up from it.
+"""Runs many duels whose true ratio is known into one journal, and sums them up.
 
 The kinds are mixed at random. A campaign that was ended continues where it stopped: the first SIGTERM (or Ctrl-C) lets
 the running duels finish and starts no more, the second ends them.
@@ -34,7 +34,7 @@ JOURNAL = "duels.jsonl"
 
 
 class DuelJournal:
-    """Outcomes on disk, a line each, only ever appended to. Failed duels are kept too: nothing is left out in silence.
+    """Outcomes on disk, a line each, only ever appended to. Failed duels are kept too.
 
     Args:
         path: the file; made when missing. A last line that a kill cut off is skipped.
@@ -302,7 +302,7 @@ def line(outcome: Outcome) -> str:
 
 
 def parse_kinds(text: str) -> dict[str, int]:
-    """`aa=50,slow2=20`.
+    """Read `aa=50,slow2=20`.
 
     Raises:
         SpecError: an entry is not KIND=NUMBER.
@@ -335,7 +335,7 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """A difference that is there was claimed."""
+        """The true difference was claimed."""
         return self.truth != 0 and self.judgement.claim == int(math.copysign(1, self.truth))
 
     @property
@@ -350,7 +350,7 @@ class Judged:
 
     @property
     def load(self) -> LoadClass | None:
-        """Of other work while it measured."""
+        """Class of the other work while it measured."""
         return self.outcome.machine.load if self.outcome.machine else None
 
 
@@ -426,7 +426,7 @@ def judged(outcomes: Iterable[Outcome]) -> list[Judged]:
 
 
 def ever_excludes(points: Sequence[float], truth: float, *, alpha: float = iv.ALPHA_LIVE) -> bool:
-    """Whether the live interval excluded the truth after any epoch, where somebody who peeks would have stopped."""
+    """Whether the live interval excluded the truth after any epoch: who watches it would have stopped there."""
     for n in range(2, len(points) + 1):
         mean = math.fsum(points[:n]) / n
         if abs(mean - truth) > iv.anytime_half_width(iv.standard_deviation(points[:n]), n, alpha=alpha):

@@ -346,7 +346,7 @@ def _last_line(text: str) -> str:
     return lines[-1].strip() if lines else "it printed nothing"
 
 
-# Load of our own beside a measurement: random bursts on random numbers of processors, as other people's work comes.
+# Load beside a measurement: random bursts on random numbers of processors, like other users' work.
 
 BURST_S = (1.0, 20.0)
 """Shortest and longest burst of test G2."""

@@ -42,7 +42,7 @@ _SHORT_NS = 12 * MS
 
 
 def drifts(setting: Setting) -> Finding:
-    """Equal arms on servers that speed up and slow down together."""
+    """G4: equal arms on servers that speed up and slow down together."""
     names = _IN_REPLAY if setting.size is Size.REPLAY else tuple(_DRIFTS)
     duels = {Size.REPLAY: 1, Size.QUICK: 1, Size.FULL: 40}[setting.size]
     false: dict[str, int] = {}
@@ -55,7 +55,7 @@ def drifts(setting: Setting) -> Finding:
             for _ in range(duels):
                 epochs = []
                 for _ in range(6):
-                    # A slow one begins where it happens to be; the others with the epoch.
+                    # The slow sine has one origin for all epochs; the other drifts begin with the epoch.
                     origin_ns = 0 if name == "sine of 60 s" else time.monotonic_ns()
                     law = (*_LATENCY, "--drift", _DRIFTS[name], "--origin-ns", str(origin_ns))
                     epochs.append(bench.epoch({"A": FakeArm(law), "B": FakeArm(law)}, _LOAD))
@@ -78,7 +78,7 @@ def drifts(setting: Setting) -> Finding:
 
 
 def slice_lengths(setting: Setting) -> Finding:
-    """The same injected 5 % measured in slices of tau, 4 tau and 16 tau."""
+    """G13: the same injected 5 % measured in slices of tau, 4 tau and 16 tau."""
     epochs = {Size.REPLAY: 6, Size.QUICK: 6, Size.FULL: 60}[setting.size]
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm(_LATENCY, slowdown_percent=_SLOWDOWN_PERCENT)}
     estimates = {}
@@ -97,7 +97,7 @@ def _claims(comparison: Comparison) -> bool:
 
 # G10: quantiles of a known law, and intervals of their ratios.
 
-# Long enough that a round trip is a small part, so many connections that there is enough of it.
+# Latencies so long that a round trip is a small part of them; many connections, so that there are enough events.
 _MEDIAN_NS, _SIGMA, _THREADS = 20_000_000, 0.5, 64
 _LAW = ("--latency", f"lognormal:{_MEDIAN_NS // MS}ms,{_SIGMA}")
 _BASE = ("--latency", f"constant:{_MEDIAN_NS // MS}ms")
@@ -109,7 +109,7 @@ _HICCUP = 0.02  # share of the median by which a round trip may wander before no
 
 
 def law(setting: Setting) -> Finding:
-    """Quantiles against those of the law, and against the exact order of what the histogram holds."""
+    """G10: quantiles against those of the law, and against an exact sort of the histogram's values."""
     seconds = {Size.REPLAY: 1.2, Size.QUICK: 4.0, Size.FULL: 30.0}[setting.size]
     load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 4), threads=_THREADS)
     with FakeBench(setting, "law") as bench:
@@ -137,7 +137,7 @@ def law(setting: Setting) -> Finding:
 
 
 def intervals(setting: Setting) -> Finding:
-    """Duels of six epochs: how often the interval of a quantile's ratio holds an injected 10 %."""
+    """G10: duels of six epochs: how often the interval of a quantile's ratio holds an injected 10 %."""
     duels, seconds = {Size.REPLAY: (1, 0.8), Size.QUICK: (3, 0.8), Size.FULL: (40, 3.0)}[setting.size]
     load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 8), threads=_THREADS)
     arms = {"A": FakeArm(_LAW), "B": FakeArm((*_LAW, "--slow-factor", str(_SLOW)))}
@@ -184,7 +184,7 @@ def _event_row(epoch: EpochData, arm: str = "A") -> dict[str, Any]:
 
 _STALLED = -0.02  # 20 ms in each second, or 5 ms in each 250
 _STEADY = ("--latency", "constant:200us")
-# The literal stall needs minutes for enough of them; replay runs the same share on a clock four times as fast.
+# Enough stalls of 20 ms in a second take minutes; replay has the same share of shorter ones, four times as often.
 _STALLS = {
     Size.REPLAY: ("5ms/250ms", Load(seconds=1.0, slice_ns=13 * MS, threads=4), 8, 1),
     Size.QUICK: ("20ms/1s", Load(seconds=3.0, slice_ns=50 * MS, threads=4), 8, 1),
@@ -198,7 +198,7 @@ _FREEZES = {
     Size.FULL: ("200ms/10s", 10.0, 120.0),
 }
 _FREEZE_S = 0.2
-# Few requests for many connections, so that what a freeze holds up is done in a millisecond afterwards.
+# Few requests for many connections, so that the requests of a freeze are done within a millisecond after it.
 _RATE_PER_S = 1000.0
 _OPEN_THREADS = 16
 _DELAY_QUANTILES = ("0.95", "0.99", "0.999")
@@ -206,7 +206,7 @@ _TOLERANCE = 0.10
 
 
 def stalls(setting: Setting) -> Finding:
-    """One arm stands still for 2 % of the time."""
+    """G8: one arm stands still for 2 % of the time."""
     stall, load, epochs, duels = _STALLS[setting.size]
     arms = {"A": FakeArm(_STEADY), "B": FakeArm((*_STEADY, "--stall", stall))}
     raised = 0
@@ -233,7 +233,7 @@ def stalls(setting: Setting) -> Finding:
 
 
 def omission(setting: Setting) -> Finding:
-    """A server that freezes for 200 ms again and again, in an open and in a closed loop."""
+    """G9: a server freezes for 200 ms again and again, in an open and in a closed loop."""
     freeze, period_s, seconds = _FREEZES[setting.size]
     law = ("--latency", "constant:100us")
     # A freeze at a slice's edge would be cut: the drain waits for its end, and no request is sent into its rest. So
@@ -244,7 +244,7 @@ def omission(setting: Setting) -> Finding:
     schedule = Load(
         seconds=seconds, slice_ns=int(period_s * 1e9), threads=_OPEN_THREADS, rate_per_s=_RATE_PER_S, arrivals="fixed"
     )
-    # As many requests a freeze as threads: a closed loop sees next to nothing of it.
+    # As many requests a freeze as threads: a closed loop shows almost nothing of it.
     closed = Load(seconds=period_s / 2, slice_ns=int(period_s * 1e9 / 8), threads=4)
     with FakeBench(setting, "omission") as bench:
         opened = _event_row(bench.epoch({"A": FakeArm(frozen)}, schedule))
@@ -296,13 +296,13 @@ def omission(setting: Setting) -> Finding:
 _EPOCHS = 6
 _SLOWDOWNS = {"B": 2, "C": 5, "D": 10}
 _INSTANCE_SD_MIN = 0.01
-# Restarts that stand out this far from the noise within a start fail the interval within a pair 60 times in 100.
+# With levels this much wider than the noise within a start, an interval within one pair fails 60 times in 100.
 _INSTANCE_SD_PER_WITHIN = 4.0
 _MISLED = (0.4, 0.9)
 
 
 def injected(setting: Setting) -> Finding:
-    """Duels of six epochs in which three contenders are slowed by uncounted events."""
+    """G3: duels of six epochs in which three contenders are slowed by uncounted events."""
     duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
     arms = {"A": FakeArm(_LATENCY)} | {name: FakeArm(_LATENCY, slowdown_percent=k) for name, k in _SLOWDOWNS.items()}
     load = Load(seconds=0.5)
@@ -324,7 +324,7 @@ def injected(setting: Setting) -> Finding:
 
 
 def restarts(setting: Setting) -> Finding:
-    """Equal arms whose every start has a level of its own: intervals within a start must fail, ours must not."""
+    """G6: equal arms, every start with a level of its own: intervals within a start must fail, bakeoff's must not."""
     duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
     load = Load(seconds=0.35)
     with FakeBench(setting, "restarts") as bench:
@@ -360,7 +360,7 @@ def _holds(interval: Interval, truth: float) -> bool:
 
 
 def _within_sd(pairs: Sequence[PairEstimate]) -> float:
-    """Median over starts: one hiccup of the machine must not set the size of what is injected."""
+    """Median over starts: one disturbance of the machine must not decide how much is injected."""
     known = [math.sqrt(pair.variance_of_mean) for pair in pairs if pair.variance_of_mean is not None]
     return statistics.median(known) if known else 0.0
 

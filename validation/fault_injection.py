@@ -93,7 +93,7 @@ def crash(setting: Setting) -> Finding:
 
 
 def negative_controls(setting: Setting) -> Finding:
-    """Negative controls that look clear and prove nothing: servers that never restart, and one start of each."""
+    """Negative controls: a clear difference on servers that never restart, and on one start of each."""
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--slow-factor", "4"))}
     load = Load(seconds=0.35, threads=4)
     with FakeBench(setting, "negative controls") as bench:

@@ -141,7 +141,7 @@ class Simulated:
         return f"the simulated law {self.law}" + (f" under {self.disturbance}" if self.disturbance else "")
 
     def levels(self, rng: np.random.Generator, runs: int) -> Floats:
-        """Normal."""
+        """Normally distributed."""
         return rng.normal(0, LAWS[self.law].restart_sd, (runs, 2))
 
     def epoch(

@@ -63,7 +63,7 @@ _NO_SLICES = pl.DataFrame()
 
 
 def _histogram(arm: str, latencies: Floats, quantile: float) -> dict[str, object]:
-    """What the engine says of an arm's epoch."""
+    """A histogram message of the engine for an arm's epoch."""
     value = float(np.quantile(latencies, quantile, method="inverted_cdf"))
     row = {"cell": _CELL, "arm": arm, "operation": "event", "clock": "response"}
     return row | {"count": latencies.size, "quantiles_ns": {str(quantile): value}}
@@ -115,7 +115,7 @@ def _t_interval(values: Sequence[float]) -> Interval:
 
 
 def judge_by_p(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
-    """A difference is claimed when p < 0.05, whenever and why ever one stopped."""
+    """Claim a difference when p < 0.05, whenever the run stopped."""
     judged = []
     for comparison in compare(pairs, plan, context):
         interval = _t_interval([point.value for point in comparison.points])
@@ -146,17 +146,17 @@ def judge_alone(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison,
 
 
 def percentiles_of_requests(baseline: Floats, contender: Floats, quantile: float, context: Context) -> Interval:
-    """All requests of all epochs in one pot, resampled; the middle 95 % of the log ratios is taken for the interval."""
+    """Pool the requests of all epochs and resample them; the middle 95 % of the log ratios is the interval."""
     rng = np.random.default_rng(0)
     upper, lower = (_resampled(rng, np.sort(each.ravel()), quantile) for each in (contender, baseline))
     low, high = np.quantile(np.log(upper / lower), (0.025, 0.975))
     return Interval(low=float(low), high=float(high))
 
 
-def _resampled(rng: np.random.Generator, pot: Floats, quantile: float) -> Floats:
-    """The quantile in resamples of a sorted pot: its place is drawn, whose law is a beta distribution."""
-    place = max(1, math.ceil(quantile * pot.size))
-    drawn: Floats = pot[(rng.beta(place, pot.size + 1 - place, _RESAMPLES) * pot.size).astype(np.int64)]
+def _resampled(rng: np.random.Generator, pool: Floats, quantile: float) -> Floats:
+    """The quantile in resamples of a sorted pool: its rank follows a beta distribution, from which it is drawn."""
+    place = max(1, math.ceil(quantile * pool.size))
+    drawn: Floats = pool[(rng.beta(place, pool.size + 1 - place, _RESAMPLES) * pool.size).astype(np.int64)]
     return drawn
 
 

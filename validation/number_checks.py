@@ -1,4 +1,4 @@
-"""G17, G19: the numbers are right, and where there is too little there is no verdict."""
+"""Checks G17 and G19: multipliers, t and p against independent values; no verdict from too little data."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _EXACT = 1e-9
 
 
 def numbers(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """Vectors, t for 2 to 1000 epochs, and data out of which nothing may be concluded."""
+    """G17: test vectors, t for 2 to 1000 epochs, and data that allow no conclusion."""
     multipliers = max(
         abs(iv.anytime_multiplier(n, alpha) - known) for alpha, row in MULTIPLIERS.items() for n, known in row.items()
     )
@@ -48,7 +48,7 @@ def numbers(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fin
 
 
 def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """Data as it is published: a clear difference, and no restart that would carry it."""
+    """G19: data as they are published: a clear difference without restarts behind it."""
     rng = np.random.default_rng(seed_of(setting, "G19"))
     study = simulated_study()
     running = parse_server("mysql://root@127.0.0.1:3306/")
@@ -95,7 +95,7 @@ def _inside(t: float, degrees: int) -> float:
 
 
 def _too_few(rng: np.random.Generator, method: Method) -> list[str]:
-    """Clear differences over fewer epochs than a verdict takes, and values that are no numbers."""
+    """Clear differences over fewer epochs than a verdict needs, and values that are no numbers."""
     study, wrong = simulated_study(), []
     for n in range(1, iv.N_MIN):
         for spread in (0.0, 1e-6, 0.001, 0.01):
@@ -115,7 +115,7 @@ def _too_few(rng: np.random.Generator, method: Method) -> list[str]:
 
 
 def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
-    """Slices without an event: some of them cost what they cost, nothing but them gives no ratio."""
+    """Slices without an event: a fifth of them slows the arm by a fifth; an arm with no other slices has no ratio."""
     study, wrong = simulated_study(), []
     some, none = [], []
     for number in range(8):

@@ -205,7 +205,7 @@ def _append(path: Path, series: Series) -> None:
 
 
 def read_series(path: Path) -> list[Series]:
-    """Those of a journal; a last line that was cut off is passed over."""
+    """The series of a journal; a last line that was cut off is skipped."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")

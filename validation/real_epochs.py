@@ -203,7 +203,7 @@ class RealBench:
         )
 
     def _started(self, setups: Sequence[ArmSetup], number: int, cpus: Cpus, stack: ExitStack) -> dict[str, Instance]:
-        """Servers on restored data; tried once more when other servers on the machine have used up what they need."""
+        """Servers on restored data; tried once more when other servers have taken memory or ports that they need."""
         for patience in (True, False):
             with ExitStack() as attempt:
                 servers = {setup.arm.name: self._restore(setup, number, cpus, attempt) for setup in setups}
@@ -333,5 +333,5 @@ def at_every_length(estimates: Mapping[str, Estimate], truth: float) -> Finding:
 
 
 def figures_of(estimate: Estimate) -> dict[str, object]:
-    """For a finding."""
+    """Figures of an estimate, for a finding."""
     return {"mean": estimate.mean, "half_width": estimate.interval.half_width, "n": estimate.n}

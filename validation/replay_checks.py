@@ -86,7 +86,7 @@ def bursty_load(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
 
 
 def drift(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G4: what the machine does to both arms is no difference between them."""
+    """G4: drift of the machine, which both arms meet, is no difference between them."""
     runs = _Runs("G4", setting, method, scale)
     counts: list[Count] = []
     biases: list[Bias] = []
@@ -149,7 +149,7 @@ def grid(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Findin
     return finding([Count("grids with any claim:", any_claim, len(ends), at_most=_FALSE_CLAIMS)])
 
 
-# G3, G5, G8, G16: a difference that is there is found, with its size and its sign, again and again.
+# G3, G5, G8, G16: a true difference is found with its size and its sign, in every repeat.
 
 _TRACES_MIN = 4.0  # minutes on a crowded machine, which does not reach such a target in ten either
 _WRONG_SIGNS_UNRESOLVED = 0.025

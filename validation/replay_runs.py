@@ -55,7 +55,7 @@ def in_parallel(function: Callable[[Task], Result], tasks: Sequence[Task]) -> li
             try:
                 return list(threads.map(lambda task: pool.do(function, task), tasks))
             except BaseException:
-                # Also on Ctrl-C: what is queued must not go on behind the user's back.
+                # Also on Ctrl-C: queued tasks must not go on.
                 threads.shutdown(wait=False, cancel_futures=True)
                 pool.end()
                 raise
@@ -120,7 +120,7 @@ def _pool() -> _WorkerPool:
 
 
 def serve() -> None:
-    """Be a worker until standard input ends."""
+    """Work in a worker process until standard input ends."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what is printed must not get into the results
     while True:
@@ -204,7 +204,7 @@ class Batch:
 def complete_runs(
     machine: Machine, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
 ) -> list[tuple[End, ...]]:
-    """Do many runs, in several processes; of each run the ends of its cells."""
+    """Do many runs in several processes; returns the ends of each run's cells."""
     at_once = max(1, _AT_ONCE // question.cells)
     sizes = [min(at_once, runs - begin) for begin in range(0, runs, at_once)]
     batches = [Batch(machine, question, method, size, (*seed, number)) for number, size in enumerate(sizes)]

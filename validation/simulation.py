@@ -422,7 +422,7 @@ def from_slices(
 
 
 def slices_as_n(rng: np.random.Generator, *, runs: int, noise: Noise = CLOUD) -> Count:
-    """Negative control: the blocks of one long epoch taken as independent. They do not show restarts, so it claims."""
+    """Negative control: the blocks of one long epoch taken as independent. They miss the restarts."""
     cells = [f"oltp_point_select/{i + 1}" for i in range(runs)]
     epoch = simulate_epoch(rng, epoch=0, effects={"A": 0.0, "B": 0.0}, cells=cells, noise=noise, seconds=60.0)
     pairs = epoch_estimates(epoch, baseline="A").pairs
@@ -446,7 +446,7 @@ DRIFTS: Mapping[str, Callable[[Floats], Floats]] = {
 
 
 def stalls(rng: np.random.Generator, *, runs: int, epochs: int = 8) -> tuple[Count, Count]:
-    """One arm stalls for 2 % of its time: the primary sees it, the trimmed does not, and they say so."""
+    """One arm stalls for 2 % of its time: the primary ratio shows it, the trimmed does not, and DISAGREE is raised."""
     noise = Noise(restart_sd=0.001, wander_sd=0.01, slice_sd=0.002)
     stalled = {"B": Stall(period_s=2.0, length_s=0.04)}
     history = simulated_runs(rng, runs=runs, epochs=epochs, noise=noise, stalls=stalled)
