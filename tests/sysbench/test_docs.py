@@ -16,7 +16,7 @@ def words_after(start: str) -> set[str]:
     return set(re.findall(r"`([A-Za-z_]+)`", paragraph))
 
 
-def told(ours, script: str) -> set[str]:
+def reported(ours, script: str) -> set[str]:
     ran = ours("-", "prepare", stdin=script)
     assert ran.code == 0, ran.out
     return {line.removeprefix("name ") for line in ran.out.splitlines() if line.startswith("name ")}
@@ -63,7 +63,7 @@ TABLES = {f"sysbench.{name}" for name in ("cmdline", "rand", "histogram", "sql",
 
 
 def test_every_function_of_the_program_is_on_the_page_and_the_other_way_round(ours):
-    of_program = {name for name in told(ours, WALK) if not re.search(r"\.(ARG_\w+|PARALLEL_COMMAND)$", name)} - TABLES
+    of_program = {name for name in reported(ours, WALK) if not re.search(r"\.(ARG_\w+|PARALLEL_COMMAND)$", name)} - TABLES
     # Set by scripts.
     of_program |= {"sysbench.cmdline.options", "sysbench.cmdline.commands", "sysbench.cmdline.command"}
     of_page = {name for name in STATES if name.startswith(("sysbench.", "bakeoff."))}
@@ -104,10 +104,10 @@ def test_refused_tests_are_refused(ours, test):
 def test_every_legacy_global_exists(ours):
     names = words_after("The API of 0.5 and 1.0 scripts:")
     script = "".join(f'if {name} ~= nil then print("name {name}") end\n' for name in sorted(names))
-    assert told(ours, script + "function prepare() end") == names
+    assert reported(ours, script + "function prepare() end") == names
 
 
 def test_every_symbol_is_there_for_ffi(ours):
     names = words_after("C symbols for `ffi.C`:")
     script = "".join(f'if ffi.C.{name} ~= nil then print("name {name}") end\n' for name in sorted(names))
-    assert told(ours, script + "function prepare() end") == names
+    assert reported(ours, script + "function prepare() end") == names

@@ -76,7 +76,7 @@ def test_a_failed_parallel_command_is_a_failure(ours, original):
     assert original(*arguments).code == 0, "the original's bug, which is mended here"
     ran = ours(*arguments)
     assert ran.code == 1
-    assert "thread 1 was told to fail" in ran.out
+    assert "thread 1 was asked to fail" in ran.out
 
 
 def test_the_legacy_api(command, server):

@@ -1,4 +1,4 @@
--- A thread as a set of terminals: it chooses a home and a transaction, runs it until it succeeds, and waits where told to.
+-- A thread as a set of terminals: it chooses a home and a transaction, runs it until it succeeds, and waits where asked to.
 local host = require("tpcc_host")
 local options = require("tpcc_options")
 local random = require("tpcc_random")

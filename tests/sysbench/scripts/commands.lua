@@ -7,7 +7,7 @@ sysbench.cmdline.options = {
 
 local function fill()
   if sysbench.tid == sysbench.opt.fail_in then
-    error("thread " .. sysbench.tid .. " was told to fail")
+    error("thread " .. sysbench.tid .. " was asked to fail")
   end
   print(string.format("fill %d of %d, size %d", sysbench.tid, sysbench.opt.threads, sysbench.opt.size))
 end

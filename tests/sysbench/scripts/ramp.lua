@@ -1,4 +1,4 @@
--- Loads the server before the run, as `tpcc` does, for as many statements as it is told.
+-- Loads the server before the run, as `tpcc` does, for as many statements as asked.
 
 sysbench.cmdline.options = {
   ramp_up = { "Statements before the run", 0 },
