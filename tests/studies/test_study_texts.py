@@ -120,6 +120,33 @@ def test_a_mistake_is_reported_with_its_line_and_its_remedy(tmp_path, text, line
     assert_refused(tmp_path, text, line=line, named=named, remedy=remedy)
 
 
+HEAD = 'title: x\nservers: ["mysql:8.0"]\nworkloads: [oltp_read_only]\nsettings: {column_length: 150}\nfactors:\n'
+
+
+@pytest.mark.parametrize(
+    ("factors", "place"),
+    [
+        # The value 200 is a level of another factor, too.
+        ("  rows: [200, 300]\n  text_length: [100, 200]\n", "my.yaml:7: factors.text_length.1: "),
+        (
+            "  kind:\n    a: {rows: 1k}\n    b:\n      rows: 2k\n      text_length: 200\n",
+            "my.yaml:10: factors.kind.b.text",
+        ),
+    ],
+)
+def test_the_place_of_a_mistake_follows_from_its_field(tmp_path, factors, place):
+    with pytest.raises(SpecError, match="text_length 200 is longer than column_length 150") as caught:
+        made(tmp_path, HEAD + factors)
+    assert str(caught.value).startswith(place)
+
+
+def test_an_arm_without_a_server_is_refused(tmp_path):
+    factors = "factors:\n  kind:\n    a: {server: 'mysql:8.0'}\n    b: {page_size: 8k}\n"
+    text = "title: x\nworkloads: [oltp_read_only]\n" + factors
+    with pytest.raises(SpecError, match=r"my.yaml:3: factors: b: no server is named for it. Add server to settings"):
+        made(tmp_path, text)
+
+
 def test_a_workload_without_the_option_is_reported(shell, inside):
     (shell.folder / "my.yaml").write_text(
         'title: x\nservers: ["mysql:8.0.15"]\nfactors: {content: [text, latin]}\nworkloads: [bulk_insert]\n'

@@ -240,7 +240,7 @@ class LoadedStudy:
             combination: factor -> the arm's level.
         """
         for setting in (*settings_behind(field), "server"):
-            for factor, level in reversed(combination.items()):
+            for factor, level in reversed(tuple(combination.items())):
                 if setting in self.levels[factor][level]:
                     place = self.place_of(factor, level)
                     return (*place, setting) if isinstance(place[-1], str) else place
