@@ -133,35 +133,21 @@ DEFAULT = "default"
 """The level that leaves a setting unset."""
 
 _PARTS: dict[str, Part] = {
-    "server": Part.SERVER,
-    "page_size": Part.SERVER,
-    "buffer_pool": Part.SERVER,
-    "preload": Part.SERVER,
-    "server_charset": Part.SERVER,
-    "server_collation": Part.SERVER,
-    "charset": Part.DATA,
-    "collation": Part.DATA,
-    "table_charset": Part.DATA,
-    "table_collation": Part.DATA,
-    "column_charset": Part.DATA,
-    "column_collation": Part.DATA,
-    "engine": Part.DATA,
-    "row_format": Part.DATA,
-    "key_block_size": Part.DATA,
-    "table_options": Part.DATA,
-    "page_compression": Part.DATA,
-    "rows": Part.DATA,
-    "content": Part.DATA,
-    "compressibility": Part.DATA,
-    "text_length": Part.DATA,
-    "column_type": Part.DATA,
-    "column_length": Part.DATA,
-    "connection_charset": Part.CLIENT,
-    "connection_collation": Part.CLIENT,
-    "prepare_mode": Part.CLIENT,
-    "transport": Part.CLIENT,
-    "tls": Part.CLIENT,
-}
+    **dict.fromkeys(
+        ("server", "page_size", "buffer_pool", "preload", "server_charset", "server_collation"), Part.SERVER
+    ),
+    **dict.fromkeys(
+        (
+            "charset", "collation", "table_charset", "table_collation", "column_charset", "column_collation", "engine",
+            "row_format", "key_block_size", "table_options", "page_compression", "rows", "content", "compressibility",
+            "text_length", "column_type", "column_length",
+        ),
+        Part.DATA,
+    ),
+    **dict.fromkeys(
+        ("connection_charset", "connection_collation", "prepare_mode", "transport", "tls"), Part.CLIENT
+    ),
+}  # fmt: skip
 _OPEN = {"option.": Part.SERVER, "env.": Part.SERVER, "script.": Part.DATA}
 _WORDS: dict[str, tuple[str, ...]] = {
     **CONNECTION_WORDS,

@@ -254,7 +254,7 @@ class LoadedStudy:
 
 
 INSTALLED = "installed"
-"""As a server: every one that is installed and not named."""
+"""Stands in `servers` for every installed server that is not named."""
 
 
 def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) -> LoadedStudy:
@@ -293,7 +293,7 @@ def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) ->
 
 
 def _with_installed(document: dict[str, Any], installed: Sequence[str]) -> dict[str, Any]:
-    """The document with the servers that `installed` stands for in its place."""
+    """Replace `installed` among the servers by the names of the installed ones."""
     servers = document.get("servers")
     if not isinstance(servers, list) or INSTALLED not in servers:
         return document
@@ -302,7 +302,7 @@ def _with_installed(document: dict[str, Any], installed: Sequence[str]) -> dict[
 
 
 def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whatever YAML holds
-    """The document with numbers below `compressibility` as text: there, unlike in a version, 0.50 may be 0.5."""
+    """Turn numbers below `compressibility` into text; elsewhere they are refused, since YAML reads 8.10 as 8.1."""
     if isinstance(node, dict):
         return {
             key: _shares_as_text(value, str(key) if name != "compressibility" else name) for key, value in node.items()
@@ -386,7 +386,7 @@ def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
 
 
 def _check(loaded: LoadedStudy) -> None:
-    """What one part of the file says of another."""
+    """Check references between parts of the file."""
     form, levels = loaded.form, loaded.levels
     if "server" not in form.settings and not any(
         "server" in settings for bundles in levels.values() for settings in bundles.values()
@@ -411,7 +411,7 @@ def _check_baseline(loaded: LoadedStudy) -> None:
 
 
 def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
-    """See that a factor and its levels are there."""
+    """Check that a factor and its levels exist."""
     if factor not in loaded.levels:
         raise loaded.error(*place, reason=f"there is no factor {factor}.", hint=_names(loaded.form))
     for level in wanted:
@@ -433,7 +433,7 @@ _REMEDIES = {
 
 
 def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
-    """The first of pydantic's findings as one line; branches of a union are passed over for the deepest one."""
+    """One of pydantic's errors as one line: the deepest one, since each branch of a union reports its own."""
     found = max(error.errors(), key=lambda each: (len(_path(each["loc"])), each["type"] == "extra_forbidden"))
     path = _path(found["loc"])
     if found["type"] == "spec":
@@ -444,7 +444,7 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
 
 
 def _path(location: tuple[int | str, ...]) -> KeyPath:
-    """Pydantic's location without the names of union branches, which hold brackets or are class names."""
+    """Pydantic's location without the names of union branches (class names, or names with brackets)."""
     unions = {"WorkloadForm", "str", "int", "float", "bool"}
     return tuple(part for part in location if not (isinstance(part, str) and (part in unions or "[" in part)))
 
