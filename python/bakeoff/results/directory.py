@@ -209,15 +209,13 @@ class RunDirectory:
         except (OSError, ValueError) as error:
             raise self._damaged(name, str(error)) from error
 
-    def plan(self) -> dict[str, Any] | None:
+    def plan(self) -> Json:
         """`plan.json` as data (`bakeoff.plan.Plan` reads it), or None before it is written."""
-        document: dict[str, Any] | None = self.read_json("plan.json")
-        return document
+        return self.read_json("plan.json")
 
-    def analysis(self) -> dict[str, Any] | None:
+    def analysis(self) -> Json:
         """`analysis.json` as data (`bakeoff.stats.model.Analysis` reads it), or None before it is written."""
-        document: dict[str, Any] | None = self.read_json("analysis.json")
-        return document
+        return self.read_json("analysis.json")
 
     def builds(self) -> dict[str, dict[str, Any]]:
         """Each load of the data: {"A-0": {rows, seconds, bytes …}}."""
