@@ -12,7 +12,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, two_states
 from bakeoff.stats.differences import differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
-from bakeoff.stats.model import Analysis, Comparison, Estimate, Flag, Stop
+from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios
 from bakeoff.stats.verdict import Context, compare
@@ -27,12 +27,7 @@ _UNTRUSTED = Flag(
 
 
 def analyse(
-    epochs: Sequence[EpochData],
-    study: Study,
-    *,
-    plan: Plan | None = None,
-    ended: Stop,
-    epoch_s: float | None = None,
+    epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = None, ended: Stop, epoch_s: float | None = None
 ) -> Analysis:
     """Analyse a run.
 
@@ -63,18 +58,14 @@ def analyse(
     states = {} if ended is Stop.RUNNING else _states_flags(valid, plan)
     comparisons = []
     for comparison in compare(pairs, plan, context):
-        arms = (comparison.baseline, comparison.contender)
-        compared = [each for each in summaries if each.cell == comparison.cell and each.arm in arms]
         flags = (
             _UNTRUSTED if trusted is False else None,
-            *(states.get((comparison.cell, arm)) for arm in arms[::-1]),
+            *(states.get((comparison.cell, arm)) for arm in (comparison.contender, comparison.baseline)),
             settings_flag(settings.get(comparison.contender, {})),
-            client_flag(compared),
-            dropped_flag(compared),
+            *_load_flags(comparison, summaries),
             *comparison.flags,
         )
-        found = tuple(flag for flag in flags if flag is not None)
-        comparisons.append(comparison.model_copy(update={"flags": found}))
+        comparisons.append(comparison.model_copy(update={"flags": tuple(filter(None, flags))}))
     return Analysis(
         baseline=study.baseline.name,
         contenders=contenders(study),
@@ -83,10 +74,7 @@ def analyse(
         comparisons=tuple(comparisons),
         arms=summaries,
         latencies=latency_ratios(
-            valid,
-            baseline=study.baseline.name,
-            interval_of=context.quick_interval,
-            cells=[cell.name for cell in plan.cells],
+            valid, baseline=study.baseline.name, interval_of=context.quick_interval, cells=[c.name for c in plan.cells]
         ),
         geometric_mean=_geometric_means(history, plan, context),
         trusted=trusted,
@@ -95,6 +83,13 @@ def analyse(
         epochs_used=len(valid),
         stopped=_stopped(comparisons, context),
     )
+
+
+def _load_flags(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[Flag | None, ...]:
+    """Flags about the client, and about an open loop's schedule."""
+    names = (comparison.baseline, comparison.contender)
+    arms = [arm for arm in summaries if arm.cell == comparison.cell and arm.arm in names]
+    return client_flag(arms), dropped_flag(arms)
 
 
 def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, str], Flag]:
