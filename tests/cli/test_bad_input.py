@@ -218,7 +218,7 @@ def test_kill_minus_nine_leaves_no_server(shell):
         time.sleep(0.2)
         running = [line for line in shell.left_behind() if not line.startswith(str(shell.cache))]
     assert running == []
-    # What was finished is still good, and the next command sweeps what the dead one left on disk.
+    # Finished epochs are still good, and the next command removes what the dead one left on disk.
     reported = subprocess.run(
         [*shell.command, "report", str(shell.runs[0]), "--format", "md"], capture_output=True, text=True, check=False
     )
