@@ -1,4 +1,4 @@
-"""The engine's client against real servers, which only Python can start (crates/load/tests/main.rs)."""
+"""The load engine's client against real servers, which only Python can start (crates/load/tests/main.rs)."""
 
 import os
 import subprocess
@@ -35,7 +35,6 @@ def test_logins_statements_results_and_failures_on_three_servers():
             [
                 "cargo",
                 "test",
-                "--release",
                 "--quiet",
                 "-p",
                 "bakeoff-load",

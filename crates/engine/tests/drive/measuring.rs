@@ -80,7 +80,7 @@ fn a_slower_server_measures_slower() {
 }
 
 #[test]
-fn shadow_events_reach_the_server_and_are_not_counted() {
+fn injected_events_reach_the_server_and_are_not_counted() {
     let server = FakeServer::start(&["--latency", "constant:200us"]);
     let mut engine = Engine::start();
     engine.line();
