@@ -10,10 +10,7 @@ from pathlib import Path
 import pymysql
 from case import Server
 
-from bakeoff.servers import install
-from bakeoff.servers import ServerMemory
-from bakeoff.servers import ServerPool
-from bakeoff.servers import settings_for
+from bakeoff.servers import ServerMemory, ServerPool, install, settings_for
 from bakeoff.spec import Data, Profile, parse_server
 
 BUFFER_POOL_BYTES = 1 << 30

@@ -63,7 +63,9 @@ TABLES = {f"sysbench.{name}" for name in ("cmdline", "rand", "histogram", "sql",
 
 
 def test_every_function_of_the_program_is_on_the_page_and_the_other_way_round(ours):
-    of_program = {name for name in reported(ours, WALK) if not re.search(r"\.(ARG_\w+|PARALLEL_COMMAND)$", name)} - TABLES
+    of_program = {
+        name for name in reported(ours, WALK) if not re.search(r"\.(ARG_\w+|PARALLEL_COMMAND)$", name)
+    } - TABLES
     # Set by scripts.
     of_program |= {"sysbench.cmdline.options", "sysbench.cmdline.commands", "sysbench.cmdline.command"}
     of_page = {name for name in STATES if name.startswith(("sysbench.", "bakeoff."))}

@@ -166,9 +166,7 @@ class Context:
     def slots(self) -> dict[str, int]:
         """Arm name -> number of its colour and shape; the control always has the grey one."""
         free = (slot for slot in count() if slot != CONTROL_SLOT)
-        return {
-            arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms
-        }
+        return {arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms}
 
     @cached_property
     def arms(self) -> dict[str, Arm]:
