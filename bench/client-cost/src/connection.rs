@@ -118,14 +118,8 @@ impl Connection {
     pub(crate) fn log_in(&mut self, user: &str, database: &str) -> Result<(), Failure> {
         let greeting = self.one_packet()?;
         check_error(&greeting)?;
-        let offered = offered_capabilities(&greeting)
-            .ok_or(Failure::Protocol("the greeting is not protocol 10"))?;
-        let wanted = PROTOCOL_41
-            | TRANSACTIONS
-            | SECURE_CONNECTION
-            | PLUGIN_AUTH
-            | CONNECT_WITH_DB
-            | DEPRECATE_EOF;
+        let offered = offered_capabilities(&greeting).ok_or(Failure::Protocol("the greeting is not protocol 10"))?;
+        let wanted = PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION | PLUGIN_AUTH | CONNECT_WITH_DB | DEPRECATE_EOF;
         let capabilities = wanted & offered;
         self.deprecate_eof = capabilities & DEPRECATE_EOF != 0;
         let mut hello = capabilities.to_le_bytes().to_vec();
@@ -133,12 +127,7 @@ impl Connection {
         hello.push(45);
         hello.extend_from_slice(&[0; 23]);
         // No password: an empty answer in any plugin.
-        for text in [
-            user.as_bytes(),
-            b"",
-            database.as_bytes(),
-            b"mysql_native_password",
-        ] {
+        for text in [user.as_bytes(), b"", database.as_bytes(), b"mysql_native_password"] {
             hello.extend_from_slice(text);
             hello.push(0);
         }
@@ -195,9 +184,7 @@ impl Connection {
         }
         check_error(&self.one_packet()?)?;
         let digits = row.get(1..).unwrap_or_default();
-        Ok(std::str::from_utf8(digits)
-            .ok()
-            .and_then(|text| text.parse().ok()))
+        Ok(std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()))
     }
 
     /// Sends a packet and makes ready for its reply.
@@ -245,9 +232,7 @@ impl Connection {
         if reply.filled == self.buffer.len() {
             // A reply larger than the buffer: what was walked over makes room.
             if reply.position == 0 {
-                return Err(Failure::Protocol(
-                    "a packet larger than the bare loop's buffer",
-                ));
+                return Err(Failure::Protocol("a packet larger than the bare loop's buffer"));
             }
             self.buffer.copy_within(reply.position..reply.filled, 0);
             (reply.filled, reply.position) = (reply.filled - reply.position, 0);
@@ -274,11 +259,7 @@ impl Connection {
     fn one_packet(&mut self) -> Result<Vec<u8>, Failure> {
         let mut header = [0; 4];
         self.stream().read_exact(&mut header)?;
-        let mut payload =
-            vec![
-                0;
-                usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16
-            ];
+        let mut payload = vec![0; usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16];
         self.stream().read_exact(&mut payload)?;
         Ok(payload)
     }
@@ -311,10 +292,7 @@ impl Reply {
     /// Walks over whole packets; true at the reply's end.
     fn walk(&mut self, buffer: &[u8], deprecate_eof: bool) -> Result<bool, Failure> {
         let bytes = &buffer[..self.filled];
-        while let Some(&[a, b, c, _, first]) = bytes
-            .get(self.position..)
-            .and_then(|rest| rest.first_chunk::<5>())
-        {
+        while let Some(&[a, b, c, _, first]) = bytes.get(self.position..).and_then(|rest| rest.first_chunk::<5>()) {
             let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
             let end = self.position + 4 + length;
             if end > self.filled {
@@ -326,10 +304,7 @@ impl Reply {
                 Progress::First => match first {
                     0x00 => return Ok(true),
                     0xFF => return check_error(payload).map(|()| true),
-                    columns => {
-                        self.progress =
-                            Progress::Columns(u16::from(columns) + u16::from(!deprecate_eof))
-                    }
+                    columns => self.progress = Progress::Columns(u16::from(columns) + u16::from(!deprecate_eof)),
                 },
                 Progress::Columns(left) => {
                     *left -= 1;

@@ -104,13 +104,7 @@ mod tests {
         let mut other = Latencies::new();
         other.record(100_000);
         latencies.merge(&other);
-        assert_eq!(
-            (latencies.quantile_ns(0.5), latencies.quantile_ns(0.99)),
-            (51, 100)
-        );
-        assert_eq!(
-            (latencies.quantile_ns(1.0), latencies.max_ns()),
-            (100_000, 100_000)
-        );
+        assert_eq!((latencies.quantile_ns(0.5), latencies.quantile_ns(0.99)), (51, 100));
+        assert_eq!((latencies.quantile_ns(1.0), latencies.max_ns()), (100_000, 100_000));
     }
 }

@@ -131,11 +131,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         .collect();
     let mut total = Tally::new();
     for handle in handles {
-        total.merge(
-            &handle
-                .join()
-                .map_err(|_| Failure::Protocol("a thread panicked"))??,
-        );
+        total.merge(&handle.join().map_err(|_| Failure::Protocol("a thread panicked"))??);
     }
     let quantile = |q| total.latencies.quantile_ns(q);
     println!(

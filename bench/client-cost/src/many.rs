@@ -11,12 +11,7 @@ use crate::worker::{Tally, Worker};
 pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Failure> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     for (index, worker) in workers.iter().enumerate() {
-        epoll::add(
-            &epoll,
-            worker,
-            EventData::new_u64(index as u64),
-            EventFlags::IN,
-        )?;
+        epoll::add(&epoll, worker, EventData::new_u64(index as u64), EventFlags::IN)?;
     }
     let mut tally = Tally::new();
     let mut starts = vec![Instant::now(); workers.len()];

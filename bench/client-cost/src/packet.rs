@@ -38,14 +38,10 @@ impl Packet {
         };
         let mut parameters = statement.parameters.iter();
         for part in statement.sql.split_inclusive('?') {
-            packet
-                .bytes
-                .extend_from_slice(part.trim_end_matches('?').as_bytes());
+            packet.bytes.extend_from_slice(part.trim_end_matches('?').as_bytes());
             if part.ends_with('?') {
                 match parameters.next() {
-                    Some(Parameter::Text(text)) => packet
-                        .bytes
-                        .extend_from_slice(format!("'{text}'").as_bytes()),
+                    Some(Parameter::Text(text)) => packet.bytes.extend_from_slice(format!("'{text}'").as_bytes()),
                     Some(Parameter::Plus(more)) => packet.put_place(Some(*more), Form::Decimal),
                     Some(Parameter::RowId) => packet.put_place(None, Form::Decimal),
                     None => packet.bytes.push(b'?'),
@@ -66,10 +62,9 @@ impl Packet {
         if statement.parameters.is_empty() {
             return packet.close();
         }
-        packet.bytes.extend(std::iter::repeat_n(
-            0,
-            statement.parameters.len().div_ceil(8),
-        ));
+        packet
+            .bytes
+            .extend(std::iter::repeat_n(0, statement.parameters.len().div_ceil(8)));
         packet.bytes.push(u8::from(with_types));
         if with_types {
             const LONGLONG: u8 = 8;
@@ -103,11 +98,7 @@ impl Packet {
             plus,
             form,
         });
-        let width = if form == Form::Binary {
-            8
-        } else {
-            DECIMAL_DIGITS
-        };
+        let width = if form == Form::Binary { 8 } else { DECIMAL_DIGITS };
         self.bytes.extend(std::iter::repeat_n(b'0', width));
     }
 
@@ -128,15 +119,10 @@ impl Packet {
                 Some(more) => *row_id + more,
             };
             match place.form {
-                Form::Binary => {
-                    self.bytes[place.offset..place.offset + 8].copy_from_slice(&value.to_le_bytes())
-                }
+                Form::Binary => self.bytes[place.offset..place.offset + 8].copy_from_slice(&value.to_le_bytes()),
                 Form::Decimal => {
                     let mut rest = value;
-                    for digit in self.bytes[place.offset..place.offset + DECIMAL_DIGITS]
-                        .iter_mut()
-                        .rev()
-                    {
+                    for digit in self.bytes[place.offset..place.offset + DECIMAL_DIGITS].iter_mut().rev() {
                         *digit = b'0' + (rest % 10) as u8;
                         rest /= 10;
                     }
@@ -168,15 +154,11 @@ mod tests {
         let mut text = Packet::text(&range);
         text.fill(&mut random, 1, &mut row_id);
         let sql = String::from_utf8(text.bytes[5..].to_vec()).expect("text");
-        assert_eq!(
-            sql,
-            "SELECT c FROM t WHERE id BETWEEN 0000000001 AND 0000000100"
-        );
+        assert_eq!(sql, "SELECT c FROM t WHERE id BETWEEN 0000000001 AND 0000000100");
         let mut binary = Packet::execute(&range, 7, false);
         binary.fill(&mut random, 1, &mut row_id);
         let expected: &[u8] = &[
-            28, 0, 0, 0, 0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0,
-            0, 0, 0, 0, 0,
+            28, 0, 0, 0, 0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(binary.bytes, expected);
     }

@@ -5,8 +5,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::connection::{Connection, Failure};
 
-const THREAD: &str =
-    "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()";
+const THREAD: &str = "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()";
 
 /// Pins the thread that serves the connection and the calling thread to the CPU.
 pub(crate) fn pair(connection: &mut Connection, cpu: usize) -> Result<(), Failure> {
@@ -17,8 +16,7 @@ pub(crate) fn pair(connection: &mut Connection, cpu: usize) -> Result<(), Failur
     let mut only = CpuSet::new();
     only.set(cpu);
     for thread in [Some(serving), None] {
-        sched_setaffinity(thread, &only)
-            .map_err(|_| Failure::Protocol("a connection's threads cannot be pinned"))?;
+        sched_setaffinity(thread, &only).map_err(|_| Failure::Protocol("a connection's threads cannot be pinned"))?;
     }
     Ok(())
 }

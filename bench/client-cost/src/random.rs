@@ -27,8 +27,6 @@ impl Random {
     }
 
     pub(crate) fn digits(&mut self, count: usize) -> String {
-        (0..count)
-            .map(|_| char::from(b'0' + self.below(10) as u8))
-            .collect()
+        (0..count).map(|_| char::from(b'0' + self.below(10) as u8)).collect()
     }
 }

@@ -21,10 +21,7 @@ pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Fai
         .setup_single_issuer()
         .setup_defer_taskrun()
         .build(entries)?;
-    let files: Vec<_> = workers
-        .iter()
-        .map(|worker| worker.as_fd().as_raw_fd())
-        .collect();
+    let files: Vec<_> = workers.iter().map(|worker| worker.as_fd().as_raw_fd()).collect();
     ring.submitter().register_files(&files)?;
     let mut tally = Tally::new();
     let mut starts = vec![Instant::now(); workers.len()];
@@ -43,13 +40,9 @@ pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Fai
             Err(error) => return Err(error.into()),
         }
         done.clear();
-        done.extend(
-            ring.completion()
-                .map(|entry| (entry.user_data(), entry.result())),
-        );
+        done.extend(ring.completion().map(|entry| (entry.user_data(), entry.result())));
         for &(data, result) in &done {
-            let count =
-                usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))?;
+            let count = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))?;
             if data == WRITE {
                 continue;
             }
@@ -86,14 +79,10 @@ fn submit_next(ring: &mut IoUring, worker: &mut Worker, index: usize) -> Result<
     let more = worker.next(|connection, packet| {
         connection.expect_reply();
         write = Some(
-            opcode::Send::new(
-                types::Fixed(index as u32),
-                packet.as_ptr(),
-                packet.len() as u32,
-            )
-            .build()
-            .flags(squeue::Flags::SKIP_SUCCESS)
-            .user_data(WRITE),
+            opcode::Send::new(types::Fixed(index as u32), packet.as_ptr(), packet.len() as u32)
+                .build()
+                .flags(squeue::Flags::SKIP_SUCCESS)
+                .user_data(WRITE),
         );
         Ok(())
     })?;
@@ -107,14 +96,10 @@ fn submit_next(ring: &mut IoUring, worker: &mut Worker, index: usize) -> Result<
 
 fn submit_read(ring: &mut IoUring, worker: &mut Worker, index: usize) -> Result<(), Failure> {
     let room = worker.room()?;
-    let read = opcode::Recv::new(
-        types::Fixed(index as u32),
-        room.as_mut_ptr(),
-        room.len() as u32,
-    )
-    .ioprio(POLL_FIRST)
-    .build()
-    .user_data(index as u64);
+    let read = opcode::Recv::new(types::Fixed(index as u32), room.as_mut_ptr(), room.len() as u32)
+        .ioprio(POLL_FIRST)
+        .build()
+        .user_data(index as u64);
     // SAFETY: the buffer lives in its worker, which does nothing until the read is done.
     push(ring, unsafe { Entry::new(read) })
 }
@@ -132,7 +117,6 @@ impl Entry {
 
 fn push(ring: &mut IoUring, entry: Entry) -> Result<(), Failure> {
     // SAFETY: as `Entry` promises.
-    unsafe { ring.submission().push(&entry.0) }.map_err(|_| {
-        Failure::Protocol("the ring has room for a write and a read of each connection")
-    })
+    unsafe { ring.submission().push(&entry.0) }
+        .map_err(|_| Failure::Protocol("the ring has room for a write and a read of each connection"))
 }

@@ -68,17 +68,11 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Connects and prepares; with a CPU both threads of the connection are pinned to it.
-    pub(crate) fn set_up(
-        options: &Options,
-        number: u64,
-        cpu: Option<usize>,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn set_up(options: &Options, number: u64, cpu: Option<usize>) -> Result<Self, Failure> {
         let mut random = Random::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
-        let steps = workload::steps(&options.workload, options.tables, &mut random).ok_or(
-            Failure::Protocol(
-                "unknown workload: the bare loop has the oltp_* workloads but oltp_delete",
-            ),
-        )?;
+        let steps = workload::steps(&options.workload, options.tables, &mut random).ok_or(Failure::Protocol(
+            "unknown workload: the bare loop has the oltp_* workloads but oltp_delete",
+        ))?;
         let mut connection = match (&options.socket, options.port) {
             (Some(path), _) => Connection::unix(path, options.wait)?,
             (None, port) => Connection::tcp(&options.host, port.unwrap_or(3306), options.wait)?,

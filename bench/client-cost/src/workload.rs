@@ -60,14 +60,7 @@ const RANGE_ROWS: u64 = 100;
 /// The steps of an event; None: no such workload.
 pub(crate) fn steps(workload: &str, tables: u32, random: &mut Random) -> Option<Vec<Step>> {
     use Parameter::{Plus, RowId};
-    let mut groups = |count| {
-        Parameter::Text(
-            (0..count)
-                .map(|_| random.digits(11))
-                .collect::<Vec<_>>()
-                .join("-"),
-        )
-    };
+    let mut groups = |count| Parameter::Text((0..count).map(|_| random.digits(11)).collect::<Vec<_>>().join("-"));
     let (c, pad) = (groups(10), groups(5));
 
     let step = |repeat: u32, statements: &[Statement]| Step {
@@ -85,16 +78,10 @@ pub(crate) fn steps(workload: &str, tables: u32, random: &mut Random) -> Option<
         range("SELECT c FROM {t} WHERE id BETWEEN ? AND ? ORDER BY c"),
         range("SELECT DISTINCT c FROM {t} WHERE id BETWEEN ? AND ? ORDER BY c"),
     ];
-    let update_index = step(
-        1,
-        &[Statement::new("UPDATE {t} SET k=k+1 WHERE id=?", &[RowId])],
-    );
+    let update_index = step(1, &[Statement::new("UPDATE {t} SET k=k+1 WHERE id=?", &[RowId])]);
     let update_non_index = step(
         1,
-        &[Statement::new(
-            "UPDATE {t} SET c=? WHERE id=?",
-            &[c.clone(), RowId],
-        )],
+        &[Statement::new("UPDATE {t} SET c=? WHERE id=?", &[c.clone(), RowId])],
     );
     let replace = step(
         1,
@@ -108,17 +95,13 @@ pub(crate) fn steps(workload: &str, tables: u32, random: &mut Random) -> Option<
         ],
     );
     let writes = vec![update_index.clone(), update_non_index.clone(), replace];
-    let append = Statement::text(
-        "INSERT INTO {t} (k, c, pad) VALUES (?, ?, ?)",
-        &[RowId, c, pad],
-    );
+    let append = Statement::text("INSERT INTO {t} (k, c, pad) VALUES (?, ?, ?)", &[RowId, c, pad]);
 
     let alone = |sql| Step {
         by_table: vec![vec![Statement::text(sql, &[])]],
         repeat: 1,
     };
-    let transaction =
-        |inner: Vec<Step>| [vec![alone("BEGIN")], inner, vec![alone("COMMIT")]].concat();
+    let transaction = |inner: Vec<Step>| [vec![alone("BEGIN")], inner, vec![alone("COMMIT")]].concat();
     Some(match workload {
         "oltp_point_select" => vec![step(1, &[point])],
         "oltp_read_only" => transaction(reads),
@@ -160,11 +143,7 @@ mod tests {
     fn every_table_has_its_statements() {
         let steps = steps("oltp_write_only", 3, &mut Random::new(1)).expect("known");
         assert_eq!(steps[0].by_table.len(), 1, "BEGIN has no table");
-        let names: Vec<_> = steps[1]
-            .by_table
-            .iter()
-            .map(|group| group[0].sql.as_str())
-            .collect();
+        let names: Vec<_> = steps[1].by_table.iter().map(|group| group[0].sql.as_str()).collect();
         assert_eq!(names[2], "UPDATE sbtest3 SET k=k+1 WHERE id=?");
     }
 }

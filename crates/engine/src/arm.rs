@@ -41,8 +41,7 @@ impl OpenArm {
     }
 
     fn look(&self) -> Result<OpenedArm, Failure> {
-        let client = Client::connect(&self.address)
-            .map_err(|error| Failure::connecting(&error).on_arm(&self.name))?;
+        let client = Client::connect(&self.address).map_err(|error| Failure::connecting(&error).on_arm(&self.name))?;
         let (charset, collation) = client.charset();
         Ok(OpenedArm {
             name: self.name.clone(),

@@ -32,12 +32,7 @@ pub fn command(
 ) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let source = find(&request.script).map_err(failure)?;
-    let settings = settings(
-        &[&request.options],
-        request.threads,
-        request.seed,
-        &arm.ignore_errors,
-    )?;
+    let settings = settings(&[&request.options], request.threads, request.seed, &arm.ignore_errors)?;
     let parallel = is_parallel(&source, &request.command)?;
     let progress = Arc::new(Progress::new(id, &arm.name, writer.clone()));
     let command = load::Command {
@@ -72,12 +67,7 @@ fn is_parallel(source: &ScriptSource, command: &str) -> Result<bool, Failure> {
         .any(|known| known.name == command && known.parallel))
 }
 
-fn run(
-    command: load::Command,
-    arm: &OpenArm,
-    threads: usize,
-    cancel: &CancelToken,
-) -> Result<(), Failure> {
+fn run(command: load::Command, arm: &OpenArm, threads: usize, cancel: &CancelToken) -> Result<(), Failure> {
     let name = command.name.clone();
     let mut pool = command.start(PoolOptions {
         name: &arm.name,
@@ -143,9 +133,7 @@ impl Progress {
         };
         entry.done += done;
         entry.total = entry.total.max(total);
-        let due = entry
-            .sent
-            .is_none_or(|(when, _)| when.elapsed() >= INTERVAL);
+        let due = entry.sent.is_none_or(|(when, _)| when.elapsed() >= INTERVAL);
         if due || entry.done >= entry.total {
             self.send(label, entry);
         }

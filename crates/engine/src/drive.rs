@@ -72,10 +72,7 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
     let unique = Arc::default();
     while let Some(Job { request, cancel }) = queue.next() {
         let (id, outcome) = match request {
-            Ok(Request { id, body }) => (
-                Some(id),
-                serve(id, body, &mut arms, &unique, writer, &cancel),
-            ),
+            Ok(Request { id, body }) => (Some(id), serve(id, body, &mut arms, &unique, writer, &cancel)),
             Err((id, failure)) => (id, Err(failure)),
         };
         // Before the answer: whoever has read it may send the next request and a cancel, which must not be taken for this one's.
@@ -105,9 +102,7 @@ fn serve(
             *arms = opened;
             Ok(Answer::Opened { id, arms: found })
         }
-        Body::Command(request) => {
-            command(id, &request, find_arm(arms, &request.arm)?, writer, cancel)
-        }
+        Body::Command(request) => command(id, &request, find_arm(arms, &request.arm)?, writer, cancel),
         Body::Measure(request) => measure_scripts(id, &request, arms, unique, writer, cancel),
         // A cancel was obeyed by the reader when it came in; none is queued.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
@@ -144,12 +139,7 @@ fn measure_scripts(
             let arm = find_arm(arms, name)?;
             let mut options = vec![&request.options];
             options.extend(request.arm_options.get(name));
-            let settings = settings(
-                &options,
-                request.threads,
-                request.key_seed,
-                &arm.ignore_errors,
-            )?;
+            let settings = settings(&options, request.threads, request.key_seed, &arm.ignore_errors)?;
             let workload = Arc::new(ScriptWorkload {
                 source: Arc::clone(&source),
                 settings: Settings {
@@ -161,14 +151,7 @@ fn measure_scripts(
             Ok(Contender { arm, workload })
         })
         .collect::<Result<_, Failure>>()?;
-    measure(
-        id,
-        request,
-        contenders,
-        bakeoff_script::reseed,
-        writer,
-        cancel,
-    )
+    measure(id, request, contenders, bakeoff_script::reseed, writer, cancel)
 }
 
 /// The reader thread: every line becomes a job, `cancel` reaches the oldest one that is not answered.
@@ -180,9 +163,7 @@ fn read(input: impl BufRead, queue: &Queue) {
             continue;
         }
         match Request::parse(&line) {
-            Ok(Request {
-                body: Body::Cancel, ..
-            }) => queue.cancel(),
+            Ok(Request { body: Body::Cancel, .. }) => queue.cancel(),
             request => queue.push(Job {
                 request,
                 cancel: Arc::default(),
@@ -213,10 +194,7 @@ impl Queue {
             if state.ended {
                 return None;
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

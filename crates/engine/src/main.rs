@@ -59,10 +59,7 @@ fn main() -> ExitCode {
         Mode::Drive => {
             // Before any thread is made, so that none can be hit by a signal without the handlers.
             freeze::thaw_when_ended();
-            drive::drive(
-                BufReader::new(std::io::stdin()),
-                &MessageWriter::new(std::io::stdout()),
-            )
+            drive::drive(BufReader::new(std::io::stdin()), &MessageWriter::new(std::io::stdout()))
         }
         Mode::Sysbench { arguments } => sysbench(&arguments),
         Mode::Workloads { scripts } => list_workloads(&scripts),
@@ -70,9 +67,7 @@ fn main() -> ExitCode {
 }
 
 fn sysbench(arguments: &[String]) -> ExitCode {
-    let Build {
-        profile, commit, ..
-    } = Build::current();
+    let Build { profile, commit, .. } = Build::current();
     bakeoff_sysbench::sysbench(arguments, &bakeoff_sysbench::Build { profile, commit })
 }
 
@@ -80,11 +75,8 @@ fn sysbench(arguments: &[String]) -> ExitCode {
 fn arguments_as_sysbench() -> Option<Vec<String>> {
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next()?;
-    let is_named_so = Path::new(&program)
-        .file_name()
-        .is_some_and(|name| name == "sysbench");
-    (is_named_so || arguments.next().is_some_and(|mode| mode == "sysbench"))
-        .then(|| arguments.collect())
+    let is_named_so = Path::new(&program).file_name().is_some_and(|name| name == "sysbench");
+    (is_named_so || arguments.next().is_some_and(|mode| mode == "sysbench")).then(|| arguments.collect())
 }
 
 fn list_workloads(scripts: &[String]) -> ExitCode {

@@ -87,9 +87,7 @@ pub fn measure(
     cancel: &CancelToken,
 ) -> Result<Answer, Failure> {
     if request.freeze
-        && let Some(unknown) = contenders
-            .iter()
-            .find(|contender| contender.arm.server_pid.is_none())
+        && let Some(unknown) = contenders.iter().find(|contender| contender.arm.server_pid.is_none())
     {
         let message = "measure: freeze needs the server_pid of every arm";
         return Err(Failure::bad_request(message).on_arm(&unknown.arm.name));
@@ -128,8 +126,7 @@ impl Cell<'_> {
             let pairing = match self.request.placement {
                 Placement::Free => None,
                 Placement::Paired => Some(Arc::new(
-                    pairing(&arm.address, arm.server_pid)
-                        .map_err(|reason| not_paired(reason).on_arm(&arm.name))?,
+                    pairing(&arm.address, arm.server_pid).map_err(|reason| not_paired(reason).on_arm(&arm.name))?,
                 )),
             };
             let plan = ArmPlan {
@@ -220,20 +217,12 @@ impl Cell<'_> {
     fn is_over(&self, blocks: u64) -> bool {
         match self.request.length {
             Length::Blocks(wanted) => blocks >= wanted,
-            Length::Seconds(wanted_s) => {
-                blocks > 0 && seconds(now_ns() - self.started_ns) >= wanted_s
-            }
+            Length::Seconds(wanted_s) => blocks > 0 && seconds(now_ns() - self.started_ns) >= wanted_s,
         }
     }
 
     /// One arm's turn: thaw, look, load, drain, look, freeze, report. False: a cancel cut the drain short.
-    fn slice(
-        &mut self,
-        index: usize,
-        block: u64,
-        position: usize,
-        turn: u64,
-    ) -> Result<bool, Failure> {
+    fn slice(&mut self, index: usize, block: u64, position: usize, turn: u64) -> Result<bool, Failure> {
         self.pause();
         let starts = self.intended_starts(block, turn);
         let request = self.request;
@@ -253,9 +242,7 @@ impl Cell<'_> {
             start_ns,
             guard_end_ns,
             deadline_ns,
-            schedule: starts.map(|starts| {
-                ArrivalSchedule::of_slice(starts, start_ns, deadline_ns + QUEUE_LIMIT_NS)
-            }),
+            schedule: starts.map(|starts| ArrivalSchedule::of_slice(starts, start_ns, deadline_ns + QUEUE_LIMIT_NS)),
         });
         taker.workers.begin(&slice);
         let Some(live) = drained(request, self.cancel, taker)? else {
@@ -294,11 +281,7 @@ impl Cell<'_> {
     }
 
     fn intended_starts(&self, block: u64, turn: u64) -> Option<Vec<u64>> {
-        let Load::Open {
-            rate_per_s,
-            arrivals,
-        } = self.request.load
-        else {
+        let Load::Open { rate_per_s, arrivals } = self.request.load else {
             return None;
         };
         let length_ns = self.request.guard_ns + self.request.slice_ns;
@@ -331,9 +314,7 @@ impl Cell<'_> {
             return Ok(());
         };
         self.freezer.freeze(pid).map_err(|error| {
-            let message = format!(
-                "freeze: {error}; run the engine as the server's user, or measure without freeze"
-            );
+            let message = format!("freeze: {error}; run the engine as the server's user, or measure without freeze");
             Failure::bad_request(message).on_arm(&turn.name)
         })
     }
@@ -349,21 +330,13 @@ impl Cell<'_> {
     fn give_up(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
         let failure = self.abandon(Failure::new(Code::Internal, "cancelled"));
-        if failure.fatal {
-            Err(failure)
-        } else {
-            Ok(done)
-        }
+        if failure.fatal { Err(failure) } else { Ok(done) }
     }
 
     /// Ends all workers, sends the histograms and returns `done`.
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
-        let (names, workers): (Vec<_>, Vec<_>) = self
-            .turns
-            .into_iter()
-            .map(|turn| (turn.name, turn.workers))
-            .unzip();
+        let (names, workers): (Vec<_>, Vec<_>) = self.turns.into_iter().map(|turn| (turn.name, turn.workers)).unzip();
         let ended: Vec<_> = workers.into_iter().map(ArmWorkers::end).collect();
         let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (name, latencies) in names.iter().zip(&latencies) {
@@ -373,10 +346,7 @@ impl Cell<'_> {
     }
 
     fn done(&self, blocks: u64) -> Answer {
-        let stopped = self
-            .turns
-            .iter()
-            .map(|turn| self.request.threads - turn.live);
+        let stopped = self.turns.iter().map(|turn| self.request.threads - turn.live);
         Answer::Done {
             id: self.id,
             seconds: seconds(now_ns() - self.started_ns),
@@ -388,10 +358,7 @@ impl Cell<'_> {
 }
 
 fn not_paired(reason: String) -> Failure {
-    Failure::new(
-        Code::NotPaired,
-        format!("connections cannot be paired: {reason}"),
-    )
+    Failure::new(Code::NotPaired, format!("connections cannot be paired: {reason}"))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
@@ -402,11 +369,7 @@ fn seconds(ns: u64) -> f64 {
 /// Waits for the end of a running slice; returns how many workers live, or `None` when a cancel ended the wait.
 ///
 /// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
-fn drained(
-    request: &Measure,
-    cancel: &CancelToken,
-    taker: &TurnTaker,
-) -> Result<Option<usize>, Failure> {
+fn drained(request: &Measure, cancel: &CancelToken, taker: &TurnTaker) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
     let until = Instant::now() + slice + DRAIN_LIMIT;
     let mut limit = slice + CANCELLED_DRAIN_LIMIT;

@@ -33,8 +33,7 @@ impl MessageWriter {
     /// # Panics
     /// Never: every answer has a JSON form.
     pub fn send(&self, answer: &Answer) {
-        let mut line =
-            serde_json::to_vec(answer).expect("answers hold nothing that JSON cannot write");
+        let mut line = serde_json::to_vec(answer).expect("answers hold nothing that JSON cannot write");
         line.push(b'\n');
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = out.write_all(&line).and_then(|()| out.flush());

@@ -14,12 +14,7 @@ use crate::contract::{Answer, Clock, Load, Measure, SliceRecord};
 use crate::message_writer::MessageWriter;
 
 /// Quantiles reported as plain numbers; the rest is in the histogram.
-const QUANTILES: [(&str, f64); 4] = [
-    ("0.5", 0.5),
-    ("0.95", 0.95),
-    ("0.99", 0.99),
-    ("0.999", 0.999),
-];
+const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("0.999", 0.999)];
 
 /// The fields of a slice that workers and kernel know; the others are left empty.
 pub(crate) fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {

@@ -3,8 +3,7 @@
 use bakeoff_load::failure::Failure;
 use bakeoff_load::script_workload::failure;
 use bakeoff_script::{
-    IgnoreErrors, OptionType, OptionValue, RandKind, RandSettings, Settings, bundled_names,
-    describe, find,
+    IgnoreErrors, OptionType, OptionValue, RandKind, RandSettings, Settings, bundled_names, describe, find,
 };
 use serde_json::{Map, Value, json};
 
@@ -22,9 +21,7 @@ pub fn workloads(names: &[String]) -> Result<Value, Failure> {
 }
 
 fn workload(name: &str) -> Result<Value, Failure> {
-    let description = find(name)
-        .and_then(|source| describe(&source))
-        .map_err(failure)?;
+    let description = find(name).and_then(|source| describe(&source)).map_err(failure)?;
     let options: Vec<Value> = description
         .options
         .iter()
@@ -42,9 +39,7 @@ fn workload(name: &str) -> Result<Value, Failure> {
         .iter()
         .map(|command| json!({"name": command.name, "parallel": command.parallel}))
         .collect();
-    Ok(
-        json!({"name": name, "options": options, "commands": commands, "runs": description.has_event}),
-    )
+    Ok(json!({"name": name, "options": options, "commands": commands, "runs": description.has_event}))
 }
 
 fn type_name(kind: OptionType) -> &'static str {
@@ -96,9 +91,8 @@ pub fn settings(
             ))
         })?;
         if name.starts_with("rand_") {
-            set_distribution(&mut settings.rand, &name, &value).ok_or_else(|| {
-                Failure::bad_request(format!("option {name} cannot be {:?}", value.to_text()))
-            })?;
+            set_distribution(&mut settings.rand, &name, &value)
+                .ok_or_else(|| Failure::bad_request(format!("option {name} cannot be {:?}", value.to_text())))?;
             settings.general.insert(name, value);
         } else {
             settings.options.insert(name, value);
@@ -134,9 +128,7 @@ fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) ->
     };
     match name {
         "rand_type" => rand.kind = RandKind::from_name(&text)?,
-        "rand_spec_iter" => {
-            rand.spec_iter = text.parse().ok().filter(|iterations| *iterations > 0)?
-        }
+        "rand_spec_iter" => rand.spec_iter = text.parse().ok().filter(|iterations| *iterations > 0)?,
         "rand_spec_pct" => rand.spec_pct = share(&text)?,
         "rand_spec_res" => rand.spec_res = share(&text)?,
         "rand_pareto_h" => rand.pareto_h = share(&text)?,
@@ -147,43 +139,5 @@ fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bakeoff_load::failure::Code;
-
-    fn map(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
-    }
-
-    #[test]
-    fn an_arms_options_win_and_distributions_are_set_apart() {
-        let of_cell = map(
-            json!({"tables": 4, "table-size": "10k", "rand_type": "zipfian", "skip_trx": true}),
-        );
-        let of_arm = map(json!({"tables": 8, "rand-zipfian-exp": 0.9}));
-        let settings = settings(&[&of_cell, &of_arm], 4, 7, &[1213]).unwrap();
-        assert_eq!(settings.options["tables"], OptionValue::Int(8));
-        assert_eq!(
-            settings.options["table_size"],
-            OptionValue::Text("10k".into())
-        );
-        assert_eq!(settings.options["skip_trx"], OptionValue::Bool(true));
-        assert_eq!(settings.rand.kind, RandKind::Zipfian);
-        assert!((settings.rand.zipfian_exp - 0.9).abs() < 1e-12);
-        assert!(!settings.options.contains_key("rand_type"));
-        assert_eq!((settings.threads, settings.seed), (4, 7));
-    }
-
-    #[test]
-    fn what_is_no_value_of_an_option_is_refused() {
-        for bad in [
-            json!({"tables": null}),
-            json!({"rand_type": "normal"}),
-            json!({"rand_spec_iter": 0}),
-            json!({"rand_x": 1}),
-        ] {
-            let failure = settings(&[&map(bad.clone())], 1, 0, &[]).expect_err(&bad.to_string());
-            assert_eq!(failure.code, Code::BadRequest);
-        }
-    }
-}
+#[path = "../tests/unit/scripts.rs"]
+mod tests;

@@ -136,8 +136,5 @@ fn memory_does_not_grow_with_the_number_of_slices() {
     let (early, most) = (early_bytes.load(SeqCst), most_bytes.load(SeqCst));
     assert_eq!(slices.load(SeqCst), BLOCKS);
     // A byte a slice would show: there are 4,500 more of them.
-    assert!(
-        most > 0 && most < early + 4_096,
-        "{early} bytes, then {most}"
-    );
+    assert!(most > 0 && most < early + 4_096, "{early} bytes, then {most}");
 }

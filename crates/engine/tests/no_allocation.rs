@@ -86,8 +86,7 @@ impl Workload for Reporting {
             Self::event(&host);
             events += 1;
         }
-        self.allocations
-            .fetch_add(ALLOCATIONS.get() - before, SeqCst);
+        self.allocations.fetch_add(ALLOCATIONS.get() - before, SeqCst);
         self.events.fetch_add(events, SeqCst);
         Ok(())
     }
@@ -130,19 +129,8 @@ fn no_event_allocates() {
             workload: reporting.clone(),
         }];
         let writer = MessageWriter::new(std::io::sink());
-        measure(
-            1,
-            &request,
-            contenders,
-            |_, _, _| {},
-            &writer,
-            &CancelToken::default(),
-        )
-        .unwrap();
-        let (events, allocations) = (
-            reporting.events.load(SeqCst),
-            reporting.allocations.load(SeqCst),
-        );
+        measure(1, &request, contenders, |_, _, _| {}, &writer, &CancelToken::default()).unwrap();
+        let (events, allocations) = (reporting.events.load(SeqCst), reporting.allocations.load(SeqCst));
         assert!(events > 500, "{load:?}: {events} events");
         assert_eq!(allocations, 0, "{load:?}: in {events} events");
     }

@@ -21,9 +21,7 @@ use crate::net::ServerAddress;
 use crate::placement::Pairing;
 use crate::start_gate::{Slice, StartGate, WaitError};
 use crate::worker_host::{Environment, Mode, Reseed, WorkerHost};
-use crate::worker_pool::{
-    LAST_GRACE, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn,
-};
+use crate::worker_pool::{LAST_GRACE, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn};
 use crate::worker_stats::WorkerStats;
 
 /// How long workers may take to say goodbye to their server before their connections are cut.
@@ -36,11 +34,7 @@ pub trait Workload: Send + Sync + 'static {
     ///
     /// # Errors
     /// Ends the request; workers do not start.
-    fn coordinate(
-        &self,
-        host: Rc<WorkerHost>,
-        while_workers_run: &dyn Fn(),
-    ) -> Result<(), Failure> {
+    fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
         drop(host);
         while_workers_run();
         Ok(())
@@ -219,9 +213,7 @@ impl ArmWorkers {
     fn join(&mut self) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(LAST_GRACE);
         if stuck > 0 {
-            let message = format!(
-                "{stuck} worker threads do not end: the script does not return from event()"
-            );
+            let message = format!("{stuck} worker threads do not end: the script does not return from event()");
             return Err(self.fatal(&message));
         }
         let Some(Coordinator { thread, finish, .. }) = self.coordinator.take() else {
@@ -262,8 +254,7 @@ impl ArmPlan {
         let paired = pairing
             .filter(|_| context.thread < self.threads)
             .map(|pairing| pairing.worker(context.thread));
-        let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller))
-            .paired(paired);
+        let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller)).paired(paired);
         let mode = Mode::Slices {
             reseed: self.reseed,
             key_seed: self.key_seed,
@@ -290,8 +281,7 @@ impl Coordinator {
     ) -> Option<Self> {
         let context = pool.context(plan.threads);
         let canceller = Arc::clone(&context.canceller);
-        let (its_plan, load, its_start) =
-            (Arc::clone(plan), Arc::clone(workload), Arc::clone(start));
+        let (its_plan, load, its_start) = (Arc::clone(plan), Arc::clone(workload), Arc::clone(start));
         let (finish, finished) = channel();
         let body = move || coordinate(&its_plan, &context, &*load, &its_start, &finished);
         let spawned = match pool.spawn_failure() {

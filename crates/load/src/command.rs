@@ -30,11 +30,7 @@ impl CommandHost {
         Self::in_parallel(environment, connector, None)
     }
 
-    fn in_parallel(
-        environment: Arc<dyn Environment>,
-        connector: Connector,
-        barrier: Option<Arc<Barrier>>,
-    ) -> Rc<Self> {
+    fn in_parallel(environment: Arc<dyn Environment>, connector: Connector, barrier: Option<Arc<Barrier>>) -> Rc<Self> {
         Rc::new(Self {
             environment,
             connector,
@@ -64,9 +60,7 @@ impl Host for CommandHost {
     }
 
     fn aborted(&self) -> bool {
-        self.barrier
-            .as_ref()
-            .is_some_and(|barrier| barrier.is_broken())
+        self.barrier.as_ref().is_some_and(|barrier| barrier.is_broken())
     }
 
     fn progress(&self, label: &str, done: u64, total: u64) {

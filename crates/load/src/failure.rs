@@ -91,9 +91,7 @@ fn connect_code(error: &SqlError) -> Code {
     match error.code {
         // 1044 no right to the database, 1045 and 1698 wrong user or password, 1130 host not allowed, 1251, 2059 and 2061 no common
         // way to log in, 1820 and 1862 password expired, 3118 account locked, 4151 (MariaDB) account locked.
-        1044 | 1045 | 1130 | 1251 | 1698 | 1820 | 1862 | 2059 | 2061 | 3118 | 4151 => {
-            Code::AccessDenied
-        }
+        1044 | 1045 | 1130 | 1251 | 1698 | 1820 | 1862 | 2059 | 2061 | 3118 | 4151 => Code::AccessDenied,
         // 2026 TLS handshake or certificate, 3159 the server insists on a secure transport.
         2026 | 3159 => Code::TlsFailed,
         _ => Code::ConnectFailed,
@@ -104,8 +102,9 @@ fn connect_code(error: &SqlError) -> Code {
 fn statement_code(error: &SqlError) -> Code {
     match error.code {
         // 2002, 2003 and 2005 cannot connect, 1040 and 1203 too many connections, 1049 unknown database.
-        2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1044 | 1045 | 1130 | 1251 | 1698 | 2026
-        | 2059 | 2061 | 3159 => connect_code(error),
+        2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1044 | 1045 | 1130 | 1251 | 1698 | 2026 | 2059 | 2061 | 3159 => {
+            connect_code(error)
+        }
         // 1053 shutting down, 1927 connection killed, 2006 gone, 2013 lost, 2055 lost in the middle.
         1053 | 1927 | 2006 | 2013 | 2055 => Code::ServerLost,
         // 2000: the script's runtime caught a panic of the client.
@@ -116,48 +115,5 @@ fn statement_code(error: &SqlError) -> Code {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(code: u16, fatal: bool) -> SqlError {
-        SqlError {
-            code,
-            sqlstate: "HY000".into(),
-            message: "words".into(),
-            fatal,
-        }
-    }
-
-    #[test]
-    fn codes_follow_the_contract() {
-        assert_eq!(
-            Failure::connecting(&error(1045, true)).code,
-            Code::AccessDenied
-        );
-        assert_eq!(
-            Failure::connecting(&error(2026, true)).code,
-            Code::TlsFailed
-        );
-        assert_eq!(
-            Failure::connecting(&error(1049, true)).code,
-            Code::ConnectFailed
-        );
-        assert_eq!(
-            Failure::connecting(&error(2002, true)).code,
-            Code::ConnectFailed
-        );
-        assert_eq!(Failure::running(&error(2013, true)).code, Code::ServerLost);
-        assert_eq!(Failure::running(&error(1146, false)).code, Code::SqlError);
-        assert_eq!(
-            Failure::running(&error(1045, true)).code,
-            Code::AccessDenied
-        );
-    }
-
-    #[test]
-    fn the_arm_is_named_once() {
-        let failure = Failure::running(&error(2013, true)).on_arm("B").on_arm("A");
-        assert_eq!(failure.arm.as_deref(), Some("B"));
-        assert_eq!(failure.message, "arm B: 2013 (HY000): words");
-    }
-}
+#[path = "../tests/unit/failure.rs"]
+mod tests;

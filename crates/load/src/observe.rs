@@ -104,12 +104,7 @@ impl Observer {
     /// The server's threads that used at least a fiftieth of a CPU between two readings, `length_ns` apart, and how much [ns].
     ///
     /// By name where the thread has one of its own, else `thread N`, counted in the order in which the server started them.
-    pub fn busy_threads(
-        &self,
-        before: &ThreadTimes,
-        after: &ThreadTimes,
-        length_ns: u64,
-    ) -> BTreeMap<String, u64> {
+    pub fn busy_threads(&self, before: &ThreadTimes, after: &ThreadTimes, length_ns: u64) -> BTreeMap<String, u64> {
         let Some(Server { pid, .. }) = self.server else {
             return BTreeMap::new();
         };
@@ -133,20 +128,12 @@ impl Observer {
     /// The counters now. Not for the hot path.
     pub fn snapshot(&mut self) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        if let Some(text) = self
-            .host
-            .as_ref()
-            .and_then(|file| read(file, &mut self.buffer))
-        {
+        if let Some(text) = self.host.as_ref().and_then(|file| read(file, &mut self.buffer)) {
             parse_host(text, &mut snapshot);
         }
         if let Some(server) = &self.server {
             snapshot.server_cpu_ns = process_cpu_ns(server.pid);
-            if let Some(text) = server
-                .io
-                .as_ref()
-                .and_then(|file| read(file, &mut self.buffer))
-            {
+            if let Some(text) = server.io.as_ref().and_then(|file| read(file, &mut self.buffer)) {
                 snapshot.server_read_bytes = labelled(text, "read_bytes:");
                 snapshot.server_write_bytes = labelled(text, "write_bytes:");
             }
@@ -228,9 +215,7 @@ fn own_cpu_ns() -> Option<(u64, u64)> {
         }
         usage.assume_init()
     };
-    let ns = |time: libc::timeval| {
-        time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_usec.cast_unsigned() * 1_000
-    };
+    let ns = |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_usec.cast_unsigned() * 1_000;
     Some((ns(usage.ru_utime), ns(usage.ru_stime)))
 }
 
@@ -238,101 +223,12 @@ fn own_cpu_ns() -> Option<(u64, u64)> {
 fn process_cpu_ns(pid: i32) -> Option<u64> {
     // How the kernel names the CPU clock of a process: include/linux/posix-timers.h, CPUCLOCK_SCHED = 2, not per thread.
     let clock = ((!pid) << 3) | 2;
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place to write to; a clock that does not exist is an error, not undefined.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    (result == 0)
-        .then(|| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+    (result == 0).then(|| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn burn(milliseconds: u64) {
-        let begun = own_cpu_ns().unwrap();
-        let mut sum = 0_u64;
-        while own_cpu_ns().unwrap().0 + own_cpu_ns().unwrap().1 - begun.0 - begun.1
-            < milliseconds * 1_000_000
-        {
-            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
-        }
-    }
-
-    #[test]
-    fn a_process_watching_itself_sees_its_cpu_time() {
-        let pid = i32::try_from(std::process::id()).unwrap();
-        let mut observer = Observer::new(Some(pid));
-        let before = observer.snapshot();
-        burn(50);
-        let spent = observer.snapshot().since(&before);
-        assert!(spent.server_cpu_ns.unwrap() >= 40_000_000, "{spent:?}");
-        assert!(
-            spent.client_user_ns.unwrap() + spent.client_system_ns.unwrap() >= 40_000_000,
-            "{spent:?}"
-        );
-        assert!(spent.server_rss_bytes.unwrap() > 100_000, "{spent:?}");
-        assert!(spent.server_read_bytes.is_some(), "{spent:?}");
-        assert!(spent.context_switches.is_some(), "{spent:?}");
-    }
-
-    #[test]
-    fn a_thread_that_works_is_named() {
-        let pid = i32::try_from(std::process::id()).unwrap();
-        let observer = Observer::new(Some(pid));
-        let before = observer.threads();
-        let seen = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let spinner = std::thread::Builder::new().name("log_spinner".into());
-            let spin = || {
-                while !seen.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            };
-            spinner.spawn_scoped(scope, spin).unwrap();
-            while observer
-                .busy_threads(&before, &observer.threads(), 100_000_000)
-                .get("log_spinner")
-                .is_none_or(|spent_ns| *spent_ns < 20_000_000)
-            {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-            seen.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-    }
-
-    #[test]
-    fn a_server_that_is_not_there_gives_null() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        let snapshot = Observer::new(Some(i32::try_from(child.id()).unwrap())).snapshot();
-        assert_eq!(
-            (
-                snapshot.server_cpu_ns,
-                snapshot.server_rss_bytes,
-                snapshot.server_read_bytes
-            ),
-            (None, None, None)
-        );
-        assert!(snapshot.host_idle_ns.is_some());
-    }
-
-    #[test]
-    fn the_machines_line_is_read_by_column() {
-        let mut snapshot = Snapshot::default();
-        parse_host(
-            "cpu  1 2 4 8 16 32 64 128 0 0\ncpu0 9 9\nctxt 77\nbtime 5\n",
-            &mut snapshot,
-        );
-        let tick_ns = 1_000_000_000 / clock_ticks_per_second();
-        assert_eq!(snapshot.host_user_ns, Some(3 * tick_ns));
-        assert_eq!(snapshot.host_system_ns, Some(100 * tick_ns));
-        assert_eq!(snapshot.host_idle_ns, Some(8 * tick_ns));
-        assert_eq!(snapshot.host_iowait_ns, Some(16 * tick_ns));
-        assert_eq!(snapshot.host_steal_ns, Some(128 * tick_ns));
-        assert_eq!(snapshot.context_switches, Some(77));
-    }
-}
+#[path = "../tests/unit/observe.rs"]
+mod tests;

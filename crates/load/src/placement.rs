@@ -112,10 +112,7 @@ impl PairedWorker {
     /// `None` when pairing has failed before, so that nothing more is tried.
     pub(crate) fn begin(&self) -> Option<Search<'_>> {
         let threads = self.pairing.lock();
-        threads.failure.is_none().then_some(Search {
-            worker: self,
-            threads,
-        })
+        threads.failure.is_none().then_some(Search { worker: self, threads })
     }
 }
 
@@ -132,10 +129,7 @@ impl Search<'_> {
     ///
     /// # Errors
     /// Those of `ping`.
-    pub(crate) fn pair(
-        mut self,
-        mut ping: impl FnMut() -> Result<(), SqlError>,
-    ) -> Result<Option<Pair>, SqlError> {
+    pub(crate) fn pair(mut self, mut ping: impl FnMut() -> Result<(), SqlError>) -> Result<Option<Pair>, SqlError> {
         let outcome = match self.find(&mut ping)? {
             Some(thread) => self.pin(thread),
             None => Err("no thread of the server answers a connection of its own".to_owned()),
@@ -145,10 +139,7 @@ impl Search<'_> {
             .ok())
     }
 
-    fn find(
-        &mut self,
-        ping: &mut impl FnMut() -> Result<(), SqlError>,
-    ) -> Result<Option<i32>, SqlError> {
+    fn find(&mut self, ping: &mut impl FnMut() -> Result<(), SqlError>) -> Result<Option<i32>, SqlError> {
         let until = Instant::now() + FIND_LIMIT;
         loop {
             let all: Vec<i32> = threads_of(self.worker.pairing.server_pid).collect();
@@ -210,8 +201,7 @@ impl Search<'_> {
         let mut cpu = CpuSet::new();
         cpu.set(self.worker.cpu);
         sched_setaffinity(Pid::from_raw(thread), &cpu).map_err(refused)?;
-        sched_setaffinity(None, &cpu)
-            .map_err(|error| format!("the client's threads cannot be pinned: {error}"))?;
+        sched_setaffinity(None, &cpu).map_err(|error| format!("the client's threads cannot be pinned: {error}"))?;
         let threads = &mut *self.threads;
         threads.pairs_made += 1;
         let number = threads.pairs_made;
@@ -298,23 +288,5 @@ fn times_run(pid: i32, thread: i32) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
-        assert_eq!(cpus_of_list("0-2,8\n").collect::<Vec<_>>(), [0, 1, 2, 8]);
-        assert_eq!(cpus_of_list("5\n").collect::<Vec<_>>(), [5]);
-        assert_eq!(cpus_of_list("").count(), 0);
-    }
-
-    #[test]
-    fn a_thread_that_runs_is_counted() {
-        let pid = i32::try_from(std::process::id()).unwrap();
-        let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        let before = times_run(pid, thread).unwrap();
-        std::thread::sleep(Duration::from_millis(2));
-        assert!(times_run(pid, thread).unwrap() > before);
-        assert!(threads_of(pid).any(|each| each == thread));
-    }
-}
+#[path = "../tests/unit/placement.rs"]
+mod tests;

@@ -44,13 +44,8 @@ impl UniqueReach {
 }
 
 impl Workload for ScriptWorkload {
-    fn coordinate(
-        &self,
-        host: Rc<WorkerHost>,
-        while_workers_run: &dyn Fn(),
-    ) -> Result<(), Failure> {
-        let script =
-            Script::load(&self.source, &self.settings, ThreadRole::Main, host).map_err(failure)?;
+    fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
+        let script = Script::load(&self.source, &self.settings, ThreadRole::Main, host).map_err(failure)?;
         script.init().map_err(failure)?;
         while_workers_run();
         script.done().map_err(failure)
@@ -90,35 +85,14 @@ pub fn failure(error: ScriptError) -> Failure {
             }
         }
         ScriptError::NotFound { .. } => Failure::new(Code::ScriptNotFound, words),
-        ScriptError::Lua { .. } | ScriptError::NoEvent { .. } => {
-            Failure::new(Code::ScriptError, words)
+        ScriptError::Lua { .. } | ScriptError::NoEvent { .. } => Failure::new(Code::ScriptError, words),
+        ScriptError::UnknownOption { .. } | ScriptError::BadOption { .. } | ScriptError::NoCommand { .. } => {
+            Failure::bad_request(words)
         }
-        ScriptError::UnknownOption { .. }
-        | ScriptError::BadOption { .. }
-        | ScriptError::NoCommand { .. } => Failure::bad_request(words),
         ScriptError::NotExported { .. } => Failure::new(Code::Internal, words),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lost_server_is_told_from_a_bad_statement() {
-        let sql = |errno| ScriptError::Sql {
-            place: None,
-            errno,
-            sqlstate: "HY000".into(),
-            message: "words".into(),
-            query: String::new(),
-            fatal: errno >= 2000,
-        };
-        assert_eq!(failure(sql(2013)).code, Code::ServerLost);
-        assert_eq!(
-            (failure(sql(1146)).code, failure(sql(1146)).sql_errno),
-            (Code::SqlError, Some(1146))
-        );
-        assert_eq!(failure(sql(1045)).code, Code::AccessDenied);
-    }
-}
+#[path = "../tests/unit/script_workload.rs"]
+mod tests;

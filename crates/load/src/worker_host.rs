@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bakeoff_metrics::now_ns;
 use bakeoff_script::ScriptError;
-use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, Reply, SqlError,
-};
+use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, Reply, SqlError};
 
 use crate::arrivals::Chunk;
 use crate::barrier::Barrier;
@@ -34,11 +32,7 @@ pub trait Environment: Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    fn connect(
-        &self,
-        connector: &Connector,
-        target: &ConnectTarget,
-    ) -> Result<Box<dyn Connection>, SqlError> {
+    fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         connector.connect(target)
     }
 
@@ -137,9 +131,7 @@ impl WorkerHost {
         match &mode {
             // What is due goes round from 0 to `1 + slowdown_per_event`. The workers of an arm begin at places, from 0 to 1, spread
             // over that round: if each began with nothing due, each would have half an injected event too few.
-            Mode::Slices {
-                slowdown_per_event, ..
-            } => {
+            Mode::Slices { slowdown_per_event, .. } => {
                 let place = (f64::from(context.thread) + 0.5) / f64::from(threads);
                 event.injected_due.set(place * (1.0 + slowdown_per_event));
             }
@@ -195,10 +187,7 @@ impl WorkerHost {
         turn.open_loop.set(slice.schedule.is_some());
         turn.guard_end_ns.set(slice.guard_end_ns);
         turn.deadline_ns.set(slice.deadline_ns);
-        if let Mode::Slices {
-            reseed, key_seed, ..
-        } = self.mode
-        {
+        if let Mode::Slices { reseed, key_seed, .. } = self.mode {
             self.stats.begin_slice(number);
             if slice.turn == 0 {
                 reseed(key_seed, slice.block, self.thread);
@@ -287,9 +276,7 @@ impl WorkerHost {
             Mode::Run {
                 events_left: Some(left),
                 ..
-            } if in_window => left
-                .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
-                .is_ok(),
+            } if in_window => left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok(),
             _ => true,
         }
     }
@@ -341,9 +328,7 @@ impl Host for WorkerHost {
         if event.in_window.get() {
             self.stats.counters().open_window(event.boundary_ns.get());
         }
-        event
-            .counted
-            .set(event.in_window.get() && !event.injected.get());
+        event.counted.set(event.in_window.get() && !event.injected.get());
         self.stats.set_in_event(true);
         event.operations.borrow_mut().clear();
         let traffic = self.connector.traffic();
@@ -365,19 +350,12 @@ impl Host for WorkerHost {
                 self.record_event(now_ns);
             }
         }
-        let Mode::Slices {
-            slowdown_per_event, ..
-        } = self.mode
-        else {
+        let Mode::Slices { slowdown_per_event, .. } = self.mode else {
             return;
         };
         if end == EventEnd::Done {
             // Events of the guard bring injected ones, too: the sequence of counted and uncounted goes on as if there were no slices.
-            let step = if event.injected.get() {
-                -1.0
-            } else {
-                slowdown_per_event
-            };
+            let step = if event.injected.get() { -1.0 } else { slowdown_per_event };
             event.injected_due.set(event.injected_due.get() + step);
         }
         event.counted.set(false);
@@ -422,9 +400,7 @@ impl Host for WorkerHost {
 
     fn think(&self, duration_ns: u64) {
         let begun_ns = now_ns();
-        let until_ns = begun_ns
-            .saturating_add(duration_ns)
-            .min(self.turn.deadline_ns.get());
+        let until_ns = begun_ns.saturating_add(duration_ns).min(self.turn.deadline_ns.get());
         self.sleep_until(until_ns);
         let woken_ns = now_ns();
         if self.stats.is_in_event() {

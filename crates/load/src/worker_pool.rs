@@ -114,9 +114,7 @@ impl<T: Send + 'static> WorkerPool<T> {
     /// Takes what the workers returned, those that failed left out. All of them have ended.
     pub fn take_results(&mut self) -> Vec<T> {
         let threads = self.threads.drain(..);
-        threads
-            .filter_map(|thread| thread.join().ok().flatten())
-            .collect()
+        threads.filter_map(|thread| thread.join().ok().flatten()).collect()
     }
 }
 
@@ -253,42 +251,5 @@ pub fn give_back_memory(workers: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OPTIONS: PoolOptions<'_> = PoolOptions {
-        name: "A",
-        threads: 4,
-        stack_bytes: STACK_BYTES,
-    };
-
-    #[test]
-    fn workers_return_what_they_made() {
-        let mut pool = WorkerPool::start(OPTIONS, |context| Ok(context.thread));
-        assert_eq!(pool.run_to_end(|| false), 0);
-        assert_eq!(pool.take_results(), [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn a_panic_ends_the_others_and_is_the_pools_failure() {
-        let pool = WorkerPool::<()>::start(OPTIONS, |context| {
-            assert!(context.thread != 2, "out of order");
-            context.barrier.wait();
-            Ok(())
-        });
-        assert_eq!(pool.run_to_end(|| false), 0);
-        let failure = pool.failure().expect("failed");
-        assert_eq!(
-            (failure.code, failure.arm.as_deref()),
-            (Code::Internal, Some("A"))
-        );
-        assert!(failure.message.contains("out of order"), "{failure}");
-    }
-
-    #[test]
-    fn a_cancelled_pool_ends() {
-        let pool = WorkerPool::start(OPTIONS, |context| Ok(context.gate.rest(0).is_none()));
-        assert_eq!(pool.run_to_end(|| true), 0);
-        assert!(pool.failure().is_none());
-    }
-}
+#[path = "../tests/unit/worker_pool.rs"]
+mod tests;

@@ -37,8 +37,7 @@ impl WorkerStats {
 
     /// Coordinator: what the worker did in this slice, and when it came to rest; `None` if it had ended before.
     pub fn totals_of(&self, slice: u32) -> Option<(SliceTotals, u64)> {
-        (self.slice.load(Relaxed) == slice)
-            .then(|| (self.counters.totals(), self.rested_ns.load(Relaxed)))
+        (self.slice.load(Relaxed) == slice).then(|| (self.counters.totals(), self.rested_ns.load(Relaxed)))
     }
 
     /// Worker: an event begins or ends.

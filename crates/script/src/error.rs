@@ -89,9 +89,7 @@ pub enum ScriptError {
         script: String,
     },
     /// This program does not export its C symbols: it was linked without `-rdynamic`. A bug of its build.
-    #[error(
-        "this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic."
-    )]
+    #[error("this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic.")]
     NotExported {
         /// The dynamic linker's message.
         message: String,
@@ -112,9 +110,7 @@ impl ScriptError {
                 2006 | 2013 | 2055 => "server_lost",
                 _ => "sql_error",
             },
-            Self::UnknownOption { .. } | Self::BadOption { .. } | Self::NoCommand { .. } => {
-                "bad_request"
-            }
+            Self::UnknownOption { .. } | Self::BadOption { .. } | Self::NoCommand { .. } => "bad_request",
             Self::NotExported { .. } => "internal",
         }
     }
@@ -131,10 +127,7 @@ impl ScriptError {
 
 /// The place and a colon, as Lua puts them in front of a message.
 fn prefix(place: &Option<Place>) -> String {
-    place
-        .as_ref()
-        .map(|place| format!("{place}: "))
-        .unwrap_or_default()
+    place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default()
 }
 
 fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
@@ -176,9 +169,7 @@ impl From<mlua::Error> for ScriptError {
     /// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
     fn from(error: mlua::Error) -> Self {
         let text = match error {
-            mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {
-                message
-            }
+            mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => message,
             other => other.to_string(),
         };
         let (place, message) = split_place(&text);
@@ -215,48 +206,5 @@ pub(crate) fn split_place(message: &str) -> (Option<Place>, String) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_typing_error_is_recognised_and_another_name_is_not() {
-        let known = ["table_size", "tables", "range_size"];
-        assert_eq!(nearest("table_sizes", known), Some("table_size".to_owned()));
-        assert_eq!(nearest("tabels", known), Some("tables".to_owned()));
-        assert_eq!(nearest("oxygen", known), None);
-    }
-
-    #[test]
-    fn codes_follow_the_contract() {
-        let sql = |errno| ScriptError::Sql {
-            place: None,
-            errno,
-            sqlstate: "HY000".into(),
-            message: "m".into(),
-            query: String::new(),
-            fatal: false,
-        };
-        assert_eq!(sql(1146).code(), "sql_error");
-        assert_eq!(sql(2013).code(), "server_lost");
-        assert_eq!(sql(1045).code(), "access_denied");
-        assert_eq!(
-            sql(1146).to_string(),
-            "SQL error, errno = 1146, state = 'HY000': m"
-        );
-    }
-
-    #[test]
-    fn file_and_line_are_split_off() {
-        assert_eq!(
-            split_place("./dir:1/a.lua:12: no: 3: such"),
-            (
-                Some(Place {
-                    file: "./dir:1/a.lua".into(),
-                    line: 12
-                }),
-                "no: 3: such".into()
-            )
-        );
-        assert_eq!(split_place("no place: 3"), (None, "no place: 3".into()));
-    }
-}
+#[path = "../tests/unit/error.rs"]
+mod tests;

@@ -34,15 +34,10 @@ const FILES: &[(&str, &str)] = embedded![
 ];
 
 /// A state with every library, `package.path`, the bundled modules and sysbench's API.
-pub(crate) fn new_state(
-    source: &ScriptSource,
-    settings: &Settings,
-    thread: u32,
-) -> Result<Lua, ScriptError> {
+pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32) -> Result<Lua, ScriptError> {
     // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`.
     // With `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
-    let lua =
-        unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
+    let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
     fill(&lua, source, settings, thread)?;
     let runtime: Table = lua.named_registry_value(REGISTRY_NAME)?;
     check_exports(&runtime)?;
@@ -58,17 +53,15 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     package.set("path", package_path())?;
     package.set("cpath", package_cpath())?;
     let loaders: Table = package.get("loaders")?;
-    loaders.push(
-        lua.create_function(|lua, name: String| match bundled_text(&name) {
-            Some(text) => {
-                let chunk_name = format!("@{name}.lua");
-                load_chunk(lua, &chunk_name, text.as_bytes(), DebugInfo::Kept).map(Value::Function)
-            }
-            None => Ok(Value::String(
-                lua.create_string(format!("\n\tno bundled module '{name}'"))?,
-            )),
-        })?,
-    )?;
+    loaders.push(lua.create_function(|lua, name: String| match bundled_text(&name) {
+        Some(text) => {
+            let chunk_name = format!("@{name}.lua");
+            load_chunk(lua, &chunk_name, text.as_bytes(), DebugInfo::Kept).map(Value::Function)
+        }
+        None => Ok(Value::String(
+            lua.create_string(format!("\n\tno bundled module '{name}'"))?,
+        )),
+    })?)?;
 
     let runtime = lua.create_table()?;
     runtime.set("cdef", symbols::declarations())?;
@@ -111,11 +104,8 @@ pub(crate) fn declared_options(runtime: &Table) -> Result<Vec<OptionDecl>, Scrip
 fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     let name = text(table, "name")?.unwrap_or_default();
     let kind: i64 = table.get("kind")?;
-    let kind = OptionType::from_number(kind).ok_or_else(|| {
-        mlua::Error::runtime(format!(
-            "option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)"
-        ))
-    })?;
+    let kind = OptionType::from_number(kind)
+        .ok_or_else(|| mlua::Error::runtime(format!("option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)")))?;
     let default = match table.get::<Value>("default")? {
         Value::Nil => None,
         Value::Boolean(value) => Some(OptionValue::Bool(value)),
@@ -201,9 +191,7 @@ fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
         OptionValue::Int(number) => Value::Number(*number as f64),
         OptionValue::Double(number) => Value::Number(*number),
         OptionValue::Text(text) => Value::String(lua.create_string(text)?),
-        OptionValue::List(items) => {
-            Value::Table(lua.create_sequence_from(items.iter().map(String::as_str))?)
-        }
+        OptionValue::List(items) => Value::Table(lua.create_sequence_from(items.iter().map(String::as_str))?),
     })
 }
 
@@ -292,12 +280,7 @@ static COMPILED: OnceLock<Mutex<HashMap<Key, Arc<[u8]>>>> = OnceLock::new();
 ///
 /// # Errors
 /// Of syntax; bytecode of another version.
-pub(crate) fn load_chunk(
-    lua: &Lua,
-    chunk_name: &str,
-    text: &[u8],
-    debug_info: DebugInfo,
-) -> mlua::Result<Function> {
+pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: DebugInfo) -> mlua::Result<Function> {
     let compiled = COMPILED.get_or_init(Mutex::default);
     let key = Key {
         chunk_name: chunk_name.to_owned(),
@@ -336,34 +319,5 @@ fn parse(lua: &Lua, chunk_name: &str, text: &[u8]) -> mlua::Result<Function> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_state_gets_the_same_function_and_a_script_s_errors_keep_their_lines() {
-        let text = b"#!/usr/bin/env sysbench\nlocal answer = ...\nerror('no ' .. answer)";
-        for _ in 0..3 {
-            let lua = Lua::new();
-            let body = load_chunk(&lua, "@shop.lua", text, DebugInfo::Kept).unwrap();
-            let error = body.call::<()>(42).unwrap_err().to_string();
-            assert!(error.contains("shop.lua:3: no 42"), "{error}");
-        }
-    }
-
-    #[test]
-    fn files_of_one_name_and_other_texts_are_other_files() {
-        let answer = |text: &[u8]| {
-            let lua = Lua::new();
-            let body = load_chunk(&lua, "@a.lua", text, DebugInfo::Stripped).unwrap();
-            body.call::<i64>(()).unwrap()
-        };
-        assert_eq!(
-            [
-                answer(b"return 1"),
-                answer(b"return 2"),
-                answer(b"return 1")
-            ],
-            [1, 2, 1]
-        );
-    }
-}
+#[path = "../tests/unit/runtime.rs"]
+mod tests;

@@ -112,12 +112,7 @@ impl Script {
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);
         let legacy = script.offer_legacy_globals(settings)?;
-        let body = load_chunk(
-            script.lua(),
-            &source.chunk_name,
-            &source.text,
-            DebugInfo::Kept,
-        )?;
+        let body = load_chunk(script.lua(), &source.chunk_name, &source.text, DebugInfo::Kept)?;
         script.call::<()>(&body, ())?;
         script.options = runtime::declared_options(&script.runtime()?)?;
         script.commands = runtime::commands(&script.runtime()?)?;
@@ -216,11 +211,7 @@ impl Script {
             None => Err(ScriptError::NoCommand {
                 script: self.name.clone(),
                 command: name.to_owned(),
-                known: self
-                    .commands
-                    .iter()
-                    .map(|command| command.name.clone())
-                    .collect(),
+                known: self.commands.iter().map(|command| command.name.clone()).collect(),
             }),
         }
     }
@@ -315,11 +306,7 @@ impl Script {
     }
 
     /// Calls a function of the script with our error handler around it.
-    fn call<R: FromLuaMulti>(
-        &self,
-        function: &Function,
-        args: impl IntoLuaMulti,
-    ) -> Result<R, ScriptError> {
+    fn call<R: FromLuaMulti>(&self, function: &Function, args: impl IntoLuaMulti) -> Result<R, ScriptError> {
         let _entered = self.session.enter();
         let call: Function = self.runtime()?.get("call")?;
         let mut all = args.into_lua_multi(self.lua())?;
@@ -342,9 +329,7 @@ impl Script {
     fn raised(&self, message: &str, traceback: String) -> ScriptError {
         let (place, message) = split_place(message);
         let failure = self.session.take_failure();
-        match failure.filter(|failure| {
-            message.starts_with(&format!("SQL error, errno = {},", failure.error.code))
-        }) {
+        match failure.filter(|failure| message.starts_with(&format!("SQL error, errno = {},", failure.error.code))) {
             Some(failure) => ScriptError::Sql {
                 place,
                 errno: failure.error.code,
@@ -407,11 +392,7 @@ impl Script {
         runtime::set_options(&runtime, self.lua(), &values)
     }
 
-    fn withdraw_legacy_globals(
-        &self,
-        settings: &Settings,
-        legacy: &[String],
-    ) -> Result<(), ScriptError> {
+    fn withdraw_legacy_globals(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
         let globals = self.lua().globals();
         for (name, value) in &settings.options {
             let name = name.replace('-', "_");
@@ -436,24 +417,5 @@ impl Script {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::symbols;
-
-    #[test]
-    fn every_symbol_is_declared_exported_and_found_by_lua() {
-        let declarations = symbols::declarations();
-        let mut script = String::from("local C = ffi.C\n");
-        for name in symbols::NAMES {
-            assert!(
-                declarations.contains(&format!("{name}(")),
-                "{name} is not declared"
-            );
-            script += &format!("assert(C.{name} ~= nil)\n");
-        }
-        let source = ScriptSource::inline("symbols.lua", &script);
-        let host = std::rc::Rc::new(NullHost);
-        Script::load(&source, &Settings::default(), ThreadRole::Main, host)
-            .expect("all symbols are found");
-    }
-}
+#[path = "../tests/unit/script.rs"]
+mod tests;

@@ -54,12 +54,7 @@ impl Session {
             host,
             seed: settings.seed,
             random: RefCell::new(Random {
-                generator: Generator::for_stream(
-                    settings.seed,
-                    StreamKind::Worker,
-                    u64::from(thread),
-                    0,
-                ),
+                generator: Generator::for_stream(settings.seed, StreamKind::Worker, u64::from(thread), 0),
                 distributions: Distributions::new(&settings.rand),
                 unique: Unique::new(unique_from, thread, settings.threads),
             }),
@@ -142,10 +137,7 @@ impl Drop for Entered {
 #[inline]
 pub(crate) fn current<'a>() -> &'a Session {
     let session = CURRENT.get();
-    assert!(
-        !session.is_null(),
-        "a script's C symbol was called outside of a script"
-    );
+    assert!(!session.is_null(), "a script's C symbol was called outside of a script");
     // SAFETY: set by `enter` from a live session, which outlives its guard.
     unsafe { &*session }
 }

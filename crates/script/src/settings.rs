@@ -137,10 +137,7 @@ pub(crate) fn values(settings: &Settings) -> BTreeMap<String, OptionValue> {
     let mut values = BTreeMap::new();
     for (name, kind, default) in GENERAL {
         let default = OptionValue::Text((*default).to_owned());
-        values.insert(
-            (*name).to_owned(),
-            decl(name, *kind, Some(default)).default_value(),
-        );
+        values.insert((*name).to_owned(), decl(name, *kind, Some(default)).default_value());
     }
     let threads = OptionValue::Int(i64::from(settings.threads));
     values.insert("threads".to_owned(), threads.clone());
@@ -149,10 +146,7 @@ pub(crate) fn values(settings: &Settings) -> BTreeMap<String, OptionValue> {
         "rand_type".to_owned(),
         OptionValue::Text(settings.rand.kind.name().to_owned()),
     );
-    values.insert(
-        "rand_seed".to_owned(),
-        OptionValue::Double(settings.seed as f64),
-    );
+    values.insert("rand_seed".to_owned(), OptionValue::Double(settings.seed as f64));
     for (name, given) in &settings.general {
         let name = name.replace('-', "_");
         let fitted = GENERAL
@@ -174,24 +168,5 @@ fn decl(name: &str, kind: OptionType, default: Option<OptionValue>) -> OptionDec
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_are_typed_and_settings_win() {
-        let mut settings = Settings {
-            threads: 8,
-            ..Settings::default()
-        };
-        settings
-            .general
-            .insert("mysql-port".into(), OptionValue::Int(3307));
-        let values = values(&settings);
-        assert_eq!(values["threads"], OptionValue::Int(8));
-        assert_eq!(values["time"], OptionValue::Int(10));
-        assert_eq!(values["debug"], OptionValue::Bool(false));
-        assert_eq!(values["mysql_port"], OptionValue::List(vec!["3307".into()]));
-        assert_eq!(values["mysql_socket"], OptionValue::List(vec![]));
-        assert_eq!(values["rand_pareto_h"], OptionValue::Double(0.2));
-    }
-}
+#[path = "../tests/unit/settings.rs"]
+mod tests;

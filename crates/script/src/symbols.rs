@@ -80,9 +80,7 @@ unsafe fn text_of(text: *const std::ffi::c_char) -> String {
         return String::new();
     }
     // SAFETY: as the caller promises.
-    unsafe { std::ffi::CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// `length` bytes at `start` as a slice; empty for a null pointer.

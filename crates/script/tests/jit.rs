@@ -12,17 +12,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError,
-    StatementId, Value,
+    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError, StatementId, Value,
 };
 use bakeoff_script::{Script, ScriptSource, ThreadRole};
 use world::{OLTP, settings};
 
-const EVENTS: u64 = if cfg!(debug_assertions) {
-    40_000
-} else {
-    400_000
-};
+const EVENTS: u64 = if cfg!(debug_assertions) { 40_000 } else { 400_000 };
 
 /// A host whose server answers at once, so that only the script's own time is seen.
 #[derive(Default)]
@@ -53,11 +48,7 @@ impl Connection for Line {
         Ok(StatementId(0))
     }
 
-    fn execute(
-        &mut self,
-        _statement: StatementId,
-        _values: &[Value<'_>],
-    ) -> Result<Reply, SqlError> {
+    fn execute(&mut self, _statement: StatementId, _values: &[Value<'_>]) -> Result<Reply, SqlError> {
         self.0.set(self.0.get() + 1);
         Ok(ROWS)
     }
@@ -168,8 +159,8 @@ fn event_loops_run_in_traces() {
         let host = Rc::new(Instantly::default());
         host.left.set(EVENTS + 1);
         let source = ScriptSource::inline("watched.lua", &format!("require('{name}')\n{WATCH}"));
-        let script = Script::load(&source, &settings(&[]), ThreadRole::Worker(0), host.clone())
-            .expect("the script loads");
+        let script =
+            Script::load(&source, &settings(&[]), ThreadRole::Worker(0), host.clone()).expect("the script loads");
         script.thread_init().expect("thread_init");
         let start = Instant::now();
         script.run().expect("run");
@@ -177,21 +168,12 @@ fn event_loops_run_in_traces() {
         script.thread_done().expect("thread_done");
 
         let lines = host.lines.borrow();
-        println!(
-            "{name}: {} ns an event",
-            elapsed.as_nanos() / u128::from(EVENTS)
-        );
+        println!("{name}: {} ns an event", elapsed.as_nanos() / u128::from(EVENTS));
         lines.iter().for_each(|line| println!("  {line}"));
         let interpreted = samples(&lines, "I") + samples(&lines, "C");
         let compiled = samples(&lines, "N") + samples(&lines, "G");
-        assert!(
-            interpreted <= 10 + compiled,
-            "{name} is interpreted: {lines:#?}"
-        );
+        assert!(interpreted <= 10 + compiled, "{name} is interpreted: {lines:#?}");
         assert!(lines[0].contains("flushes 0"), "{name}: {lines:#?}");
-        assert!(
-            lines[0] != "traces 0 aborts 0 flushes 0",
-            "{name} was never compiled"
-        );
+        assert!(lines[0] != "traces 0 aborts 0 flushes 0", "{name} was never compiled");
     }
 }

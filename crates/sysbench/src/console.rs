@@ -101,10 +101,7 @@ impl Console {
     /// Reports an error that ended one of the script's functions, in sysbench's words. `function` is empty for the file's body.
     pub(crate) fn script_failed(&self, function: &str, error: &ScriptError) {
         if let ScriptError::Sql {
-            errno,
-            message,
-            query,
-            ..
+            errno, message, query, ..
         } = error
             && !query.is_empty()
         {

@@ -28,9 +28,7 @@ pub(crate) struct IdleConnections {
 impl IdleConnections {
     /// None at all.
     pub(crate) fn none() -> Self {
-        Self {
-            holders: Vec::new(),
-        }
+        Self { holders: Vec::new() }
     }
 
     /// Opens so many connections, shared out over the servers like all others.
@@ -48,25 +46,19 @@ impl IdleConnections {
             let (release, released) = channel();
             let (session, opened) = (Arc::clone(session), opened.clone());
             let body = move || hold(&session, share, &opened, &released);
-            let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body)
-                .map_err(|failure| failure.message)?;
+            let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| failure.message)?;
             idle.holders.push((Some(release), handle));
         }
         let failed = results.iter().take(holders as usize).find_map(Result::err);
         failed.map_or(Ok(idle), |error| {
-            Err(format!(
-                "idle connections: error {}: {}",
-                error.code, error.message
-            ))
+            Err(format!("idle connections: error {}: {}", error.code, error.message))
         })
     }
 }
 
 impl Drop for IdleConnections {
     fn drop(&mut self) {
-        self.holders
-            .iter_mut()
-            .for_each(|(release, _)| drop(release.take()));
+        self.holders.iter_mut().for_each(|(release, _)| drop(release.take()));
         for (_, handle) in self.holders.drain(..) {
             // A holder that panicked holds nothing any more.
             let _ = handle.join();
@@ -75,12 +67,7 @@ impl Drop for IdleConnections {
 }
 
 /// Connects, reports the outcome, and holds the connections until it is released.
-fn hold(
-    session: &Session,
-    share: u32,
-    opened: &Sender<Result<(), SqlError>>,
-    released: &Receiver<()>,
-) {
+fn hold(session: &Session, share: u32, opened: &Sender<Result<(), SqlError>>, released: &Receiver<()>) {
     let connector = session.connector(Arc::default());
     let connect = |connector: &Connector| -> Result<Client, SqlError> {
         let address = connector.next_address(&Default::default());

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use bakeoff_load::worker_pool::allow_many_files;
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{
-    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe,
-    find_on_path,
+    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe, find_on_path,
 };
 use serde_json::{Map, Value, json};
 
@@ -64,10 +63,7 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
         let _ = writeln!(std::io::stdout(), "{}", help());
         return DONE;
     }
-    let early = Console::new(
-        line.int("verbosity"),
-        line.has("json") && line.text("json").is_empty(),
-    );
+    let early = Console::new(line.int("verbosity"), line.has("json") && line.text("json").is_empty());
     let options = match RunOptions::read(line) {
         Ok(options) => Arc::new(options),
         Err(words) => {
@@ -154,11 +150,7 @@ impl Invocation<'_> {
             Some(command) => return Ok(no_command("cpu", command)),
         }
         let mysql = MySqlOptions::read(self.line)?;
-        let session = Arc::new(Session::new(
-            Arc::clone(&self.console),
-            mysql.rotation()?,
-            true,
-        ));
+        let session = Arc::new(Session::new(Arc::clone(&self.console), mysql.rotation()?, true));
         let limit = format!("Prime numbers limit: {max_prime}");
         self.console.notice(&preamble(&self.options, Some(&limit)));
         let run = Run {
@@ -207,9 +199,7 @@ impl Invocation<'_> {
         }
         match self.line.command.as_deref() {
             None => Ok(DONE),
-            Some("run") if !has_command(&main, "run") => {
-                self.run_events(name, main, test, &session, &mysql)
-            }
+            Some("run") if !has_command(&main, "run") => self.run_events(name, main, test, &session, &mysql),
             Some("help") => self.help(&main, name),
             Some(command) if has_command(&main, command) => {
                 let done = test.command(command, &main, &self.options, &session);
@@ -228,9 +218,7 @@ impl Invocation<'_> {
                 .is_some_and(|option| !matches!(option.kind, OptionType::Bool | OptionType::Null))
         };
         let mut alone = self.line.others.iter().filter(|(_, value)| value.is_none());
-        alone
-            .find(|(name, _)| takes_value(name))
-            .map(|(name, _)| name.as_str())
+        alone.find(|(name, _)| takes_value(name)).map(|(name, _)| name.as_str())
     }
 
     /// A script's option as it was typed, and its value if it had one.
@@ -296,19 +284,12 @@ impl Invocation<'_> {
     }
 
     /// What the script is run with.
-    fn settings(
-        &self,
-        source: &ScriptSource,
-        mysql: &MySqlOptions<'_>,
-    ) -> Result<Settings, String> {
+    fn settings(&self, source: &ScriptSource, mysql: &MySqlOptions<'_>) -> Result<Settings, String> {
         let mut options = std::collections::BTreeMap::new();
         if !self.line.others_of_files.is_empty() {
             // A file may hold options of other scripts: only this one's are passed on.
-            let known = describe(source)
-                .map(|known| known.options)
-                .unwrap_or_default();
-            let is_known =
-                |name: &str| known.is_empty() || known.iter().any(|option| option.name == name);
+            let known = describe(source).map(|known| known.options).unwrap_or_default();
+            let is_known = |name: &str| known.is_empty() || known.iter().any(|option| option.name == name);
             for (name, value) in &self.line.others_of_files {
                 if is_known(name) {
                     options.insert(name.clone(), OptionValue::Text(value.clone()));
@@ -316,9 +297,7 @@ impl Invocation<'_> {
             }
         }
         for (name, value) in &self.line.others {
-            let value = value
-                .clone()
-                .map_or(OptionValue::Bool(true), OptionValue::Text);
+            let value = value.clone().map_or(OptionValue::Bool(true), OptionValue::Text);
             options.insert(name.replace('-', "_"), value);
         }
         let mut general = self.line.values();
@@ -385,9 +364,7 @@ impl Invocation<'_> {
     /// Options as given, for the record; passwords are not for the record.
     fn given(&self) -> Map<String, Value> {
         let general = self.line.values();
-        let general = general
-            .iter()
-            .map(|(name, value)| (name.clone(), value.to_text()));
+        let general = general.iter().map(|(name, value)| (name.clone(), value.to_text()));
         let others = self.line.others.iter().map(|(name, value)| {
             let name = name.replace('-', "_");
             (name, value.clone().unwrap_or_else(|| "on".to_owned()))
@@ -416,9 +393,7 @@ fn unknown_option(name: &str, value: Option<&str>) -> u8 {
 
 fn no_command(test: &str, command: &str) -> u8 {
     if ["prepare", "run", "cleanup", "help"].contains(&command) {
-        complain(&format!(
-            "'{test}' test does not implement the '{command}' command."
-        ));
+        complain(&format!("'{test}' test does not implement the '{command}' command."));
     } else {
         complain(&format!("Unknown command: {command}"));
     }
@@ -431,11 +406,7 @@ fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), 
         "" | "on" => {}
         // On the script's own first line, so that line numbers stay.
         "off" | "flush" => {
-            let comment = if source.text.starts_with(b"#") {
-                "--"
-            } else {
-                ""
-            };
+            let comment = if source.text.starts_with(b"#") { "--" } else { "" };
             let prefix = format!("jit.{command}() {comment}");
             source.text = [prefix.as_bytes(), &source.text].concat();
         }

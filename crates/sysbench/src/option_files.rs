@@ -19,11 +19,7 @@ const DEEPEST: u32 = 8;
 pub(crate) fn my_cnf(path: &str) -> Result<Vec<(&'static str, String)>, String> {
     let mut found = Vec::new();
     if path.is_empty() {
-        for path in USUAL
-            .iter()
-            .map(|path| expand(path))
-            .filter(|path| path.is_file())
-        {
+        for path in USUAL.iter().map(|path| expand(path)).filter(|path| path.is_file()) {
             read_file(&path, 0, &mut found)?;
         }
     } else {
@@ -39,11 +35,7 @@ fn expand(path: &str) -> PathBuf {
     }
 }
 
-fn read_file(
-    path: &Path,
-    depth: u32,
-    found: &mut Vec<(&'static str, String)>,
-) -> Result<(), String> {
+fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -> Result<(), String> {
     let failed = |words: String| format!("--my-cnf {}: {words}", path.display());
     if depth > DEEPEST {
         return Err(failed("too many !include within each other".to_owned()));
@@ -57,10 +49,7 @@ fn read_file(
             for file in cnf_files(&path.with_file_name("").join(folder.trim())) {
                 read_file(&file, depth + 1, found)?;
             }
-        } else if let Some(group) = line
-            .strip_prefix('[')
-            .and_then(|line| line.strip_suffix(']'))
-        {
+        } else if let Some(group) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             wanted = GROUPS.contains(&group.trim());
         } else if wanted && !line.starts_with(['#', ';']) {
             found.extend(option(line));
@@ -116,8 +105,7 @@ fn option(line: &str) -> Option<(&'static str, String)> {
 /// # Errors
 /// One line: the file cannot be read, or a line has no `=`.
 pub(crate) fn config_file(path: &Path) -> Result<Vec<(String, String)>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("--config-file {}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| format!("--config-file {}: {error}", path.display()))?;
     parse(&text).map_err(|(line, words)| format!("{}:{line}: {words}", path.display()))
 }
 
@@ -141,75 +129,13 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, (usize, String)> {
 fn value_of(value: &str) -> &str {
     let value = value.trim();
     for quote in ['"', '\''] {
-        if let Some((quoted, _)) = value
-            .strip_prefix(quote)
-            .and_then(|inner| inner.split_once(quote))
-        {
+        if let Some((quoted, _)) = value.strip_prefix(quote).and_then(|inner| inner.split_once(quote)) {
             return quoted;
         }
     }
-    value
-        .split_once(" #")
-        .map_or(value, |(before, _)| before.trim_end())
+    value.split_once(" #").map_or(value, |(before, _)| before.trim_end())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_clients_groups_are_read_and_the_servers_are_not() {
-        let folder = std::env::temp_dir().join(format!("bakeoff-my-cnf-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(folder.join("more.cnf"), "[client]\nuser = bench\n").expect("written");
-        let main = folder.join("main.cnf");
-        std::fs::write(&main, "[mysqld]\nport=1\n[client]\nport = 3307\n# no\nssl-mode=REQUIRED\npassword='a b'\nbinary-mode\n!include more.cnf\n")
-            .expect("written");
-        let read = my_cnf(&main.display().to_string());
-        let _ = std::fs::remove_dir_all(&folder);
-        let expected = [
-            ("mysql_port", "3307"),
-            ("mysql_ssl", "required"),
-            ("mysql_password", "a b"),
-            ("mysql_user", "bench"),
-        ];
-        assert_eq!(
-            read,
-            Ok(expected
-                .map(|(name, value)| (name, value.to_owned()))
-                .to_vec())
-        );
-    }
-
-    #[test]
-    fn a_file_that_is_not_there_is_named() {
-        let error = my_cnf("/nowhere/my.cnf").expect_err("not there");
-        assert!(error.starts_with("--my-cnf /nowhere/my.cnf: "), "{error}");
-    }
-
-    #[test]
-    fn comments_quotes_lists_and_spaces() {
-        let text = "# all\n\nthreads=3\nreport-interval = 1\nmysql-password=\"a # b\"\nmysql-port=1,2 # two\nhistogram=off\n";
-        let expected = [
-            ("threads", "3"),
-            ("report_interval", "1"),
-            ("mysql_password", "a # b"),
-            ("mysql_port", "1,2"),
-            ("histogram", "off"),
-        ];
-        let read = parse(text).expect("fine");
-        let read: Vec<_> = read
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        assert_eq!(read, expected);
-    }
-
-    #[test]
-    fn a_line_without_a_value_is_named() {
-        assert_eq!(
-            parse("threads=1\nnonsense\n"),
-            Err((2, "\"nonsense\" is not name=value".to_owned()))
-        );
-    }
-}
+#[path = "../tests/unit/option_files.rs"]
+mod tests;

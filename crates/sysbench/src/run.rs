@@ -14,9 +14,7 @@ use bakeoff_load::failure::Failure;
 use bakeoff_load::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Slice, WaitError};
 use bakeoff_load::worker_host::{Environment, Mode, WorkerHost};
-use bakeoff_load::worker_pool::{
-    LAST_GRACE, PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn,
-};
+use bakeoff_load::worker_pool::{LAST_GRACE, PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
@@ -85,9 +83,7 @@ impl Run {
     pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
         let console = &self.session.console;
         let idle = match self.options.idle_connections {
-            count if count > 0 && !self.session.dry_run => {
-                IdleConnections::open(&self.session, count)
-            }
+            count if count > 0 && !self.session.dry_run => IdleConnections::open(&self.session, count),
             _ => Ok(IdleConnections::none()),
         };
         // Held until the run has ended.
@@ -160,10 +156,7 @@ impl Run {
             stats: Arc::clone(stats),
             pairing,
             threads: self.options.threads,
-            events_left: self
-                .options
-                .events
-                .map(|events| Arc::new(AtomicU64::new(events))),
+            events_left: self.options.events.map(|events| Arc::new(AtomicU64::new(events))),
             loading: Semaphore::for_cpus(),
             counts_set_up: self.options.warmup.is_zero() && !self.test.ramps_up(),
         };
@@ -251,9 +244,7 @@ impl Run {
         let console = &self.session.console;
         if let Some(server) = self.session.server().filter(|_| !self.session.dry_run) {
             let (charset, collation) = (&server.charset, &server.collation);
-            console.notice(&format!(
-                "Connection character set: {charset}, collation: {collation}"
-            ));
+            console.notice(&format!("Connection character set: {charset}, collation: {collation}"));
         }
         console.notice("Threads started!\n");
     }
@@ -289,9 +280,7 @@ impl Run {
             start_ns,
             guard_end_ns,
             deadline_ns,
-            schedule: rate.map(|rate| {
-                ArrivalSchedule::poisson(rate, start_ns, deadline_ns, self.options.seed)
-            }),
+            schedule: rate.map(|rate| ArrivalSchedule::poisson(rate, start_ns, deadline_ns, self.options.seed)),
         }
     }
 
@@ -323,13 +312,7 @@ impl Run {
 
     /// The histogram and the final block, or what the script's hook makes of it.
     /// Times are those at which counting began and the last event ended [ns of the clock].
-    fn report(
-        &self,
-        main: Option<&Script>,
-        stats: &Stats,
-        mut period: Snapshot,
-        (count_from_ns, end_ns): (u64, u64),
-    ) {
+    fn report(&self, main: Option<&Script>, stats: &Stats, mut period: Snapshot, (count_from_ns, end_ns): (u64, u64)) {
         let (console, options) = (&self.session.console, &self.options);
         let delta = stats.period(&mut period, end_ns);
         if options.histogram {
@@ -345,19 +328,15 @@ impl Run {
             return;
         }
         let heading = Heading::of(&self.test, self.session.server().is_some());
-        console.notice(&block(
-            &delta,
-            total_s,
-            heading,
-            options.dialect,
-            &options.percentiles,
-        ));
+        console.notice(&block(&delta, total_s, heading, options.dialect, &options.percentiles));
         self.report_operations(&delta);
         if options.debug {
             for (thread, (events, seconds)) in delta.by_worker.iter().enumerate() {
                 console.log(
                     LogLevel::Debug,
-                    &format!("    thread #{thread:3}: events: {events}  total time taken by event execution: {seconds:.4}s"),
+                    &format!(
+                        "    thread #{thread:3}: events: {events}  total time taken by event execution: {seconds:.4}s"
+                    ),
                 );
             }
         }
@@ -401,10 +380,7 @@ impl Worker {
     /// One worker's whole life.
     fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
         let (console, thread) = (&self.session.console, context.thread);
-        console.log(
-            LogLevel::Debug,
-            &format!("Worker thread (#{thread}) started"),
-        );
+        console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
         let pairing = self.pairing.as_ref();
         let connector = self.session.connector(Arc::clone(&context.canceller));
         let host = Rc::new(WorkerHost::new(

@@ -124,9 +124,7 @@ impl RunOptions {
             time: Some(time).filter(|time| !time.is_zero()),
             warmup: seconds("warmup-time", line.int("warmup_time"))?,
             forced_shutdown: forced_shutdown(line.text("forced_shutdown"))?,
-            stack_bytes: usize::try_from(stack)
-                .unwrap_or(usize::MAX)
-                .max(LEAST_STACK_BYTES),
+            stack_bytes: usize::try_from(stack).unwrap_or(usize::MAX).max(LEAST_STACK_BYTES),
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
             placement: placement(line)?,
             idle_connections: u32::try_from(idle)
@@ -142,11 +140,7 @@ impl RunOptions {
             validate: line.is_on("validate"),
             percentiles,
             histogram: line.is_on("histogram"),
-            verbosity: if line.is_on("debug") {
-                5
-            } else {
-                line.int("verbosity")
-            },
+            verbosity: if line.is_on("debug") { 5 } else { line.int("verbosity") },
             dialect: dialect(line.text("dialect"))?,
             json: line.has("json").then(|| match line.text("json") {
                 "" | "-" => JsonTarget::StandardOutput,
@@ -239,9 +233,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
     match text {
         "1.0" | "1.0.20" => Ok(Dialect::V1_0),
         "1.1" | "1.1.0" => Ok(Dialect::V1_1),
-        _ => Err(format!(
-            "Invalid value for --dialect: '{text}'. It is 1.0 or 1.1"
-        )),
+        _ => Err(format!("Invalid value for --dialect: '{text}'. It is 1.0 or 1.1")),
     }
 }
 
@@ -262,8 +254,7 @@ fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
     };
     #[expect(clippy::cast_precision_loss, reason = "per cents")]
     Ok(RandSettings {
-        kind: RandKind::from_name(kind)
-            .ok_or_else(|| format!("Invalid random numbers distribution: {kind}."))?,
+        kind: RandKind::from_name(kind).ok_or_else(|| format!("Invalid random numbers distribution: {kind}."))?,
         spec_iter: u32::try_from(whole("rand_spec_iter", 1..=10_000)?).unwrap_or(1),
         spec_pct: whole("rand_spec_pct", 0..=100)? as f64,
         spec_res: whole("rand_spec_res", 0..=100)? as f64,
@@ -274,93 +265,10 @@ fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
 
 /// 53 bits, which a Lua number holds.
 fn seed_of_clock() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos() & ((1 << 53) - 1)).unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(words: &str) -> Result<RunOptions, String> {
-        let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        RunOptions::read(&CommandLine::parse(&arguments).expect("well formed"))
-    }
-
-    #[test]
-    fn defaults_are_sysbenchs() {
-        let options = read("cpu run").expect("fine");
-        assert_eq!(
-            (options.threads, options.events, options.time),
-            (1, None, Some(Duration::from_secs(10)))
-        );
-        assert_eq!(
-            (
-                options.rate_per_s,
-                options.forced_shutdown,
-                options.verbosity
-            ),
-            (None, None, 3)
-        );
-        assert_eq!(
-            options.percentiles,
-            [Percentile {
-                per_cent: 95.0,
-                label: "95".into()
-            }]
-        );
-        assert_eq!(options.rand, RandSettings::default());
-    }
-
-    #[test]
-    fn old_names_are_taken_where_the_new_ones_are_not_given() {
-        let options = read("--num-threads=4 --max-time=3 --time=5 --tx-rate=9 --max-requests=7")
-            .expect("fine");
-        assert_eq!(
-            (options.threads, options.time),
-            (4, Some(Duration::from_secs(5)))
-        );
-        assert_eq!((options.rate_per_s, options.events), (Some(9), Some(7)));
-    }
-
-    #[test]
-    fn several_percentiles_and_none() {
-        let labels: Vec<_> = read("--percentile=50,95,99.9")
-            .expect("fine")
-            .percentiles
-            .into_iter()
-            .map(|p| p.label)
-            .collect();
-        assert_eq!(labels, ["50", "95", "99.9"]);
-        assert!(read("--percentile=0").expect("fine").percentiles.is_empty());
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        for (words, message) in [
-            ("--threads=0", "Invalid value for --threads: 0.\n"),
-            ("--percentile=200", "Invalid value for --percentile: 200"),
-            (
-                "--rand-type=foo",
-                "Invalid random numbers distribution: foo.",
-            ),
-            (
-                "--forced-shutdown=1s",
-                "Invalid value for --forced-shutdown: '1s'",
-            ),
-            (
-                "--report-checkpoints=a",
-                "Invalid value for --report-checkpoints: 'a'",
-            ),
-            (
-                "--histogram --percentile=0",
-                "--histogram cannot be used with --percentile=0",
-            ),
-            ("--rate=-5", "Invalid value for --rate: -5"),
-        ] {
-            assert_eq!(read(words).expect_err(words), message);
-        }
-    }
-}
+#[path = "../tests/unit/run_options.rs"]
+mod tests;

@@ -9,9 +9,7 @@ use bakeoff_load::connector::{Connector, Rotation};
 use bakeoff_load::net::{Endpoint, ServerAddress};
 use bakeoff_load::worker_host::Environment;
 use bakeoff_script::ScriptError;
-use bakeoff_script::host::{
-    ConnectTarget, Connection, LogLevel, QueryClass, Reply, SqlError, StatementId, Value,
-};
+use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, QueryClass, Reply, SqlError, StatementId, Value};
 
 use crate::console::Console;
 
@@ -67,21 +65,15 @@ impl Session {
             Endpoint::Unix(path) => format!("socket '{}'", path.display()),
             Endpoint::Tcp { host, port } => format!("host '{host}', port {port}"),
         };
-        self.console.fatal(&format!(
-            "unable to connect to MySQL server on {place}, aborting..."
-        ));
         self.console
-            .fatal(&format!("error {}: {}", error.code, error.message));
+            .fatal(&format!("unable to connect to MySQL server on {place}, aborting..."));
+        self.console.fatal(&format!("error {}: {}", error.code, error.message));
     }
 }
 
 impl Environment for Session {
     /// A refusal is reported as sysbench reports it.
-    fn connect(
-        &self,
-        connector: &Connector,
-        target: &ConnectTarget,
-    ) -> Result<Box<dyn Connection>, SqlError> {
+    fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         if self.dry_run {
             self.server.get_or_init(|| ServerFacts {
                 version: "none (dry run)".to_owned(),
@@ -113,8 +105,7 @@ impl Environment for Session {
 
     fn ignored_error(&self, code: u16) {
         if self.console.shows(LogLevel::Debug) {
-            self.console
-                .log(LogLevel::Debug, &format!("Ignoring error {code}"));
+            self.console.log(LogLevel::Debug, &format!("Ignoring error {code}"));
         }
     }
 
@@ -149,11 +140,7 @@ impl Connection for DryRun {
         Ok(StatementId(self.statements))
     }
 
-    fn execute(
-        &mut self,
-        _statement: StatementId,
-        _values: &[Value<'_>],
-    ) -> Result<Reply, SqlError> {
+    fn execute(&mut self, _statement: StatementId, _values: &[Value<'_>]) -> Result<Reply, SqlError> {
         Ok(DONE)
     }
 

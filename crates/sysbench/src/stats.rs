@@ -92,9 +92,7 @@ impl Stats {
         let threads = threads as usize;
         Self {
             workers: (0..threads).map(|_| Arc::default()).collect(),
-            shards: (0..threads.clamp(1, MOST_SHARDS))
-                .map(|_| Arc::default())
-                .collect(),
+            shards: (0..threads.clamp(1, MOST_SHARDS)).map(|_| Arc::default()).collect(),
             running: AtomicU32::new(0),
             last_departure_ns: AtomicU64::new(0),
             collected: Mutex::default(),
@@ -133,10 +131,7 @@ impl Stats {
 
     /// Events that have begun and not ended.
     pub(crate) fn events_running(&self) -> u64 {
-        self.workers
-            .iter()
-            .filter(|worker| worker.is_in_event())
-            .count() as u64
+        self.workers.iter().filter(|worker| worker.is_in_event()).count() as u64
     }
 
     /// Since the last call: for an intermediate report.
@@ -161,10 +156,7 @@ impl Stats {
     }
 
     fn collect(&self) -> MutexGuard<'_, Collected> {
-        let mut collected = self
-            .collected
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
         for shard in &self.shards {
             // Added up outside the lock: workers wait for the taking out only.
             let mut latest = shard.with(Latencies::take);
@@ -217,40 +209,5 @@ impl Stats {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_delta_has_what_happened_in_it_and_nothing_is_lost() {
-        let stats = Stats::new(100);
-        let event = |thread, latency_ns| {
-            let (worker, latencies) = stats.of_worker(thread);
-            worker.counters().add_event(latency_ns);
-            let LatencyStore::Shared(shard) = latencies else {
-                panic!("workers share histograms")
-            };
-            shard.with(|latencies| latencies.record(&[], latency_ns));
-        };
-        let (mut intervals, mut periods) = (Snapshot::start(0), Snapshot::start(0));
-        event(0, 1_000);
-        event(99, 3_000);
-        let first = stats.interval(&mut intervals, 2_000_000_000);
-        assert_eq!(
-            (
-                first.totals.events,
-                first.events().count(),
-                first.events().max_ns()
-            ),
-            (2, 2, 3_000)
-        );
-        assert!((first.seconds - 2.0).abs() < 1e-9 && (first.per_second(2) - 1.0).abs() < 1e-9);
-        event(99, 9_000);
-        let second = stats.interval(&mut intervals, 3_000_000_000);
-        assert_eq!((second.totals.events, second.events().min_ns()), (1, 9_000));
-        let period = stats.period(&mut periods, 3_000_000_000);
-        assert_eq!((period.totals.events, period.events().count()), (3, 3));
-        assert_eq!(period.by_worker[99].0, 2);
-        assert_eq!(stats.period(&mut periods, 4_000_000_000).totals.events, 0);
-        assert_eq!(stats.whole(0, 4_000_000_000).events().count(), 3);
-    }
-}
+#[path = "../tests/unit/stats.rs"]
+mod tests;

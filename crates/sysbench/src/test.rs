@@ -142,13 +142,7 @@ impl ScriptTest {
 
     /// Runs a command of the script that `main` has loaded, by one thread or by all at once where the script says so. False when it
     /// failed, which has been reported then.
-    pub(crate) fn command(
-        &self,
-        name: &str,
-        main: &Script,
-        options: &RunOptions,
-        session: &Arc<Session>,
-    ) -> bool {
+    pub(crate) fn command(&self, name: &str, main: &Script, options: &RunOptions, session: &Arc<Session>) -> bool {
         let mut commands = main.commands().iter();
         let parallel = commands.any(|known| known.name == name && known.parallel);
         if parallel && options.threads > 1 {
@@ -162,12 +156,7 @@ impl ScriptTest {
             .is_ok()
     }
 
-    fn command_in_parallel(
-        &self,
-        name: &str,
-        options: &RunOptions,
-        session: &Arc<Session>,
-    ) -> bool {
+    fn command_in_parallel(&self, name: &str, options: &RunOptions, session: &Arc<Session>) -> bool {
         let command = Command {
             name: name.to_owned(),
             source: self.source.clone(),
@@ -214,13 +203,5 @@ fn count_primes(max_prime: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::count_primes;
-
-    #[test]
-    fn there_are_1229_primes_below_10_000() {
-        // 2 is not counted.
-        assert_eq!(count_primes(10_000), 1228);
-        assert_eq!(count_primes(30), 9);
-    }
-}
+#[path = "../tests/unit/test.rs"]
+mod tests;

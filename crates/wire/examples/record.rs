@@ -115,12 +115,7 @@ const EVERY_SERVER: &[Scenario] = &[
         Some("BY 'secret-1'"),
         BRIEF,
     ),
-    scenario(
-        "no-password",
-        "password: \nchannel: unix",
-        Some("BY ''"),
-        BRIEF,
-    ),
+    scenario("no-password", "password: \nchannel: unix", Some("BY ''"), BRIEF),
     scenario(
         "unknown-database",
         "password: secret-1\nchannel: unix\ndatabase: no_such_database",
@@ -148,12 +143,7 @@ const MYSQL_8: &[Scenario] = &[
         Some("WITH caching_sha2_password BY 'secret-2'"),
         BRIEF,
     ),
-    scenario(
-        "sha2-fast",
-        "password: secret-2\nchannel: unix",
-        None,
-        BRIEF,
-    ),
+    scenario("sha2-fast", "password: secret-2\nchannel: unix", None, BRIEF),
     scenario(
         "sha2-full-rsa",
         "password: secret-2\nchannel: tcp",
@@ -184,10 +174,7 @@ impl<T: Read + Write> Peer for Live<T> {
 
     fn receive(&mut self) -> Vec<u8> {
         let mut bytes = vec![0; 64 * 1024];
-        let received = self
-            .0
-            .read(&mut bytes)
-            .expect("the server answers within 10 s");
+        let received = self.0.read(&mut bytes).expect("the server answers within 10 s");
         bytes.truncate(received);
         bytes
     }
@@ -228,10 +215,7 @@ fn main() {
         if name.starts_with("mysql-5.5") {
             steps = steps.replace("DATETIME(3)", "DATETIME");
         }
-        let script = Script::parse(&format!(
-            "user: bakeoff_golden\n{}\n{steps}",
-            scenario.options
-        ));
+        let script = Script::parse(&format!("user: bakeoff_golden\n{}\n{steps}", scenario.options));
         let over_tcp = scenario.options.contains("channel: tcp");
         let recording = record(&script, socket, port, over_tcp);
         let path = folder.join(format!("{name}-{}.capture", scenario.name));

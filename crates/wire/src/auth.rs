@@ -90,42 +90,26 @@ impl Plugin {
     }
 
     /// The first answer, to `challenge` as the greeting or a switch request gave it.
-    pub(crate) fn answer(
-        self,
-        password: &[u8],
-        challenge: &[u8],
-        channel: Channel,
-    ) -> Result<Vec<u8>, AuthError> {
+    pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, AuthError> {
         // A switch request's challenge ends with a NUL that is none of it.
         let nonce = challenge.strip_suffix(b"\0").unwrap_or(challenge);
         match self {
             Plugin::Native if password.is_empty() => Ok(Vec::new()),
             Plugin::Native => {
                 let nonce = nonce.first_chunk::<20>().ok_or(BAD_CHALLENGE)?;
-                Ok(scramble_native(nonce, password)
-                    .map(Vec::from)
-                    .unwrap_or_default())
+                Ok(scramble_native(nonce, password).map(Vec::from).unwrap_or_default())
             }
             // One NUL says "no password", as MySQL's own client has it.
             Plugin::CachingSha2 | Plugin::Sha256 if password.is_empty() => Ok(vec![0]),
             Plugin::CachingSha2 => {
                 let nonce = nonce.first_chunk::<20>().ok_or(BAD_CHALLENGE)?;
-                Ok(scramble_sha256(nonce, password)
-                    .map(Vec::from)
-                    .unwrap_or_default())
+                Ok(scramble_sha256(nonce, password).map(Vec::from).unwrap_or_default())
             }
             Plugin::Sha256 if channel == Channel::Tls => Ok(clear_text(password)),
             Plugin::Sha256 => Ok(vec![self.public_key_request()]),
             // Its challenge has 32 bytes and no NUL.
             Plugin::Ed25519 => match ClientEd25519::default().run(Password(password), challenge) {
-                Ok(
-                    Response::Next {
-                        packet: Some(packet),
-                    }
-                    | Response::Last {
-                        packet: Some(packet),
-                    },
-                ) => Ok(packet),
+                Ok(Response::Next { packet: Some(packet) } | Response::Last { packet: Some(packet) }) => Ok(packet),
                 _ => Err(BAD_CHALLENGE.into()),
             },
             Plugin::ClearText if channel == Channel::Tls => Ok(clear_text(password)),
@@ -147,9 +131,7 @@ impl Plugin {
                 Ok(Some(vec![self.public_key_request()]))
             }
             (Plugin::CachingSha2, [FULL_AUTH]) => Ok(Some(clear_text(password))),
-            (Plugin::CachingSha2 | Plugin::Sha256, pem) => {
-                Ok(Some(encrypt(password, scramble, pem)?))
-            }
+            (Plugin::CachingSha2 | Plugin::Sha256, pem) => Ok(Some(encrypt(password, scramble, pem)?)),
             _ => Err(Malformed {
                 what: "authentication data",
                 why: "the plugin expects none",
@@ -186,9 +168,7 @@ fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malf
 /// Parsed here: mysql_common's own reader panics on a key that was cut off.
 fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let text = std::str::from_utf8(pem).map_err(|_| BAD_KEY)?;
-    let (_, body) = text
-        .split_once("-----BEGIN PUBLIC KEY-----")
-        .ok_or(BAD_KEY)?;
+    let (_, body) = text.split_once("-----BEGIN PUBLIC KEY-----").ok_or(BAD_KEY)?;
     let (body, _) = body.split_once("-----END PUBLIC KEY-----").ok_or(BAD_KEY)?;
     let body: String = body.split_ascii_whitespace().collect();
     let der = base64::engine::general_purpose::STANDARD
@@ -206,9 +186,7 @@ fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let modulus = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
     let exponent = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
     // Servers make keys of 2048 bits with exponent 65537; the bounds keep a hostile one from costing minutes or breaking the padding.
-    let usable = (1024..=16384).contains(&modulus.bits())
-        && modulus.bit(0)
-        && (2..=64).contains(&exponent.bits());
+    let usable = (1024..=16384).contains(&modulus.bits()) && modulus.bit(0) && (2..=64).contains(&exponent.bits());
     if usable {
         Ok(PublicKey::new(modulus, exponent))
     } else {
@@ -227,10 +205,7 @@ fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malfo
         0x82 => usize::from(reader.u8()?) << 8 | usize::from(reader.u8()?),
         _ => return Err(BAD_KEY),
     };
-    Ok(Reader::new(
-        reader.take(length)?,
-        "RSA public key of the server",
-    ))
+    Ok(Reader::new(reader.take(length)?, "RSA public key of the server"))
 }
 
 /// What mysql_common's plugins ask for; ed25519 needs the password only.
@@ -259,74 +234,5 @@ impl Context for Password<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Made by `openssl genrsa 2048 | openssl rsa -pubout` for this test alone.
-    const PEM: &str = include_str!("../testdata/public_key.pem");
-
-    #[test]
-    fn a_password_is_encrypted_to_the_size_of_the_key() {
-        let secret = encrypt(b"secret", b"01234567890123456789", PEM.as_bytes()).unwrap();
-        assert_eq!(secret.len(), 256);
-    }
-
-    #[test]
-    fn every_cut_or_changed_key_is_survived() {
-        for length in 0..PEM.len() - 2 {
-            assert!(
-                public_key(&PEM.as_bytes()[..length]).is_err(),
-                "cut to {length} bytes"
-            );
-        }
-        for at in 0..PEM.len() {
-            for byte in [0, b'A', b'/', b'=', b'-', 0xff] {
-                let mut changed = PEM.as_bytes().to_vec();
-                changed[at] = byte;
-                let _ = encrypt(b"secret", b"01234567890123456789", &changed);
-            }
-        }
-    }
-
-    #[test]
-    fn clear_text_needs_tls() {
-        assert_eq!(
-            Plugin::ClearText.answer(b"secret", b"", Channel::Plain),
-            Err(AuthError::ClearTextRefused)
-        );
-        assert_eq!(
-            Plugin::ClearText.answer(b"secret", b"", Channel::UnixSocket),
-            Err(AuthError::ClearTextRefused)
-        );
-        assert_eq!(
-            Plugin::ClearText
-                .answer(b"secret", b"", Channel::Tls)
-                .unwrap(),
-            b"secret\0"
-        );
-    }
-
-    #[test]
-    fn the_full_exchange_depends_on_the_channel() {
-        let full = |channel| {
-            Plugin::CachingSha2.go_on(b"secret", b"01234567890123456789", &[FULL_AUTH], channel)
-        };
-        assert_eq!(
-            full(Channel::Plain).unwrap().unwrap(),
-            [2],
-            "asks for the public key"
-        );
-        assert_eq!(full(Channel::UnixSocket).unwrap().unwrap(), b"secret\0");
-        assert_eq!(full(Channel::Tls).unwrap().unwrap(), b"secret\0");
-    }
-
-    #[test]
-    fn a_short_challenge_is_refused() {
-        for plugin in [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519] {
-            assert!(
-                plugin.answer(b"secret", b"short", Channel::Plain).is_err(),
-                "{plugin:?}"
-            );
-        }
-    }
-}
+#[path = "../tests/unit/auth.rs"]
+mod tests;

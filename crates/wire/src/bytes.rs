@@ -20,10 +20,7 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// `what` names the packet in errors.
     pub(crate) fn new(payload: &'a [u8], what: &'static str) -> Self {
-        Self {
-            rest: payload,
-            what,
-        }
+        Self { rest: payload, what }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -35,10 +32,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn malformed(&self, why: &'static str) -> Malformed {
-        Malformed {
-            what: self.what,
-            why,
-        }
+        Malformed { what: self.what, why }
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
@@ -105,8 +99,7 @@ impl<'a> Reader<'a> {
     /// A length-encoded string.
     pub(crate) fn lenenc_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.lenenc()?;
-        let length = usize::try_from(length)
-            .map_err(|_| self.malformed("a string is longer than memory"))?;
+        let length = usize::try_from(length).map_err(|_| self.malformed("a string is longer than memory"))?;
         self.take(length)
     }
 
@@ -149,34 +142,5 @@ pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn length_encoded_integers_round_trip(value: u64, shift in 0_u32..64) {
-            let value = value >> shift;
-            let mut bytes = Vec::new();
-            put_lenenc(&mut bytes, value);
-            let mut reader = Reader::new(&bytes, "test");
-            prop_assert_eq!(reader.lenenc(), Ok(value));
-            prop_assert!(reader.is_empty());
-            for shorter in 0..bytes.len() {
-                prop_assert!(Reader::new(&bytes[..shorter], "test").lenenc().is_err());
-            }
-        }
-    }
-
-    #[test]
-    fn a_string_longer_than_its_packet_is_refused() {
-        assert!(Reader::new(b"\x05abcd", "test").lenenc_bytes().is_err());
-        assert!(
-            Reader::new(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff", "test")
-                .lenenc_bytes()
-                .is_err()
-        );
-        assert!(Reader::new(b"abc", "test").nul_terminated().is_err());
-    }
-}
+#[path = "../tests/unit/bytes.rs"]
+mod tests;

@@ -22,9 +22,7 @@ pub mod template;
 pub use auth::{AuthError, Channel};
 pub use bytes::Malformed;
 pub use inbox::Inbox;
-pub use login::{
-    Greeting, GreetingError, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish,
-};
+pub use login::{Greeting, GreetingError, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish};
 pub use outcome::{Done, Outcome, Prepared, ResultSet, ServerError};
 pub use reply::{Answering, ReplyScanner};
 

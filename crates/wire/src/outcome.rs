@@ -145,9 +145,7 @@ impl ServerError {
         let code = reader.u16()?;
         let text = reader.rest();
         let (sqlstate, message) = match text.split_at_checked(6) {
-            Some(([b'#', state @ ..], message)) => {
-                (String::from_utf8_lossy(state).into_owned(), message)
-            }
+            Some(([b'#', state @ ..], message)) => (String::from_utf8_lossy(state).into_owned(), message),
             _ => ("HY000".to_owned(), text),
         };
         Ok(Self {
@@ -159,22 +157,5 @@ impl ServerError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_has_a_state_or_not() {
-        let with = ServerError::parse(b"\xff\x15\x04#28000Access denied").unwrap();
-        assert_eq!(
-            (with.code, &*with.sqlstate, &*with.message),
-            (1045, "28000", "Access denied")
-        );
-        let without = ServerError::parse(b"\xff\x10\x04#280").unwrap();
-        assert_eq!(
-            (without.code, &*without.sqlstate, &*without.message),
-            (1040, "HY000", "#280")
-        );
-        assert!(ServerError::parse(b"\xff\x15").is_err());
-        assert!(ServerError::parse(b"").is_err());
-    }
-}
+#[path = "../tests/unit/outcome.rs"]
+mod tests;

@@ -145,8 +145,7 @@ impl ReplyScanner {
             if header.payload_bytes == MAX_PAYLOAD_BYTES {
                 return Err(malformed("a packet that is no row has 16 MiB"));
             }
-            let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes)
-            else {
+            let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) else {
                 return Ok(None);
             };
             self.step(header);
@@ -220,10 +219,7 @@ impl ReplyScanner {
             return (self.at, 0);
         }
         // None, when even the last definition has not come whole.
-        let dropped = self
-            .at
-            .min(received_bytes)
-            .saturating_sub(self.result.rows_at);
+        let dropped = self.at.min(received_bytes).saturating_sub(self.result.rows_at);
         self.at -= dropped;
         self.result.rows_kept = false;
         (self.result.rows_at, dropped)
@@ -238,11 +234,7 @@ impl ReplyScanner {
 
     /// A server that ends a connection (idle too long, shutting down) says so out of turn, with sequence number 0.
     #[cold]
-    fn out_of_order(
-        &mut self,
-        header: Header,
-        packet: &[u8],
-    ) -> Result<Option<Outcome>, Malformed> {
+    fn out_of_order(&mut self, header: Header, packet: &[u8]) -> Result<Option<Outcome>, Malformed> {
         let goodbye = self.phase == Phase::First && header.sequence == 0;
         if !goodbye {
             return Err(malformed("packets are out of order"));
@@ -284,9 +276,7 @@ impl ReplyScanner {
                 self.result.warnings = end.warnings;
                 Ok(Some(Outcome::ResultSet(self.result)))
             }
-            Phase::Columns | Phase::PreparedDefinitions => {
-                Err(malformed("a column definition is missing"))
-            }
+            Phase::Columns | Phase::PreparedDefinitions => Err(malformed("a column definition is missing")),
         }
     }
 

@@ -57,8 +57,7 @@ impl RowCursor {
 
     /// How the rows of that result set are written; text when there is none.
     pub fn encoding(&self) -> Encoding {
-        self.current
-            .map_or(Encoding::Text, |(_, encoding)| encoding)
+        self.current.map_or(Encoding::Text, |(_, encoding)| encoding)
     }
 
     /// Parses the next row into `row`, one entry a column, `None` for NULL. `reply` is what the scanner was given. Returns false after
@@ -68,11 +67,7 @@ impl RowCursor {
     ///
     /// # Errors
     /// The row breaks the protocol, or the rows were not kept.
-    pub fn next(
-        &mut self,
-        reply: &[u8],
-        row: &mut Vec<Option<Vec<u8>>>,
-    ) -> Result<bool, Malformed> {
+    pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
         let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
             return Ok(false);
         };
@@ -122,11 +117,7 @@ fn text_row(payload: &[u8], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed
     }
 }
 
-fn binary_row(
-    payload: &[u8],
-    formats: &[ColumnFormat],
-    row: &mut [Option<Vec<u8>>],
-) -> Result<(), Malformed> {
+fn binary_row(payload: &[u8], formats: &[ColumnFormat], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed> {
     let mut reader = Reader::new(payload, "binary row");
     if reader.u8()? != 0 {
         return Err(reader.malformed("it does not begin with 0"));
@@ -231,11 +222,7 @@ const FLOAT_DIGITS: usize = 6;
 const MAX_ZEROFILL_WIDTH: u32 = 255;
 
 /// Appends the text of the next value.
-fn to_text(
-    format: &ColumnFormat,
-    reader: &mut Reader<'_>,
-    text: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+fn to_text(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let unsigned = format.flags & UNSIGNED != 0;
     match format.type_code {
         // TINY; SHORT and YEAR; LONG and INT24; LONGLONG.
@@ -257,12 +244,7 @@ fn to_text(
         },
         4 => {
             let value = f64::from(f32::from_le_bytes(reader.array()?));
-            float(
-                format,
-                value,
-                |value| format!("{value:.*e}", FLOAT_DIGITS - 1),
-                text,
-            );
+            float(format, value, |value| format!("{value:.*e}", FLOAT_DIGITS - 1), text);
         }
         5 => {
             let value = f64::from_le_bytes(reader.array()?);
@@ -303,18 +285,10 @@ fn zero_fill(format: &ColumnFormat, from: usize, text: &mut Vec<u8>) {
 }
 
 /// `scientific` gives the digits: `d.ddde±x`.
-fn float(
-    format: &ColumnFormat,
-    value: f64,
-    scientific: impl Fn(f64) -> String,
-    text: &mut Vec<u8>,
-) {
+fn float(format: &ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, text: &mut Vec<u8>) {
     let from = text.len();
     if format.decimals < NOT_FIXED {
-        put(
-            text,
-            format_args!("{value:.*}", usize::from(format.decimals)),
-        );
+        put(text, format_args!("{value:.*}", usize::from(format.decimals)));
     } else if value.is_finite() {
         general(&scientific(value), text);
     } else {
@@ -329,9 +303,7 @@ fn general(scientific: &str, text: &mut Vec<u8>) {
     const PLAIN: std::ops::RangeInclusive<i32> = -15..=14;
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa
-        .strip_prefix('-')
-        .map_or(("", mantissa), |rest| ("-", rest));
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     let digits = digits.trim_end_matches('0');
     if digits.is_empty() {
@@ -386,11 +358,7 @@ fn date(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn date_time(
-    format: &ColumnFormat,
-    reader: &mut Reader<'_>,
-    text: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+fn date_time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 4 | 7 | 11) {
         return Err(reader.malformed("a date has an impossible length"));
@@ -406,11 +374,7 @@ fn date_time(
     Ok(())
 }
 
-fn time(
-    format: &ColumnFormat,
-    reader: &mut Reader<'_>,
-    text: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+fn time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 8 | 12) {
         return Err(reader.malformed("a time has an impossible length"));
@@ -422,109 +386,11 @@ fn time(
     };
     let hours = u64::from(days) * 24 + u64::from(hour);
     let sign = if negative == 0 { "" } else { "-" };
-    put(
-        text,
-        format_args!("{sign}{hours:02}:{minute:02}:{second:02}"),
-    );
+    put(text, format_args!("{sign}{hours:02}:{minute:02}:{second:02}"));
     fraction(format, if bytes == 12 { reader.u32()? } else { 0 }, text);
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text_of(type_code: u8, flags: u16, length: u32, decimals: u8, bytes: &[u8]) -> String {
-        let mut text = Vec::new();
-        let mut reader = Reader::new(bytes, "test");
-        to_text(
-            &ColumnFormat {
-                type_code,
-                flags,
-                length,
-                decimals,
-            },
-            &mut reader,
-            &mut text,
-        )
-        .unwrap();
-        assert!(reader.is_empty(), "all of the value is read");
-        String::from_utf8(text).unwrap()
-    }
-
-    #[test]
-    fn integers() {
-        assert_eq!(text_of(1, 0, 4, 0, &[0xff]), "-1");
-        assert_eq!(text_of(1, UNSIGNED, 3, 0, &[0xff]), "255");
-        assert_eq!(
-            text_of(3, UNSIGNED | ZEROFILL, 5, 0, &42_u32.to_le_bytes()),
-            "00042"
-        );
-        assert_eq!(
-            text_of(8, 0, 20, 0, &i64::MIN.to_le_bytes()),
-            "-9223372036854775808"
-        );
-        assert_eq!(
-            text_of(8, UNSIGNED, 20, 0, &[0xff; 8]),
-            "18446744073709551615"
-        );
-        assert_eq!(text_of(13, UNSIGNED | ZEROFILL, 4, 0, &[0, 0]), "0000");
-    }
-
-    /// Expected texts as MySQL 5.7.22 and 8.0.15 answer to COM_QUERY.
-    #[test]
-    fn floats() {
-        let double = |value: f64| text_of(5, 0, 22, NOT_FIXED, &value.to_le_bytes());
-        assert_eq!(double(0.0), "0");
-        assert_eq!(double(-1.5), "-1.5");
-        assert_eq!(double(0.1 + 0.2), "0.30000000000000004");
-        assert_eq!(double(1e14), "100000000000000");
-        assert_eq!(double(1e15), "1e15");
-        assert_eq!(double(1234567890123456.0), "1.234567890123456e15");
-        assert_eq!(double(1_234_567_890_123_456.8), "1234567890123456.8");
-        assert_eq!(double(1.25e-15), "0.00000000000000125");
-        assert_eq!(double(1e-16), "1e-16");
-        assert_eq!(double(-1.7976931348623157e308), "-1.7976931348623157e308");
-        let float = |value: f32| text_of(4, 0, 12, NOT_FIXED, &value.to_le_bytes());
-        assert_eq!(float(0.1), "0.1");
-        assert_eq!(float(16_777_216.0), "16777200");
-        assert_eq!(text_of(4, 0, 12, 2, &1.23456_f32.to_le_bytes()), "1.23");
-    }
-
-    #[test]
-    fn times() {
-        assert_eq!(text_of(10, 0, 10, 0, &[0]), "0000-00-00");
-        assert_eq!(text_of(10, 0, 10, 0, &[4, 0xe8, 0x07, 2, 29]), "2024-02-29");
-        assert_eq!(
-            text_of(12, 0, 19, 0, &[4, 0xe8, 0x07, 2, 29]),
-            "2024-02-29 00:00:00"
-        );
-        let micros = [11, 0xe8, 0x07, 2, 29, 1, 2, 3, 0x40, 0xe2, 0x01, 0];
-        assert_eq!(text_of(12, 0, 26, 3, &micros), "2024-02-29 01:02:03.123");
-        assert_eq!(text_of(11, 0, 10, 0, &[0]), "00:00:00");
-        assert_eq!(
-            text_of(11, 0, 17, 6, &[12, 1, 34, 0, 0, 0, 22, 59, 59, 1, 0, 0, 0]),
-            "-838:59:59.000001"
-        );
-    }
-
-    #[test]
-    fn cut_values_are_refused() {
-        for type_code in 0..=255 {
-            for length in 0..3 {
-                let bytes = [11_u8, 0, 0];
-                let format = ColumnFormat {
-                    type_code,
-                    flags: 0,
-                    length: 0,
-                    decimals: 0,
-                };
-                let _ = to_text(
-                    &format,
-                    &mut Reader::new(&bytes[..length], "test"),
-                    &mut Vec::new(),
-                );
-            }
-        }
-    }
-}
+#[path = "../tests/unit/row.rs"]
+mod tests;

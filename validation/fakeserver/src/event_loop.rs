@@ -113,11 +113,7 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(crate) fn new(
-        server: Arc<Server>,
-        inbox: Arc<Inbox>,
-        waiting: Waiting,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(server: Arc<Server>, inbox: Arc<Inbox>, waiting: Waiting) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &inbox.wake, INBOX, EventFlags::IN)?;
         Ok(Self {
@@ -160,15 +156,8 @@ impl EventLoop {
     }
 
     /// Waits for events, None for ever.
-    fn wait_for_events(
-        &self,
-        events: &mut Vec<epoll::Event>,
-        wait: Option<Timespec>,
-    ) -> rustix::io::Result<()> {
-        const AT_ONCE: Timespec = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+    fn wait_for_events(&self, events: &mut Vec<epoll::Event>, wait: Option<Timespec>) -> rustix::io::Result<()> {
+        const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         if let Some(wait) = wait.filter(|wait| *wait != AT_ONCE) {
             // epoll_wait rounds up to whole milliseconds, ppoll does not.
             poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&wait))?;
@@ -194,9 +183,7 @@ impl EventLoop {
                 });
             }
             self.due.pop();
-            if let Some(connection) = self.connections[slot]
-                .as_mut()
-                .filter(|c| c.generation == generation)
+            if let Some(connection) = self.connections[slot].as_mut().filter(|c| c.generation == generation)
                 && let State::Working(delivery) = connection.state
             {
                 connection.state = State::Open;
@@ -213,25 +200,14 @@ impl EventLoop {
                 self.connections.push(None);
                 self.connections.len() - 1
             });
-            if epoll::add(
-                &self.epoll,
-                &socket,
-                EventData::new_u64(slot as u64),
-                EventFlags::IN,
-            )
-            .is_err()
-            {
+            if epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), EventFlags::IN).is_err() {
                 self.count_closed();
                 self.free.push(slot);
                 continue;
             }
             let session = Session::new(&self.server, connection_id);
             let mut output = Vec::new();
-            let reply = session.greet(
-                &self.server,
-                open > self.server.config.max_connections,
-                &mut output,
-            );
+            let reply = session.greet(&self.server, open > self.server.config.max_connections, &mut output);
             self.next_generation += 1;
             self.connections[slot] = Some(Box::new(Connection {
                 socket,
@@ -248,8 +224,7 @@ impl EventLoop {
     }
 
     fn serve(&mut self, slot: usize, flags: EventFlags) {
-        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) && !self.read(slot)
-        {
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) && !self.read(slot) {
             return self.drop_connection(slot);
         }
         if flags.contains(EventFlags::OUT) {
@@ -291,10 +266,7 @@ impl EventLoop {
                 return;
             }
             let Connection {
-                session,
-                input,
-                output,
-                ..
+                session, input, output, ..
             } = &mut **connection;
             let (server, catalogue) = (&self.server, &mut self.catalogue);
             let (reply, taken) = match front(input, MAX_ALLOWED_PACKET_BYTES) {
@@ -309,10 +281,7 @@ impl EventLoop {
                     sequence,
                     payload,
                     taken,
-                } => (
-                    session.handle(server, catalogue, sequence, payload, output),
-                    taken,
-                ),
+                } => (session.handle(server, catalogue, sequence, payload, output), taken),
                 Front::Joined { frame, taken } => (
                     session.handle(server, catalogue, frame.sequence, &frame.payload, output),
                     taken,
@@ -336,8 +305,7 @@ impl EventLoop {
         });
         if finish_ns > now_ns && !self.waiting.burn {
             connection.state = State::Working(reply.delivery);
-            self.due
-                .push(Reverse((finish_ns, slot, connection.generation)));
+            self.due.push(Reverse((finish_ns, slot, connection.generation)));
             return;
         }
         self.burn_until(finish_ns);
@@ -424,14 +392,7 @@ impl EventLoop {
         let Some(connection) = self.connections[slot].as_ref() else {
             return;
         };
-        if epoll::modify(
-            &self.epoll,
-            &connection.socket,
-            EventData::new_u64(slot as u64),
-            flags,
-        )
-        .is_err()
-        {
+        if epoll::modify(&self.epoll, &connection.socket, EventData::new_u64(slot as u64), flags).is_err() {
             self.drop_connection(slot);
         }
     }

@@ -80,9 +80,7 @@ impl FromStr for Fault {
             .split_once('@')
             .map_or((text, None), |(name, place)| (name, Some(place)));
         let kind = match name.split_once('=') {
-            Some(("auth-plugin", plugin)) if !plugin.is_empty() => {
-                FaultKind::AuthPlugin(plugin.to_owned())
-            }
+            Some(("auth-plugin", plugin)) if !plugin.is_empty() => FaultKind::AuthPlugin(plugin.to_owned()),
             None => match name {
                 "truncated-handshake" => FaultKind::TruncatedHandshake,
                 "silent-handshake" => FaultKind::SilentHandshake,
@@ -100,30 +98,23 @@ impl FromStr for Fault {
                 _ => return Err(format!("unknown fault '{name}'; see --help for the list")),
             },
             Some(_) => {
-                return Err(format!(
-                    "unknown fault '{name}'; only auth-plugin=NAME takes a value"
-                ));
+                return Err(format!("unknown fault '{name}'; only auth-plugin=NAME takes a value"));
             }
         };
-        let (at, scope) =
-            match place.map(|place| place.split_once('/').unwrap_or((place, "server"))) {
-                None => (0, Scope::Server),
-                Some((at, scope)) => {
-                    let at = at.parse().ok().filter(|&at| at > 0);
-                    let at = at.ok_or_else(|| {
-                        format!("fault '{text}': after @ comes a statement's number from 1")
-                    })?;
-                    match scope {
-                        "server" => (at, Scope::Server),
-                        "connection" => (at, Scope::Connection),
-                        _ => {
-                            return Err(format!(
-                                "fault '{text}': after / comes 'server' or 'connection'"
-                            ));
-                        }
+        let (at, scope) = match place.map(|place| place.split_once('/').unwrap_or((place, "server"))) {
+            None => (0, Scope::Server),
+            Some((at, scope)) => {
+                let at = at.parse().ok().filter(|&at| at > 0);
+                let at = at.ok_or_else(|| format!("fault '{text}': after @ comes a statement's number from 1"))?;
+                match scope {
+                    "server" => (at, Scope::Server),
+                    "connection" => (at, Scope::Connection),
+                    _ => {
+                        return Err(format!("fault '{text}': after / comes 'server' or 'connection'"));
                     }
                 }
-            };
+            }
+        };
         let fault = Self { kind, at, scope };
         match (fault.is_of_handshake(), place.is_some()) {
             (true, true) => Err(format!(
@@ -199,45 +190,5 @@ pub(crate) fn corrupt(kind: &FaultKind, answer: &mut Vec<u8>) -> Delivery {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn faults_are_read_and_refused() {
-        let fault = |kind, at, scope| Ok(Fault { kind, at, scope });
-        assert_eq!(
-            "close-mid-reply@3".parse(),
-            fault(FaultKind::CloseMidReply, 3, Scope::Server)
-        );
-        assert_eq!(
-            "never-answer@1/connection".parse(),
-            fault(FaultKind::NeverAnswer, 1, Scope::Connection)
-        );
-        assert_eq!(
-            "auth-plugin=dialog".parse(),
-            fault(FaultKind::AuthPlugin("dialog".into()), 0, Scope::Server)
-        );
-        for wrong in [
-            "",
-            "close",
-            "close@0",
-            "close@x",
-            "close@1/thread",
-            "nonsense@1",
-            "truncated-handshake@1",
-            "close=1@2",
-        ] {
-            assert!(wrong.parse::<Fault>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn half_an_answer_is_half() {
-        let mut answer = vec![1; 10];
-        assert_eq!(
-            corrupt(&FaultKind::CloseMidReply, &mut answer),
-            Delivery::WholeThenClose
-        );
-        assert_eq!(answer.len(), 5);
-    }
-}
+#[path = "../tests/unit/fault.rs"]
+mod tests;

@@ -141,13 +141,7 @@ fn describe(error: io::Error, what: String, hint: &str) -> io::Error {
 /// Listens at the path; a socket left behind by a dead server is taken away, a living server's or another file is not.
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
     let what = format!("cannot listen at {}", path.display());
-    let in_use = |hint| {
-        Err(describe(
-            io::ErrorKind::AddrInUse.into(),
-            what.clone(),
-            hint,
-        ))
-    };
+    let in_use = |hint| Err(describe(io::ErrorKind::AddrInUse.into(), what.clone(), hint));
     if UnixStream::connect(path).is_ok() {
         return in_use("A server is there already; give another --socket.");
     }
@@ -156,13 +150,8 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
         Ok(_) => return in_use("A file that is no socket is there; give another --socket."),
         Err(_) => {}
     }
-    UnixListener::bind(path).map_err(|error| {
-        describe(
-            error,
-            what,
-            "Is the folder there, and the path below 108 bytes?",
-        )
-    })
+    UnixListener::bind(path)
+        .map_err(|error| describe(error, what, "Is the folder there, and the path below 108 bytes?"))
 }
 
 fn accept_forever(
@@ -177,9 +166,7 @@ fn accept_forever(
             match accepted() {
                 Ok(socket) => {
                     let number = count_one(&server.counters.connections);
-                    if let Err(error) =
-                        inboxes[number as usize % inboxes.len()].push(socket, number as u32)
-                    {
+                    if let Err(error) = inboxes[number as usize % inboxes.len()].push(socket, number as u32) {
                         return error;
                     }
                 }

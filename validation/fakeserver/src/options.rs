@@ -122,9 +122,7 @@ const LONGEST_NS: f64 = 24.0 * 3600.0 * 1e9;
 
 /// `250ns`, `50us`, `1.5ms`, `2s` in ns.
 fn read_duration_ns(text: &str) -> Result<u64, String> {
-    let end = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let ns = match unit {
         "ns" => 1.0,
@@ -132,9 +130,7 @@ fn read_duration_ns(text: &str) -> Result<u64, String> {
         "ms" => 1e6,
         "s" => 1e9,
         _ => {
-            return Err(format!(
-                "'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"
-            ));
+            return Err(format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"));
         }
     };
     let number: f64 = number
@@ -164,16 +160,12 @@ fn read_factor(text: &str) -> Result<f64, String> {
 }
 
 fn read_draw(text: &str) -> Result<Draw, String> {
-    let wrong = || {
-        format!("'{text}' is not a latency: write constant:50us, exp:50us or lognormal:50us,0.5")
-    };
+    let wrong = || format!("'{text}' is not a latency: write constant:50us, exp:50us or lognormal:50us,0.5");
     let (name, values) = text.split_once(':').ok_or_else(wrong)?;
     let ns = |text: &str| read_duration_ns(text).map(|ns| ns as f64);
     match name {
         "constant" => Ok(Draw::Constant { ns: ns(values)? }),
-        "exp" => Ok(Draw::Exponential {
-            mean_ns: ns(values)?,
-        }),
+        "exp" => Ok(Draw::Exponential { mean_ns: ns(values)? }),
         "lognormal" => {
             let (median, sigma) = values.split_once(',').ok_or_else(wrong)?;
             Ok(Draw::LogNormal {
@@ -194,25 +186,19 @@ fn read_stall(text: &str) -> Result<Stall, String> {
         period_ns: read_duration_ns(period)?,
     };
     if stall.length_ns >= stall.period_ns {
-        return Err(format!(
-            "'{text}': the stall must be shorter than its period"
-        ));
+        return Err(format!("'{text}': the stall must be shorter than its period"));
     }
     Ok(stall)
 }
 
 fn read_drift(text: &str) -> Result<Drift, String> {
-    let wrong =
-        || format!("'{text}' is not a drift: write linear:0.1/60s, sin:0.1/60s or step:0.2@30s");
+    let wrong = || format!("'{text}' is not a drift: write linear:0.1/60s, sin:0.1/60s or step:0.2@30s");
     let seconds = |text: &str| read_duration_ns(text).map(|ns| ns as f64 / 1e9);
     let (name, values) = text.split_once(':').ok_or_else(wrong)?;
     let (share, time) = values.split_once(['/', '@']).ok_or_else(wrong)?;
     let (share, time_s) = (read_number(share)?, seconds(time)?);
     match name {
-        "step" => Ok(Drift::Step {
-            share,
-            at_s: time_s,
-        }),
+        "step" => Ok(Drift::Step { share, at_s: time_s }),
         "linear" | "sin" if time_s <= 0.0 => Err(format!("'{text}': the period must be above 0")),
         "linear" => Ok(Drift::Linear {
             share,
@@ -229,75 +215,10 @@ fn read_drift(text: &str) -> Result<Drift, String> {
 fn read_injected_error(text: &str) -> Result<(u16, u64), String> {
     let wrong = || format!("'{text}' is not an error and a period: write 1213/1000");
     let (code, every) = text.split_once('/').ok_or_else(wrong)?;
-    let every = every
-        .parse()
-        .ok()
-        .filter(|&every| every > 0)
-        .ok_or_else(wrong)?;
+    let every = every.parse().ok().filter(|&every| every > 0).ok_or_else(wrong)?;
     Ok((code.parse().map_err(|_| wrong())?, every))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_read() {
-        assert_eq!(read_draw("constant:50us"), Ok(Draw::Constant { ns: 50e3 }));
-        assert_eq!(
-            read_draw("lognormal:1.5ms,0.5"),
-            Ok(Draw::LogNormal {
-                median_ns: 1.5e6,
-                sigma: 0.5
-            })
-        );
-        assert_eq!(
-            read_stall("200ms/10s"),
-            Ok(Stall {
-                length_ns: 200_000_000,
-                period_ns: 10_000_000_000
-            })
-        );
-        assert_eq!(
-            read_drift("step:0.2@30s"),
-            Ok(Drift::Step {
-                share: 0.2,
-                at_s: 30.0
-            })
-        );
-        assert_eq!(
-            read_drift("sin:-0.1/60s"),
-            Ok(Drift::Sine {
-                share: -0.1,
-                period_s: 60.0
-            })
-        );
-        assert_eq!(read_injected_error("1213/1000"), Ok((1213, 1000)));
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        for wrong in [
-            "50",
-            "us",
-            "-1us",
-            "1h",
-            "constant",
-            "normal:5us",
-            "lognormal:5us",
-        ] {
-            assert!(read_draw(wrong).is_err(), "{wrong}");
-            assert!(read_duration_ns(wrong).is_err(), "{wrong}");
-        }
-        assert!(read_stall("10s/10s").is_err());
-        assert!(read_drift("linear:0.1/0s").is_err());
-        assert!(read_injected_error("1213/0").is_err());
-        assert!(read_factor("0").is_err());
-    }
-
-    #[test]
-    fn the_command_line_holds_together() {
-        use clap::CommandFactory;
-        Options::command().debug_assert();
-    }
-}
+#[path = "../tests/unit/options.rs"]
+mod tests;

@@ -31,12 +31,7 @@ impl Catalogue {
     const LIMIT: usize = 4096;
 
     /// The statement of that text.
-    pub(crate) fn prepare(
-        &mut self,
-        text: &str,
-        server: &Server,
-        facts: &SessionFacts,
-    ) -> Rc<Prepared> {
+    pub(crate) fn prepare(&mut self, text: &str, server: &Server, facts: &SessionFacts) -> Rc<Prepared> {
         if let Some(known) = self.by_text.get(text) {
             return Rc::clone(known);
         }
@@ -69,15 +64,12 @@ impl Prepared {
             return false;
         };
         let mut replies = self.replies.borrow_mut();
-        let known = replies
-            .iter()
-            .position(|(of, _)| *of == form)
-            .unwrap_or_else(|| {
-                let mut encoded = Vec::new();
-                put_table(&mut PacketWriter::new(&mut encoded, 1), table, form);
-                replies.push((form, encoded));
-                replies.len() - 1
-            });
+        let known = replies.iter().position(|(of, _)| *of == form).unwrap_or_else(|| {
+            let mut encoded = Vec::new();
+            put_table(&mut PacketWriter::new(&mut encoded, 1), table, form);
+            replies.push((form, encoded));
+            replies.len() - 1
+        });
         out.extend_from_slice(&replies[known].1);
         true
     }

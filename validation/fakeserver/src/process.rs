@@ -3,9 +3,7 @@
 use std::io;
 use std::num::NonZeroU64;
 
-use rustix::process::{
-    Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
-};
+use rustix::process::{Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit};
 
 /// The signals that end this process, blocked in every thread and waited for in one.
 #[derive(Debug)]

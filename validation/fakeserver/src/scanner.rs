@@ -36,11 +36,7 @@ pub(crate) fn scan(text: &str, mut visit: impl FnMut(usize, u8)) {
             b'\'' | b'"' | b'`' => {
                 position += 1;
                 while bytes.get(position).is_some_and(|&inner| inner != byte) {
-                    position += if bytes[position] == b'\\' && byte != b'`' {
-                        2
-                    } else {
-                        1
-                    };
+                    position += if bytes[position] == b'\\' && byte != b'`' { 2 } else { 1 };
                 }
             }
             b'/' if rest.starts_with(b"/*") && !rest.starts_with(b"/*!") => {
@@ -90,11 +86,7 @@ pub(crate) fn find_word(text: &str, word: &str) -> Option<usize> {
         }
         let here = text.as_bytes().get(position..position + word.len());
         let starts = position == 0 || text.as_bytes()[position - 1].is_ascii_whitespace();
-        if found.is_none()
-            && depth == 0
-            && starts
-            && here.is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()))
-        {
+        if found.is_none() && depth == 0 && starts && here.is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes())) {
             found = Some(position);
         }
     });
@@ -120,19 +112,5 @@ pub(crate) fn list_items(list: &str) -> Vec<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_inside_strings_are_not_marks() {
-        assert_eq!(
-            parameters("SELECT '?', \"?\", `?`, '\\'?' /* ? */ FROM t WHERE a=? AND b=?"),
-            2
-        );
-        assert_eq!(
-            split("SELECT ';' ; SELECT 2;; "),
-            ["SELECT ';' ", " SELECT 2"]
-        );
-        assert_eq!(split("SELECT 'never closed;"), ["SELECT 'never closed;"]);
-    }
-}
+#[path = "../tests/unit/scanner.rs"]
+mod tests;

@@ -83,9 +83,7 @@ impl Server {
             .injected_error
             .filter(|(_, every)| number.is_multiple_of(*every));
         if injected.is_some() {
-            self.counters
-                .injected_errors
-                .fetch_add(1, Ordering::Relaxed);
+            self.counters.injected_errors.fetch_add(1, Ordering::Relaxed);
         }
         let hits = |fault: &&Fault| {
             fault.at
@@ -102,9 +100,6 @@ impl Server {
 
     /// The fault that hits every handshake, if one is injected.
     pub(crate) fn handshake_fault(&self) -> Option<&Fault> {
-        self.config
-            .faults
-            .iter()
-            .find(|fault| fault.is_of_handshake())
+        self.config.faults.iter().find(|fault| fault.is_of_handshake())
     }
 }

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 
 use crate::fault::{Delivery, Fault, FaultKind, corrupt};
-use crate::handshake::{
-    ClientHello, NATIVE_PASSWORD, Scramble, capability, put_auth_switch, put_greeting,
-};
+use crate::handshake::{ClientHello, NATIVE_PASSWORD, Scramble, capability, put_auth_switch, put_greeting};
 use crate::law::random_stream;
 use crate::packet::{PacketWriter, PayloadReader};
 use crate::prepared::{Catalogue, Prepared};
 use crate::resultset::{
-    Column, Form, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError,
-    put_column, put_eof, put_error, put_ok, put_table,
+    Column, Form, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError, put_column, put_eof,
+    put_error, put_ok, put_table,
 };
 use crate::scanner;
 use crate::server::{Injection, Server};
@@ -164,8 +162,8 @@ impl Session {
             _ => None,
         };
         let other_plugin = hello.plugin.is_some_and(|plugin| plugin != NATIVE_PASSWORD);
-        if let Some(plugin) = asked_plugin
-            .or((server.config.password.is_some() && other_plugin).then_some(NATIVE_PASSWORD))
+        if let Some(plugin) =
+            asked_plugin.or((server.config.password.is_some() && other_plugin).then_some(NATIVE_PASSWORD))
         {
             self.phase = Phase::Switched {
                 verify: asked_plugin.is_none(),
@@ -176,14 +174,7 @@ impl Session {
         self.finish_login(server, next, &hello.auth_answer, true, out)
     }
 
-    fn finish_login(
-        &mut self,
-        server: &Server,
-        next: u8,
-        answer: &[u8],
-        verify: bool,
-        out: &mut Vec<u8>,
-    ) -> Reply {
+    fn finish_login(&mut self, server: &Server, next: u8, answer: &[u8], verify: bool, out: &mut Vec<u8>) -> Reply {
         let refused = verify
             && server
                 .config
@@ -210,8 +201,7 @@ impl Session {
 
     fn status(&self) -> u16 {
         let flag = |on: bool, flag: u16| if on { flag } else { 0 };
-        flag(self.facts.autocommit, STATUS_AUTOCOMMIT)
-            | flag(self.in_transaction, STATUS_IN_TRANSACTION)
+        flag(self.facts.autocommit, STATUS_AUTOCOMMIT) | flag(self.in_transaction, STATUS_IN_TRANSACTION)
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -227,22 +217,14 @@ impl Session {
         }
     }
 
-    fn command(
-        &mut self,
-        server: &Server,
-        catalogue: &mut Catalogue,
-        payload: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Reply {
+    fn command(&mut self, server: &Server, catalogue: &mut Catalogue, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         let mut reader = PayloadReader::new(payload);
         let code = reader.u8();
         let body = &payload[payload.len().min(1)..];
         match code {
             Some(command::QUERY) => return self.query(server, &String::from_utf8_lossy(body), out),
             Some(command::EXECUTE) => return self.execute(server, reader.u32(), out),
-            Some(command::PREPARE) => {
-                self.prepare(server, catalogue, &String::from_utf8_lossy(body), out)
-            }
+            Some(command::PREPARE) => self.prepare(server, catalogue, &String::from_utf8_lossy(body), out),
             Some(command::QUIT) => return Reply::LAST,
             Some(command::CLOSE) => {
                 if let Some(slot) = self.slot(reader.u32()) {
@@ -279,8 +261,7 @@ impl Session {
             }
             Some(command::FIELD_LIST) => put_eof(&mut PacketWriter::new(out, 1), self.status()),
             Some(command::STATISTICS) => {
-                PacketWriter::new(out, 1)
-                    .packet(|out| out.extend_from_slice(b"bakeoff fake server"));
+                PacketWriter::new(out, 1).packet(|out| out.extend_from_slice(b"bakeoff fake server"));
             }
             _ => put_error(
                 &mut PacketWriter::new(out, 1),
@@ -302,10 +283,7 @@ impl Session {
         };
         let mut writer = PacketWriter::new(out, 1);
         if parts.is_empty() {
-            put_error(
-                &mut writer,
-                &SqlError::new(1065, "42000", "Query was empty"),
-            );
+            put_error(&mut writer, &SqlError::new(1065, "42000", "Query was empty"));
             return Reply::AT_ONCE;
         }
         let (mut timed, mut fault) = (0, None);
@@ -320,12 +298,7 @@ impl Session {
                     break;
                 }
             }
-            if !self.perform(
-                &statement.action,
-                false,
-                index + 1 < parts.len(),
-                &mut writer,
-            ) {
+            if !self.perform(&statement.action, false, index + 1 < parts.len(), &mut writer) {
                 break;
             }
         }
@@ -347,12 +320,7 @@ impl Session {
             }
         }
         if !prepared.put_rows(self.form(true, false), out) {
-            self.perform(
-                &prepared.statement.action,
-                true,
-                false,
-                &mut PacketWriter::new(out, 1),
-            );
+            self.perform(&prepared.statement.action, true, false, &mut PacketWriter::new(out, 1));
         }
         self.with_fault(fault, u32::from(prepared.statement.timed), out)
     }
@@ -360,11 +328,7 @@ impl Session {
     fn next_injection<'a>(&mut self, server: &'a Server) -> Injection<'a> {
         self.timed_statements += 1;
         let injection = server.count_statement(self.timed_statements);
-        if injection
-            .error
-            .as_ref()
-            .is_some_and(|error| error.code == 1213)
-        {
+        if injection.error.as_ref().is_some_and(|error| error.code == 1213) {
             // A deadlock rolls the transaction back.
             self.in_transaction = false;
         }
@@ -387,21 +351,14 @@ impl Session {
         }
     }
 
-    fn prepare(
-        &mut self,
-        server: &Server,
-        catalogue: &mut Catalogue,
-        text: &str,
-        out: &mut Vec<u8>,
-    ) {
+    fn prepare(&mut self, server: &Server, catalogue: &mut Catalogue, text: &str, out: &mut Vec<u8>) {
         let mut writer = PacketWriter::new(out, 1);
         let prepared = catalogue.prepare(text, server, &self.facts);
         match &prepared.statement.action {
             Action::Fail(error) => return put_error(&mut writer, error),
             Action::Begin => {
                 // As MySQL has it: clients fall back to the text protocol.
-                let message =
-                    "This command is not supported in the prepared statement protocol yet";
+                let message = "This command is not supported in the prepared statement protocol yet";
                 return put_error(&mut writer, &SqlError::new(1295, "HY000", message));
             }
             _ => {}
@@ -433,13 +390,7 @@ impl Session {
     }
 
     /// Does what the statement asks, and answers; false after an error.
-    fn perform(
-        &mut self,
-        action: &Action,
-        binary: bool,
-        more: bool,
-        writer: &mut PacketWriter<'_>,
-    ) -> bool {
+    fn perform(&mut self, action: &Action, binary: bool, more: bool, writer: &mut PacketWriter<'_>) -> bool {
         let mut affected = 0;
         match action {
             Action::Rows(table) => {

@@ -69,10 +69,7 @@ fn variables(facts: &SessionFacts) -> Vec<(&'static str, Value)> {
         ("interactive_timeout", Value::Integer(28800)),
         ("license", text("GPL")),
         ("lower_case_table_names", Value::Integer(0)),
-        (
-            "max_allowed_packet",
-            Value::Integer(MAX_ALLOWED_PACKET_BYTES as i64),
-        ),
+        ("max_allowed_packet", Value::Integer(MAX_ALLOWED_PACKET_BYTES as i64)),
         ("net_buffer_length", Value::Integer(16384)),
         ("net_write_timeout", Value::Integer(60)),
         ("performance_schema", Value::Integer(0)),
@@ -229,26 +226,5 @@ fn like(pattern: &str, text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn like_follows_sql() {
-        for (pattern, text, expected) in [
-            ("version%", "version_comment", true),
-            ("%set\\_client", "character_set_client", true),
-            ("a_c", "abc", true),
-            ("a_c", "ac", false),
-            ("", "", true),
-            ("%%%", "x", true),
-        ] {
-            assert_eq!(like(pattern, text), expected, "{pattern} {text}");
-        }
-    }
-
-    #[test]
-    fn aliases_are_parted() {
-        assert_eq!(alias("@@version AS `v`"), ("@@version", "v"));
-        assert_eq!(alias("1"), ("1", "1"));
-    }
-}
+#[path = "../tests/unit/settings.rs"]
+mod tests;

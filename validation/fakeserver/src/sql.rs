@@ -34,17 +34,11 @@ pub(crate) struct Statement {
 }
 
 fn timed(action: Action) -> Statement {
-    Statement {
-        action,
-        timed: true,
-    }
+    Statement { action, timed: true }
 }
 
 fn free(action: Action) -> Statement {
-    Statement {
-        action,
-        timed: false,
-    }
+    Statement { action, timed: false }
 }
 
 /// Reads one statement.
@@ -71,10 +65,8 @@ pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statem
         "SIGNAL" => free(Action::Fail(signal(rest))),
         "LOAD" => free(load_data(rest)),
         "ANALYZE" | "OPTIMIZE" | "CHECK" => free(Action::Rows(settings::table_check(rest))),
-        "CREATE" | "DROP" | "ALTER" | "TRUNCATE" | "RENAME" | "GRANT" | "FLUSH" | "LOCK"
-        | "UNLOCK" | "KILL" | "DO" | "SAVEPOINT" | "RELEASE" | "RESET" => {
-            free(Action::Done { affected: 0 })
-        }
+        "CREATE" | "DROP" | "ALTER" | "TRUNCATE" | "RENAME" | "GRANT" | "FLUSH" | "LOCK" | "UNLOCK" | "KILL" | "DO"
+        | "SAVEPOINT" | "RELEASE" | "RESET" => free(Action::Done { affected: 0 }),
         _ => free(Action::Fail(SqlError::new(
             1064,
             "42000",
@@ -88,9 +80,7 @@ pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statem
 
 fn select(rest: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
     let from = find_word(rest, "FROM");
-    let end = from
-        .or_else(|| find_word(rest, "LIMIT"))
-        .unwrap_or(rest.len());
+    let end = from.or_else(|| find_word(rest, "LIMIT")).unwrap_or(rest.len());
     let list = rest[..end].trim();
     let list = list.strip_prefix("DISTINCT ").unwrap_or(list);
     let aggregate = ["COUNT(", "SUM(", "MIN(", "MAX(", "AVG("]
@@ -110,8 +100,7 @@ fn select(rest: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
         (false, true) => shape.range_rows,
         (false, false) => shape.rows,
     };
-    let limit =
-        find_word(rest, "LIMIT").and_then(|position| rest[position + 5..].trim().parse().ok());
+    let limit = find_word(rest, "LIMIT").and_then(|position| rest[position + 5..].trim().parse().ok());
     let rows = rows.min(limit.unwrap_or(usize::MAX));
     timed(Action::Rows(repeated_row(columns, rows, shape)))
 }
@@ -122,11 +111,7 @@ fn repeated_row(columns: Vec<Column>, rows: usize, shape: &RowShape) -> Table {
         .map(|column| match column.kind {
             Kind::Integer => Value::Integer(5000),
             Kind::Decimal => Value::text("500000"),
-            Kind::Text => Value::Text(
-                (0..shape.text_bytes)
-                    .map(|index| b'0' + (index % 10) as u8)
-                    .collect(),
-            ),
+            Kind::Text => Value::Text((0..shape.text_bytes).map(|index| b'0' + (index % 10) as u8).collect()),
         })
         .collect();
     Table {
@@ -193,14 +178,10 @@ fn set(rest: &str) -> Action {
         .split([' ', '\t', '=', ':', '\'', '"', ','])
         .filter(|word| !word.is_empty())
         .collect();
-    let is = |index: usize, name: &str| {
-        words
-            .get(index)
-            .is_some_and(|word| word.eq_ignore_ascii_case(name))
-    };
-    let first = words.first().map_or("", |word| {
-        word.trim_start_matches("@@").trim_start_matches("session.")
-    });
+    let is = |index: usize, name: &str| words.get(index).is_some_and(|word| word.eq_ignore_ascii_case(name));
+    let first = words
+        .first()
+        .map_or("", |word| word.trim_start_matches("@@").trim_start_matches("session."));
     if first.eq_ignore_ascii_case("names") && words.len() > 1 {
         let charset = words[1].to_ascii_lowercase();
         let collation = if is(2, "collate") {
@@ -208,8 +189,7 @@ fn set(rest: &str) -> Action {
         } else {
             None
         };
-        let collation =
-            collation.unwrap_or_else(|| settings::default_collation(&charset).to_owned());
+        let collation = collation.unwrap_or_else(|| settings::default_collation(&charset).to_owned());
         return Action::Names { charset, collation };
     }
     if first.eq_ignore_ascii_case("autocommit") {
@@ -229,190 +209,18 @@ fn signal(rest: &str) -> SqlError {
         value_of("mysql_errno")
             .and_then(|number| number.parse().ok())
             .unwrap_or(1644),
-        value_of("sqlstate")
-            .filter(|state| state.len() == 5)
-            .unwrap_or("45000"),
+        value_of("sqlstate").filter(|state| state.len() == 5).unwrap_or("45000"),
         value_of("message_text").unwrap_or("Unhandled user-defined exception condition"),
     )
 }
 
 fn load_data(rest: &str) -> Action {
-    match rest
-        .split_once('\'')
-        .and_then(|(_, after)| after.split_once('\''))
-    {
+    match rest.split_once('\'').and_then(|(_, after)| after.split_once('\'')) {
         Some((name, _)) if contains(rest, "LOCAL") => Action::AskForFile(name.to_owned()),
         _ => Action::Done { affected: 0 },
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::scanner;
-    use crate::server::Server;
-
-    fn facts() -> SessionFacts {
-        SessionFacts {
-            server: Arc::new(Server {
-                config: crate::options::default_config(),
-                counters: crate::server::Counters::default(),
-            }),
-            connection_id: 1,
-            user: "root".to_owned(),
-            database: None,
-            charset: "utf8mb4".to_owned(),
-            collation: "utf8mb4_general_ci".to_owned(),
-            autocommit: true,
-        }
-    }
-
-    fn read_one(text: &str) -> Statement {
-        read(
-            text,
-            &RowShape {
-                rows: 1,
-                range_rows: 100,
-                text_bytes: 119,
-            },
-            &facts(),
-        )
-    }
-
-    fn table(text: &str) -> Table {
-        match read_one(text).action {
-            Action::Rows(table) => table,
-            other => panic!("{text}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn tables_of_the_schema_are_counted_without_the_law() {
-        let asked = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'sbtest'";
-        assert!(!read_one(asked).timed);
-        assert_eq!(table(asked).columns[0].kind, Kind::Integer);
-        let bytes = table("SELECT COALESCE(SUM(data_length), 0) FROM information_schema.tables");
-        assert_eq!(bytes.columns[0].kind, Kind::Decimal);
-    }
-
-    #[test]
-    fn sysbench_reads_have_the_right_shape() {
-        let shapes = [
-            ("SELECT c FROM sbtest1 WHERE id=?", 1, Kind::Text),
-            (
-                "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?",
-                100,
-                Kind::Text,
-            ),
-            (
-                "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ?",
-                1,
-                Kind::Decimal,
-            ),
-            (
-                "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c",
-                100,
-                Kind::Text,
-            ),
-            (
-                "select count(k) from sbtest1 where k between 1 and 2",
-                1,
-                Kind::Integer,
-            ),
-        ];
-        for (text, rows, kind) in shapes {
-            let table = table(text);
-            assert_eq!(
-                (table.repeat, table.columns[0].kind),
-                (rows, kind),
-                "{text}"
-            );
-            assert!(read_one(text).timed, "{text}");
-        }
-        assert_eq!(
-            table("SELECT c FROM t WHERE id BETWEEN 1 AND 9 LIMIT 3").repeat,
-            3
-        );
-        assert_eq!(
-            table("SELECT id, k, c, pad FROM sbtest1 WHERE k IN (1, 2)")
-                .columns
-                .len(),
-            4
-        );
-    }
-
-    #[test]
-    fn writes_report_their_rows() {
-        assert_eq!(
-            read_one("INSERT INTO t (a, b) VALUES (1, 'x),(y'), (2, f(3))").action,
-            Action::Done { affected: 2 }
-        );
-        assert_eq!(
-            read_one("UPDATE t SET k=k+1 WHERE id=3").action,
-            Action::Done { affected: 1 }
-        );
-    }
-
-    #[test]
-    fn sessions_are_set_up_free_of_charge() {
-        let names = |charset: &str, collation: &str| Action::Names {
-            charset: charset.into(),
-            collation: collation.into(),
-        };
-        assert_eq!(
-            read_one("/*!40101 SET NAMES latin1 */").action,
-            names("latin1", "latin1_swedish_ci")
-        );
-        assert_eq!(
-            read_one("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'").action,
-            names("utf8mb4", "utf8mb4_bin")
-        );
-        assert_eq!(
-            read_one("SET AUTOCOMMIT = 0").action,
-            Action::Autocommit(false)
-        );
-        assert_eq!(
-            read_one("set @@session.autocommit=ON").action,
-            Action::Autocommit(true)
-        );
-        assert!(!read_one("SELECT @@version").timed);
-    }
-
-    #[test]
-    fn errors_can_be_asked_for() {
-        let Action::Fail(error) =
-            read_one("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'no'").action
-        else {
-            panic!("no error");
-        };
-        assert_eq!(error, SqlError::new(1213, "40001", "no"));
-        assert!(matches!(
-            read_one("SELEC 1").action,
-            Action::Fail(SqlError { code: 1064, .. })
-        ));
-    }
-
-    #[test]
-    fn any_bytes_are_read_without_panic() {
-        for text in [
-            "",
-            ";",
-            "/*",
-            "/*!",
-            "'",
-            "SELECT",
-            "SELECT ,",
-            "SET",
-            "SHOW",
-            "CALL p(",
-            "é",
-            "SELECT é FROM é",
-            "\\",
-        ] {
-            let _ = read_one(text);
-            let _ = (scanner::parameters(text), scanner::split(text));
-        }
-    }
-}
+#[path = "../tests/unit/sql.rs"]
+mod tests;

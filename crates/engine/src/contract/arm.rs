@@ -42,9 +42,7 @@ pub enum Address {
 /// Refuses lists of arms that cannot be opened.
 pub(super) fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
     if arms.is_empty() {
-        return Err(Failure::bad_request(
-            "open: arms must name at least one arm",
-        ));
+        return Err(Failure::bad_request("open: arms must name at least one arm"));
     }
     for (index, arm) in arms.iter().enumerate() {
         if arms[..index].iter().any(|earlier| earlier.name == arm.name) {
@@ -54,16 +52,12 @@ pub(super) fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
             )));
         }
         if !(0.0..=10_000.0).contains(&arm.slowdown_percent) {
-            return Err(
-                Failure::bad_request("open: slowdown_percent must be from 0 to 10000")
-                    .on_arm(&arm.name),
-            );
+            return Err(Failure::bad_request("open: slowdown_percent must be from 0 to 10000").on_arm(&arm.name));
         }
         if arm.server_pid.is_some_and(|pid| pid <= 1) {
-            return Err(Failure::bad_request(
-                "open: server_pid must be a process id above 1, or null",
-            )
-            .on_arm(&arm.name));
+            return Err(
+                Failure::bad_request("open: server_pid must be a process id above 1, or null").on_arm(&arm.name),
+            );
         }
     }
     Ok(arms)

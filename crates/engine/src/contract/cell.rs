@@ -113,9 +113,7 @@ impl TryFrom<MeasureFields> for Measure {
         let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
         check_threads(fields.threads)?;
         let length = match (fields.seconds, fields.blocks) {
-            (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => {
-                Length::Seconds(seconds)
-            }
+            (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => Length::Seconds(seconds),
             (None, Some(blocks)) if blocks > 0 => Length::Blocks(blocks),
             (Some(_), None) => return bad("seconds must be 0 or more"),
             (None, Some(_)) => return bad("blocks must be 1 or more"),
@@ -132,14 +130,8 @@ impl TryFrom<MeasureFields> for Measure {
         {
             return bad("arms names an arm twice");
         }
-        if let Some(stranger) = fields
-            .arm_options
-            .keys()
-            .find(|name| !fields.arms.contains(name))
-        {
-            return bad(&format!(
-                "arm_options names {stranger:?}, which is not among arms"
-            ));
+        if let Some(stranger) = fields.arm_options.keys().find(|name| !fields.arms.contains(name)) {
+            return bad(&format!("arm_options names {stranger:?}, which is not among arms"));
         }
         if !(1..=LONGEST_SLICE_NS).contains(&fields.slice_ns) {
             return bad("slice_ns must be from 1 to an hour");
@@ -151,9 +143,7 @@ impl TryFrom<MeasureFields> for Measure {
             #[expect(clippy::cast_precision_loss, reason = "bounded by an hour above")]
             let arrivals = rate_per_s * (fields.slice_ns + fields.guard_ns) as f64 / 1e9;
             if !(rate_per_s > 0.0 && arrivals <= MOST_ARRIVALS) {
-                return bad(
-                    "load.rate_per_s must be above 0 and give at most 20 million events a slice",
-                );
+                return bad("load.rate_per_s must be above 0 and give at most 20 million events a slice");
             }
         }
         Ok(Self {

@@ -50,10 +50,7 @@ fn cancelling_a_measure_gives_what_there_is() {
     );
     assert!(answers.iter().any(|answer| answer["type"] == "histogram"));
     // Only the running request was meant.
-    assert_eq!(
-        engine.outcome(measure(&["A"], json!({})))["cancelled"],
-        false
-    );
+    assert_eq!(engine.outcome(measure(&["A"], json!({})))["cancelled"], false);
 }
 
 #[test]

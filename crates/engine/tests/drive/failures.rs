@@ -23,10 +23,7 @@ fn assert_error(engine: &mut Engine, answer: &Value, code: &str, arm: Option<&st
     );
     assert_eq!(answer["arm"], json!(arm), "{answer}");
     let message = answer["message"].as_str().unwrap();
-    assert!(
-        message.contains(words) && !message.contains('\n'),
-        "{message}"
-    );
+    assert!(message.contains(words) && !message.contains('\n'), "{message}");
     assert_eq!(answer["fatal"], false);
     assert_eq!(engine.outcome(json!({"type": "ping"}))["type"], "pong");
 }
@@ -63,13 +60,7 @@ fn no_server() {
         "/nonexistent/mysql.sock",
     );
     let answer = engine.outcome(measure(&["A"], json!({})));
-    assert_error(
-        &mut engine,
-        &answer,
-        "bad_request",
-        None,
-        "no arm \"A\" is open",
-    );
+    assert_error(&mut engine, &answer, "bad_request", None, "no arm \"A\" is open");
 }
 
 #[test]
@@ -126,13 +117,7 @@ fn scripts_that_are_wrong() {
         Some("A"),
         "script.lua:3: attempt to index local 'row'",
     );
-    assert_error(
-        &mut engine,
-        &syntax,
-        "script_error",
-        Some("A"),
-        "script.lua:",
-    );
+    assert_error(&mut engine, &syntax, "script_error", Some("A"), "script.lua:");
     assert_error(&mut engine, &nothing, "script_error", Some("A"), "event()");
     assert_error(
         &mut engine,
@@ -152,16 +137,9 @@ fn scripts_that_are_wrong() {
     );
     let option = engine.outcome(measure(&["A"], json!({"options": {"tabels": 1}})));
     assert_error(&mut engine, &option, "bad_request", Some("A"), "tabels");
-    let command =
-        json!({"type": "command", "arm": "A", "script": "oltp_read_only", "command": "prepair"});
+    let command = json!({"type": "command", "arm": "A", "script": "oltp_read_only", "command": "prepair"});
     let command = engine.outcome(command);
-    assert_error(
-        &mut engine,
-        &command,
-        "bad_request",
-        Some("A"),
-        "no command prepair",
-    );
+    assert_error(&mut engine, &command, "bad_request", Some("A"), "no command prepair");
 }
 
 #[test]
@@ -170,10 +148,7 @@ fn a_statement_that_fails() {
     let mut engine = engine_with(&[server.arm("A")]);
     let answer = engine.outcome(measure(&["A"], json!({})));
     assert_eq!(
-        (
-            &answer["sql_errno"],
-            answer["sqlstate"].as_str().map(str::len)
-        ),
+        (&answer["sql_errno"], answer["sqlstate"].as_str().map(str::len)),
         (&json!(1146), Some(5))
     );
     assert_error(&mut engine, &answer, "sql_error", Some("A"), "1146");

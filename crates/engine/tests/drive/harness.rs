@@ -33,8 +33,7 @@ impl Engine {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                let value =
-                    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                let value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
                 if sender.send(value).is_err() {
                     break;
                 }
@@ -52,9 +51,7 @@ impl Engine {
 
     /// The next line, logs included.
     pub(crate) fn line(&self) -> Value {
-        self.lines
-            .recv_timeout(ANSWER_LIMIT)
-            .expect("the engine answers")
+        self.lines.recv_timeout(ANSWER_LIMIT).expect("the engine answers")
     }
 
     pub(crate) fn write(&mut self, line: &str) {
@@ -84,8 +81,7 @@ impl Engine {
                 continue;
             }
             assert_eq!(line["id"], id, "{line}");
-            let last =
-                ["done", "opened", "pong", "error"].contains(&line["type"].as_str().unwrap());
+            let last = ["done", "opened", "pong", "error"].contains(&line["type"].as_str().unwrap());
             answers.push(line);
             if last {
                 return answers;
@@ -125,10 +121,7 @@ impl Engine {
     pub(crate) fn skip_to(&self, kind: &str) -> Value {
         let until = Instant::now() + ANSWER_LIMIT;
         loop {
-            match self
-                .lines
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) if line["type"] == kind => return line,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -197,11 +190,7 @@ impl FakeServer {
 
     pub(crate) fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        stat.rsplit(')')
-            .next()
-            .unwrap()
-            .trim_start()
-            .starts_with('T')
+        stat.rsplit(')').next().unwrap().trim_start().starts_with('T')
     }
 
     /// Ends the server; how many statements it was asked in all, those of logging in included.
@@ -229,8 +218,7 @@ impl Folder {
         use std::sync::atomic::{AtomicU32, Ordering};
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("bakeoff-drive-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("bakeoff-drive-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -268,27 +256,16 @@ fn wait(child: &mut Child) -> ExitStatus {
 /// The fake server is another package's program: beside ours when the workspace was built, else built now.
 fn fake_server_path() -> PathBuf {
     static BUILD: Once = Once::new();
-    let folder = Path::new(env!("CARGO_BIN_EXE_bakeoff-engine"))
-        .parent()
-        .unwrap();
+    let folder = Path::new(env!("CARGO_BIN_EXE_bakeoff-engine")).parent().unwrap();
     BUILD.call_once(|| {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args([
-            "build",
-            "--quiet",
-            "-p",
-            "bakeoff-fakeserver",
-            "--manifest-path",
-        ]);
+        cargo.args(["build", "--quiet", "-p", "bakeoff-fakeserver", "--manifest-path"]);
         cargo.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
         cargo.arg("--target-dir").arg(folder.parent().unwrap());
         if folder.ends_with("release") {
             cargo.arg("--release");
         }
-        assert!(
-            cargo.status().unwrap().success(),
-            "the fake server does not build"
-        );
+        assert!(cargo.status().unwrap().success(), "the fake server does not build");
     });
     folder.join("bakeoff-fakeserver")
 }
@@ -313,20 +290,13 @@ pub(crate) fn sum(answers: &[Value], arm: &str, field: &str) -> u64 {
         .iter()
         .filter(|answer| answer["type"] == "slice" && answer["arm"] == arm);
     slices
-        .map(|slice| {
-            slice[field]
-                .as_u64()
-                .unwrap_or_else(|| panic!("{field} of {slice}"))
-        })
+        .map(|slice| slice[field].as_u64().unwrap_or_else(|| panic!("{field} of {slice}")))
         .sum()
 }
 
 /// Events a second: the contract's ratio of sums.
 pub(crate) fn throughput(answers: &[Value], arm: &str) -> f64 {
-    let connections = answers
-        .iter()
-        .find(|answer| answer["type"] == "slice")
-        .unwrap()["connections"]
+    let connections = answers.iter().find(|answer| answer["type"] == "slice").unwrap()["connections"]
         .as_f64()
         .unwrap();
     sum(answers, arm, "events") as f64 * connections / sum(answers, arm, "busy_ns") as f64 * 1e9

@@ -13,10 +13,7 @@ fn duel(a: &FakeServer, b: &FakeServer) -> Engine {
 }
 
 fn of_type<'a>(answers: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    answers
-        .iter()
-        .filter(|answer| answer["type"] == kind)
-        .collect()
+    answers.iter().filter(|answer| answer["type"] == kind).collect()
 }
 
 #[test]
@@ -49,15 +46,9 @@ fn a_slice_tells_all_that_the_contract_names() {
     }
     let histogram = of_type(&answers, "histogram")[0];
     assert_eq!(histogram["count"], sum(&answers, "A", "events"));
-    assert!(
-        histogram["min_ns"].as_u64().unwrap() >= 1_000_000,
-        "{histogram}"
-    );
+    assert!(histogram["min_ns"].as_u64().unwrap() >= 1_000_000, "{histogram}");
     let done = answers.last().unwrap();
-    assert_eq!(
-        (&done["blocks"], &done["workers_stopped"]),
-        (&json!(2), &json!(0))
-    );
+    assert_eq!((&done["blocks"], &done["workers_stopped"]), (&json!(2), &json!(0)));
 }
 
 /// The JSON object in `docs/engine.md` that holds `mark`.
@@ -94,10 +85,7 @@ fn injected_events_reach_the_server_and_are_not_counted() {
             json!({"blocks": blocks, "guard_ns": 0, "slice_ns": 10_000_000}),
         ))
     });
-    let counted: Vec<u64> = answers
-        .iter()
-        .map(|answers| sum(answers, "B", "events"))
-        .collect();
+    let counted: Vec<u64> = answers.iter().map(|answers| sum(answers, "B", "events")).collect();
     let asked = server.questions();
     let executed = (counted[0] + counted[1]) as f64 * 1.5;
     // Connecting, preparing and saying goodbye: a few statements for each of the 5 connections.
@@ -114,12 +102,7 @@ fn errors_that_are_ignored_are_counted_by_number_and_retried() {
     let server = FakeServer::start(&["--error", "1213/10"]);
     let mut engine = duel(&server, &server);
     let answers = engine.ask(measure(&["A"], json!({})));
-    assert_eq!(
-        answers.last().unwrap()["type"],
-        "done",
-        "{:?}",
-        answers.last()
-    );
+    assert_eq!(answers.last().unwrap()["type"], "done", "{:?}", answers.last());
     let (events, retries) = (sum(&answers, "A", "events"), sum(&answers, "A", "retries"));
     let share = retries as f64 / (events + retries) as f64;
     assert!((0.08..0.12).contains(&share), "{retries} of {events}");
@@ -133,18 +116,12 @@ fn an_open_loop_offers_the_same_events_to_both_and_times_from_the_intended_start
     let b = FakeServer::start(&["--latency", "constant:4ms"]);
     // B's two connections can serve 500 a second; offered are 800 for 0.2 s at a time.
     let load = json!({"model": "open", "rate_per_s": 800.0, "arrivals": "poisson"});
-    let answers = duel(&a, &b).ask(measure(
-        &["A", "B"],
-        json!({"load": load, "slice_ns": 200_000_000}),
-    ));
+    let answers = duel(&a, &b).ask(measure(&["A", "B"], json!({"load": load, "slice_ns": 200_000_000})));
     assert_eq!(sum(&answers, "A", "events"), sum(&answers, "B", "events"));
     assert!(sum(&answers, "A", "events") > 400);
     let worst = |arm: &str| {
         let histograms = of_type(&answers, "histogram");
-        let histogram = histograms
-            .iter()
-            .find(|histogram| histogram["arm"] == arm)
-            .unwrap();
+        let histogram = histograms.iter().find(|histogram| histogram["arm"] == arm).unwrap();
         assert_eq!(histogram["clock"], "response");
         histogram["max_ns"].as_u64().unwrap()
     };
@@ -173,11 +150,7 @@ fn unique_numbers_come_once_in_all_cells() {
             json!({"script": script, "options": {}, "threads": threads}),
         ));
     }
-    let mut drawn: Vec<_> = engine
-        .logs
-        .iter()
-        .map(|log| log["message"].as_str().unwrap())
-        .collect();
+    let mut drawn: Vec<_> = engine.logs.iter().map(|log| log["message"].as_str().unwrap()).collect();
     assert_eq!(drawn.len(), 2 * (2 + 3));
     drawn.sort_unstable();
     drawn.dedup();
@@ -198,17 +171,8 @@ fn a_script_of_ones_own_names_operations_and_prints() {
     );
     let mut engine = duel(&server, &server);
     let answers = engine.ask(measure(&["A"], json!({"script": script, "options": {}})));
-    assert_eq!(
-        answers.last().unwrap()["type"],
-        "done",
-        "{:?}",
-        answers.last()
-    );
-    let said: Vec<_> = engine
-        .logs
-        .iter()
-        .map(|log| log["message"].as_str().unwrap())
-        .collect();
+    assert_eq!(answers.last().unwrap()["type"], "done", "{:?}", answers.last());
+    let said: Vec<_> = engine.logs.iter().map(|log| log["message"].as_str().unwrap()).collect();
     assert_eq!(said, ["init once", "done once"]);
     assert_eq!(sum(&answers, "A", "reads"), sum(&answers, "A", "events"));
 }

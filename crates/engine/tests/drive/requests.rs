@@ -8,22 +8,11 @@ use super::harness::{Engine, FakeServer};
 fn says_hello_and_what_it_is() {
     let engine = Engine::start();
     let hello = engine.line();
-    assert_eq!(
-        (&hello["type"], &hello["contract"]),
-        (&json!("hello"), &json!(2))
-    );
+    assert_eq!((&hello["type"], &hello["contract"]), (&json!("hello"), &json!(2)));
     for field in ["profile", "commit", "rustc", "target"] {
-        assert!(
-            !hello["build"][field].as_str().unwrap().is_empty(),
-            "{hello}"
-        );
+        assert!(!hello["build"][field].as_str().unwrap().is_empty(), "{hello}");
     }
-    assert!(
-        hello["build"]["rustc"]
-            .as_str()
-            .unwrap()
-            .starts_with("rustc ")
-    );
+    assert!(hello["build"]["rustc"].as_str().unwrap().starts_with("rustc "));
     assert!(hello["pid"].as_u64().unwrap() > 1);
 }
 
@@ -87,12 +76,7 @@ fn prepare_runs_in_parallel_and_tells_how_far_it_is() {
     let (done, progress) = answers.split_last().unwrap();
     assert_eq!(done["type"], "done", "{done}");
     assert!(done["seconds"].as_f64().unwrap() > 0.0);
-    let last_of = |label: &str| {
-        progress
-            .iter()
-            .rfind(|line| line["label"] == label)
-            .unwrap()
-    };
+    let last_of = |label: &str| progress.iter().rfind(|line| line["label"] == label).unwrap();
     assert_eq!(
         (&last_of("rows")["done"], &last_of("rows")["total"]),
         (&json!(6000), &json!(6000))

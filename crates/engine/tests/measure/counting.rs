@@ -18,19 +18,12 @@ use super::world::{arm, cell, events, reply, run, sleeping, sum, throughput};
 #[test]
 fn arms_take_turns_and_their_numbers_agree_with_their_law() {
     let arms = [arm("A"), arm("B")];
-    let (outcome, said) = run(
-        &cell(&["A", "B"], 4),
-        &arms,
-        &[sleeping(1.0), sleeping(2.0)],
-    );
+    let (outcome, said) = run(&cell(&["A", "B"], 4), &arms, &[sleeping(1.0), sleeping(2.0)]);
     outcome.unwrap();
     let slices = said.of_type("slice");
     assert_eq!(slices.len(), 16);
     for block in slices.chunks(4) {
-        let order: String = block
-            .iter()
-            .map(|slice| slice["arm"].as_str().unwrap())
-            .collect();
+        let order: String = block.iter().map(|slice| slice["arm"].as_str().unwrap()).collect();
         assert!(order == "ABBA" || order == "BAAB", "{order}");
         assert!(
             block
@@ -45,10 +38,7 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
         assert!(end <= pair[1]["start_ns"].as_u64().unwrap() - 5_000_000);
     }
     for slice in &slices {
-        assert_eq!(
-            (&slice["id"], &slice["connections"]),
-            (&9.into(), &2.into())
-        );
+        assert_eq!((&slice["id"], &slice["connections"]), (&9.into(), &2.into()));
         assert!(slice["length_ns"].as_u64().unwrap() >= 30_000_000);
         // In a closed loop a worker's window is its latencies, end to end.
         assert_eq!(slice["busy_ns"], slice["latency_sum_ns"]);
@@ -68,10 +58,7 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
         assert!(histogram["hdr"].as_str().unwrap().starts_with("HISTFAAAA"));
     }
     let done = said.of_type("done");
-    assert_eq!(
-        (&done[0]["blocks"], &done[0]["cancelled"]),
-        (&4.into(), &false.into())
-    );
+    assert_eq!((&done[0]["blocks"], &done[0]["cancelled"]), (&4.into(), &false.into()));
 }
 
 #[test]
@@ -107,12 +94,8 @@ fn injected_events_are_run_and_not_counted_exactly() {
             "k {k}: {counted} of {executed}, expected {expected}"
         );
         // Their time is charged: the window holds all events, the latencies only the counted ones.
-        let share =
-            sum(&slices, "B", "latency_sum_ns") as f64 / sum(&slices, "B", "busy_ns") as f64;
-        assert!(
-            (share / (100.0 / (100.0 + k)) - 1.0).abs() < 0.1,
-            "k {k}: {share}"
-        );
+        let share = sum(&slices, "B", "latency_sum_ns") as f64 / sum(&slices, "B", "busy_ns") as f64;
+        assert!((share / (100.0 / (100.0 + k)) - 1.0).abs() < 0.1, "k {k}: {share}");
     }
 }
 
@@ -133,11 +116,7 @@ fn short_measurings_have_as_many_injected_events_as_long_ones() {
             std::thread::sleep(Duration::from_millis(1));
             Ok(EventEnd::Done)
         });
-        let (outcome, said) = run(
-            &request,
-            std::slice::from_ref(&slowed),
-            &[load.clone() as _],
-        );
+        let (outcome, said) = run(&request, std::slice::from_ref(&slowed), &[load.clone() as _]);
         outcome.unwrap();
         counted += sum(&said.of_type("slice"), "B", "events");
         executed += load.executed.load(SeqCst);
@@ -194,10 +173,7 @@ fn nothing_of_the_guard_is_counted() {
             (&slice["writes"], &slice["retries"]),
             (&slice["events"], &slice["events"])
         );
-        assert_eq!(
-            slice["errors"].get("1213").unwrap_or(&0.into()),
-            &slice["events"]
-        );
+        assert_eq!(slice["errors"].get("1213").unwrap_or(&0.into()), &slice["events"]);
     }
 }
 
@@ -244,11 +220,7 @@ fn an_open_loop_counts_latency_from_the_intended_start() {
         ..cell(&["A", "B"], 2)
     };
     // A: 2 workers of 1 ms could do 2000 a second. B: 2 workers of 10 ms can do 200, and a queue grows.
-    let (outcome, said) = run(
-        &request,
-        &[arm("A"), arm("B")],
-        &[sleeping(1.0), sleeping(10.0)],
-    );
+    let (outcome, said) = run(&request, &[arm("A"), arm("B")], &[sleeping(1.0), sleeping(10.0)]);
     outcome.unwrap();
     let slices = said.of_type("slice");
     assert_eq!(
@@ -260,16 +232,9 @@ fn an_open_loop_counts_latency_from_the_intended_start() {
         (150..=164).contains(&sum(&slices, "A", "events")),
         "400 a second for 4 x 0.1 s"
     );
-    assert_eq!(
-        sum(&slices, "A", "dropped") + sum(&slices, "B", "dropped"),
-        0
-    );
+    assert_eq!(sum(&slices, "A", "dropped") + sum(&slices, "B", "dropped"), 0);
     let histograms = said.of_type("histogram");
-    assert!(
-        histograms
-            .iter()
-            .all(|histogram| histogram["clock"] == "response")
-    );
+    assert!(histograms.iter().all(|histogram| histogram["clock"] == "response"));
     let worst = |arm: &str| {
         histograms.iter().find(|h| h["arm"] == arm).unwrap()["max_ns"]
             .as_u64()
@@ -282,10 +247,7 @@ fn an_open_loop_counts_latency_from_the_intended_start() {
         .filter(|s| s["arm"] == "B")
         .map(|s| s["length_ns"].as_u64().unwrap())
         .max();
-    assert!(
-        longest.unwrap() > 150_000_000,
-        "the drain belongs to the slice"
-    );
+    assert!(longest.unwrap() > 150_000_000, "the drain belongs to the slice");
 }
 #[test]
 fn operations_have_histograms_of_their_own_and_thinking_has_no_latency() {
@@ -299,23 +261,10 @@ fn operations_have_histograms_of_their_own_and_thinking_has_no_latency() {
     let (outcome, said) = run(&cell(&["A"], 1), &[arm("A")], &[load]);
     outcome.unwrap();
     let histograms = said.of_type("histogram");
-    let names: Vec<_> = histograms
-        .iter()
-        .map(|h| h["operation"].as_str().unwrap())
-        .collect();
+    let names: Vec<_> = histograms.iter().map(|h| h["operation"].as_str().unwrap()).collect();
     assert_eq!(names, ["event", "new_order", "new_order.rollback"]);
-    assert!(
-        histograms
-            .iter()
-            .all(|h| h["count"] == histograms[0]["count"])
-    );
+    assert!(histograms.iter().all(|h| h["count"] == histograms[0]["count"]));
     let slices = said.of_type("slice");
-    let (busy, latency) = (
-        sum(&slices, "A", "busy_ns"),
-        sum(&slices, "A", "latency_sum_ns"),
-    );
-    assert!(
-        busy > 3 * latency,
-        "the window holds the thinking: {busy} {latency}"
-    );
+    let (busy, latency) = (sum(&slices, "A", "busy_ns"), sum(&slices, "A", "latency_sum_ns"));
+    assert!(busy > 3 * latency, "the window holds the thinking: {busy} {latency}");
 }

@@ -18,8 +18,7 @@ use super::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
 #[test]
 fn a_failing_worker_ends_the_request_and_names_its_arm() {
     let begun = Instant::now();
-    let failing =
-        events(|_: &WorkerHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
+    let failing = events(|_: &WorkerHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
     let (outcome, said) = run(
         &cell(&["A", "B"], 100),
         &[arm("A"), arm("B")],
@@ -40,15 +39,8 @@ fn a_panic_becomes_an_internal_failure() {
     let panicking = events(|_: &WorkerHost| panic!("index out of range"));
     let (outcome, _) = run(&cell(&["A"], 1), &[arm("A")], &[panicking]);
     let failure = outcome.unwrap_err();
-    assert_eq!(
-        (failure.code, failure.arm.as_deref()),
-        (Code::Internal, Some("A"))
-    );
-    assert!(
-        failure.message.contains("index out of range"),
-        "{}",
-        failure.message
-    );
+    assert_eq!((failure.code, failure.arm.as_deref()), (Code::Internal, Some("A")));
+    assert!(failure.message.contains("index out of range"), "{}", failure.message);
 }
 
 #[test]
@@ -56,14 +48,8 @@ fn workers_that_stop_are_told_of_and_an_arm_without_workers_ends_the_cell() {
     let left = Arc::new(AtomicU64::new(10));
     let stopping = events(move |_: &WorkerHost| {
         std::thread::sleep(Duration::from_millis(1));
-        let enough = left
-            .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
-            .is_err();
-        Ok(if enough {
-            EventEnd::Stop
-        } else {
-            EventEnd::Done
-        })
+        let enough = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
+        Ok(if enough { EventEnd::Stop } else { EventEnd::Done })
     });
     let request = Measure {
         guard_ns: 0,
@@ -130,9 +116,6 @@ fn a_cancelled_cell_does_not_wait_for_an_event_that_takes_long() {
         "{took:?}"
     );
     let done = &said.of_type("done")[0];
-    assert_eq!(
-        (&done["cancelled"], &done["blocks"]),
-        (&true.into(), &0.into())
-    );
+    assert_eq!((&done["cancelled"], &done["blocks"]), (&true.into(), &0.into()));
     assert!(said.of_type("slice").is_empty() && said.of_type("histogram").is_empty());
 }

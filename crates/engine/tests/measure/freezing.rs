@@ -15,12 +15,7 @@ struct Sleeper(std::process::Child);
 
 impl Sleeper {
     fn new() -> Self {
-        Self(
-            std::process::Command::new("sleep")
-                .arg("60")
-                .spawn()
-                .unwrap(),
-        )
+        Self(std::process::Command::new("sleep").arg("60").spawn().unwrap())
     }
     fn pid(&self) -> i32 {
         self.0.id().try_into().unwrap()
@@ -36,11 +31,7 @@ impl Drop for Sleeper {
 
 fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit(')')
-        .next()
-        .unwrap()
-        .trim_start()
-        .starts_with('T')
+    stat.rsplit(')').next().unwrap().trim_start().starts_with('T')
 }
 
 #[test]

@@ -36,9 +36,7 @@ impl Said {
     pub(crate) fn of_type(&self, kind: &str) -> Vec<Value> {
         let bytes = self.0.lock().unwrap().clone();
         let lines = String::from_utf8(bytes).unwrap();
-        let values = lines
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let values = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         values.filter(|value| value["type"] == kind).collect()
     }
 }
@@ -49,9 +47,7 @@ pub(crate) struct Events<F> {
     event: F,
 }
 
-impl<F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Workload
-    for Events<F>
-{
+impl<F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Workload for Events<F> {
     fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
@@ -115,11 +111,7 @@ pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
 
 pub(crate) fn no_streams(_: u64, _: u64, _: u32) {}
 
-pub(crate) fn run(
-    request: &Measure,
-    arms: &[OpenArm],
-    loads: &[Arc<dyn Workload>],
-) -> (Result<(), Failure>, Said) {
+pub(crate) fn run(request: &Measure, arms: &[OpenArm], loads: &[Arc<dyn Workload>]) -> (Result<(), Failure>, Said) {
     let said = Said::default();
     let pairs = arms.iter().zip(loads);
     let contenders = pairs
@@ -129,14 +121,7 @@ pub(crate) fn run(
         })
         .collect();
     let writer = MessageWriter::new(said.clone());
-    let outcome = measure(
-        9,
-        request,
-        contenders,
-        no_streams,
-        &writer,
-        &CancelToken::default(),
-    );
+    let outcome = measure(9, request, contenders, no_streams, &writer, &CancelToken::default());
     (outcome.map(|done| writer.send(&done)), said)
 }
 
@@ -162,6 +147,5 @@ pub(crate) fn sum(slices: &[Value], arm: &str, field: &str) -> u64 {
 /// Ratio of sums: events x connections / busy time [1/s].
 pub(crate) fn throughput(slices: &[Value], arm: &str) -> f64 {
     let connections = slices[0]["connections"].as_u64().unwrap();
-    sum(slices, arm, "events") as f64 * connections as f64 / sum(slices, arm, "busy_ns") as f64
-        * 1e9
+    sum(slices, arm, "events") as f64 * connections as f64 / sum(slices, arm, "busy_ns") as f64 * 1e9
 }

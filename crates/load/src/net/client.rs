@@ -77,8 +77,7 @@ impl Client {
         traffic: Rc<Traffic>,
         paired: Option<PairedWorker>,
     ) -> Result<Client, SqlError> {
-        let (exchange, session, pair) =
-            open(address, canceller.as_ref(), &traffic, paired.as_ref())?;
+        let (exchange, session, pair) = open(address, canceller.as_ref(), &traffic, paired.as_ref())?;
         Ok(Client {
             address: Arc::clone(address),
             canceller,
@@ -97,10 +96,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Connection::query`].
-    pub fn texts<const COLUMNS: usize>(
-        &mut self,
-        sql: &[u8],
-    ) -> Result<[String; COLUMNS], SqlError> {
+    pub fn texts<const COLUMNS: usize>(&mut self, sql: &[u8]) -> Result<[String; COLUMNS], SqlError> {
         self.query(sql)?;
         let mut row = Vec::new();
         self.fetch_row(&mut row)?;
@@ -137,14 +133,8 @@ fn open(
         tls_cipher,
     } = transport::connect(address, canceller, traffic)?;
     let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
-    set_names(&mut exchange, address).map_err(|error| SqlError {
-        fatal: true,
-        ..error
-    })?;
-    let [charset, collation] = names(&mut exchange).map_err(|error| SqlError {
-        fatal: true,
-        ..error
-    })?;
+    set_names(&mut exchange, address).map_err(|error| SqlError { fatal: true, ..error })?;
+    let [charset, collation] = names(&mut exchange).map_err(|error| SqlError { fatal: true, ..error })?;
     let facts = SessionFacts {
         server_version: session.greeting.version().to_owned(),
         tls_cipher,
@@ -173,9 +163,7 @@ fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), Sql
 
 fn ping(exchange: &mut Exchange) -> Result<(), SqlError> {
     command::ping(exchange.begin()?);
-    exchange
-        .run(1, Encoding::Text, &mut RowCursor::default())
-        .map(drop)
+    exchange.run(1, Encoding::Text, &mut RowCursor::default()).map(drop)
 }
 
 /// Lets through what may stand in SQL without quotes.
@@ -222,11 +210,7 @@ fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
 }
 
 /// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.
-fn prepare_on_server(
-    exchange: &mut Exchange,
-    cursor: &mut RowCursor,
-    sql: &[u8],
-) -> Result<Prepared, SqlError> {
+fn prepare_on_server(exchange: &mut Exchange, cursor: &mut RowCursor, sql: &[u8]) -> Result<Prepared, SqlError> {
     let sequence = command::prepare(exchange.begin()?, sql);
     cursor.stop();
     exchange.prepare(sequence)
@@ -236,8 +220,7 @@ impl Connection for Client {
     #[inline]
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
         let sequence = command::query(self.exchange.begin()?, sql);
-        self.exchange
-            .run(sequence, Encoding::Text, &mut self.cursor)
+        self.exchange.run(sequence, Encoding::Text, &mut self.cursor)
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
@@ -280,9 +263,7 @@ impl Connection for Client {
                     return Err(errors::unsupported_value());
                 }
                 if statement.generation != self.generation {
-                    statement.id =
-                        prepare_on_server(&mut self.exchange, &mut self.cursor, &statement.sql)?
-                            .statement;
+                    statement.id = prepare_on_server(&mut self.exchange, &mut self.cursor, &statement.sql)?.statement;
                     statement.generation = self.generation;
                     statement.types.forget();
                 }
@@ -292,9 +273,7 @@ impl Connection for Client {
                     values.iter().map(parameter),
                     &mut statement.types,
                 );
-                let reply = self
-                    .exchange
-                    .run(sequence, Encoding::Binary, &mut self.cursor);
+                let reply = self.exchange.run(sequence, Encoding::Binary, &mut self.cursor);
                 if reply.is_err() {
                     statement.types.forget();
                 }
@@ -309,8 +288,7 @@ impl Connection for Client {
                     template.render(values.iter().map(parameter), dialect, out)
                 })
                 .map_err(|_| errors::unsupported_value())?;
-                self.exchange
-                    .run(sequence, Encoding::Text, &mut self.cursor)
+                self.exchange.run(sequence, Encoding::Text, &mut self.cursor)
             }
         }
     }

@@ -138,8 +138,6 @@ pub(super) fn login(error: LoginError) -> SqlError {
         LoginError::Auth(AuthError::UnknownPlugin(_) | AuthError::ClearTextRefused) => {
             fatal(NO_AUTH_PLUGIN, error.to_string())
         }
-        LoginError::Auth(AuthError::Malformed(error)) | LoginError::Malformed(error) => {
-            malformed(error)
-        }
+        LoginError::Auth(AuthError::Malformed(error)) | LoginError::Malformed(error) => malformed(error),
     }
 }

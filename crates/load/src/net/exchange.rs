@@ -80,12 +80,7 @@ impl Exchange {
     /// Sends the writer and receives the reply to its last command. `sequence`: what the command's encoder returned; `rows` gets to
     /// stand before the reply's rows, if there are any.
     #[inline]
-    pub(super) fn run(
-        &mut self,
-        sequence: u8,
-        encoding: Encoding,
-        rows: &mut RowCursor,
-    ) -> Result<Reply, SqlError> {
+    pub(super) fn run(&mut self, sequence: u8, encoding: Encoding, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         rows.stop();
         self.send(Answering::Statement, sequence)?;
         self.receive_reply(encoding, rows)
@@ -123,11 +118,7 @@ impl Exchange {
 
     /// Receives a reply that has a result set or is an OK packet; anything else is an error.
     #[inline]
-    fn receive_reply(
-        &mut self,
-        encoding: Encoding,
-        rows: &mut RowCursor,
-    ) -> Result<Reply, SqlError> {
+    fn receive_reply(&mut self, encoding: Encoding, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         loop {
             // Looked at where it is made: carried up through functions, an outcome is copied at each.
             match self.scanner.scan(self.inbox.unread()) {
@@ -211,11 +202,7 @@ impl Exchange {
     #[cold]
     fn failed(&mut self, error: SqlError) -> SqlError {
         self.more_results = false;
-        if error.fatal {
-            self.break_off(error)
-        } else {
-            error
-        }
+        if error.fatal { self.break_off(error) } else { error }
     }
 
     #[cold]
@@ -279,9 +266,7 @@ impl Exchange {
 
 fn silence(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            "no answer within the read timeout".to_owned()
-        }
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no answer within the read timeout".to_owned(),
         _ => error.to_string(),
     }
 }

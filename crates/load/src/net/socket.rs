@@ -42,8 +42,7 @@ impl Traffic {
     /// Adds bytes received from the kernel.
     #[inline]
     pub fn add_received(&self, bytes: usize) {
-        self.received_bytes
-            .set(self.received_bytes.get() + bytes as u64);
+        self.received_bytes.set(self.received_bytes.get() + bytes as u64);
     }
 
     /// Bytes handed to the kernel since the worker began.
@@ -101,20 +100,13 @@ impl Socket {
             Endpoint::Unix(_) => CANNOT_CONNECT_UNIX,
             Endpoint::Tcp { .. } => CANNOT_CONNECT_TCP,
         };
-        let failed = |error: io::Error| {
-            fatal(
-                code,
-                format!("cannot connect to the server at {endpoint}: {error}"),
-            )
-        };
+        let failed = |error: io::Error| fatal(code, format!("cannot connect to the server at {endpoint}: {error}"));
         let socket = match endpoint {
             Endpoint::Unix(path) => connect_unix(path, deadline),
             Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline),
         }
         .map_err(failed)?;
-        socket
-            .set_write_timeout(Some(write_timeout))
-            .map_err(failed)?;
+        socket.set_write_timeout(Some(write_timeout)).map_err(failed)?;
         let canceller = canceller.map(|canceller| {
             // SAFETY: `drop` detaches the socket, and closes it afterwards.
             let attachment = unsafe { canceller.attach(socket.as_fd()) };
@@ -219,9 +211,7 @@ fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2
         .max(Duration::from_millis(1));
     socket.set_write_timeout(Some(left))?;
     match socket.connect(&address) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(io::ErrorKind::TimedOut.into())
-        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
         other => other.map(|()| socket),
     }
 }

@@ -97,54 +97,5 @@ pub(super) fn controls_transaction(sql: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn transaction_control_is_known_by_its_first_words() {
-        for sql in [
-            "BEGIN",
-            " begin;",
-            "COMMIT WORK",
-            "rollback",
-            "START\nTRANSACTION READ ONLY",
-        ] {
-            assert!(controls_transaction(sql.as_bytes()), "{sql}");
-        }
-        for sql in ["", "SELECT 1", "BEGINNING", "START SLAVE", "COMMITS"] {
-            assert!(!controls_transaction(sql.as_bytes()), "{sql}");
-        }
-    }
-
-    #[test]
-    fn a_closed_id_is_not_given_out_again() {
-        let mut statements = Statements::default();
-        let template = || Statement::Text(Template::new(b"x", DIALECT));
-        let first = statements.add(template());
-        assert!(statements.remove(first).is_some());
-        let second = statements.add(template());
-        assert_ne!(first, second);
-        assert!(statements.get_mut(first).is_none());
-        assert!(statements.remove(first).is_none());
-        assert!(statements.get_mut(second).is_some());
-    }
-
-    #[test]
-    fn statements_that_come_and_go_take_no_more_room() {
-        let mut statements = Statements::default();
-        let template = || Statement::Text(Template::new(b"x", DIALECT));
-        let lasting = statements.add(template());
-        for _ in 0..10_000 {
-            let [one, other] = [0; 2].map(|_| statements.add(template()));
-            assert!(statements.remove(one).is_some());
-            assert!(statements.remove(other).is_some());
-        }
-        assert_eq!((statements.places.len(), statements.free.len()), (3, 2));
-        assert!(statements.get_mut(lasting).is_some());
-    }
-
-    const DIALECT: bakeoff_wire::template::Dialect = bakeoff_wire::template::Dialect {
-        no_backslash_escapes: false,
-        multi_byte: bakeoff_wire::charset::MultiByte::Safe,
-    };
-}
+#[path = "../../tests/unit/net_statement.rs"]
+mod tests;

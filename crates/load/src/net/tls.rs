@@ -10,8 +10,8 @@ use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, InvalidMessage,
-    RootCertStore, SignatureScheme,
+    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, InvalidMessage, RootCertStore,
+    SignatureScheme,
 };
 
 use super::address::{Endpoint, TlsMode, TlsOptions};
@@ -27,19 +27,14 @@ pub(super) struct TlsStream {
 
 impl TlsStream {
     /// Does the handshake.
-    pub(super) fn start(
-        socket: Socket,
-        endpoint: &Endpoint,
-        options: &TlsOptions,
-    ) -> Result<Self, SqlError> {
+    pub(super) fn start(socket: Socket, endpoint: &Endpoint, options: &TlsOptions) -> Result<Self, SqlError> {
         let config = configuration(options)?;
         let name = match endpoint {
             Endpoint::Tcp { host, .. } => host.clone(),
             // A unix socket has no host name; MySQL's own client checks "localhost" there.
             Endpoint::Unix(_) => "localhost".to_owned(),
         };
-        let name = ServerName::try_from(name.clone())
-            .map_err(|_| tls(format!("'{name}' is no host name")))?;
+        let name = ServerName::try_from(name.clone()).map_err(|_| tls(format!("'{name}' is no host name")))?;
         let mut session = ClientConnection::new(config, name).map_err(tls)?;
         while session.is_handshaking() {
             if let Err(error) = session.complete_io(&mut &socket) {
@@ -88,9 +83,7 @@ impl TlsStream {
             if self.session.read_tls(&mut &self.socket)? == 0 {
                 return Ok(0);
             }
-            self.session
-                .process_new_packets()
-                .map_err(io::Error::other)?;
+            self.session.process_new_packets().map_err(io::Error::other)?;
             self.flush()?;
         }
     }
@@ -106,9 +99,7 @@ impl TlsStream {
 /// What a failed handshake means for the person who asked for TLS.
 fn explained(error: &io::Error) -> String {
     use rustls::{CertificateError as Certificate, Error};
-    let cause = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<Error>());
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match cause {
         Some(
             Error::AlertReceived(AlertDescription::ProtocolVersion)
@@ -157,23 +148,17 @@ fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
         .map_err(tls)?;
     let builder = match options.mode {
         TlsMode::VerifyIdentity => builder.with_root_certificates(authorities(options)?),
-        TlsMode::VerifyCa => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Verifier {
-                roots: Some(authorities(options)?),
-                provider,
-            })),
+        TlsMode::VerifyCa => builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier {
+            roots: Some(authorities(options)?),
+            provider,
+        })),
         TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Verifier {
-                roots: None,
-                provider,
-            })),
+            .with_custom_certificate_verifier(Arc::new(Verifier { roots: None, provider })),
     };
     let config = match (&options.cert, &options.key) {
         (Some(cert), Some(key)) => {
-            let private_key = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| unreadable("key", key, &error))?;
+            let private_key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("key", key, &error))?;
             builder
                 .with_client_auth_cert(certificates("cert", cert)?, private_key)
                 .map_err(|error| {
@@ -205,8 +190,7 @@ fn authorities(options: &TlsOptions) -> Result<RootCertStore, SqlError> {
 }
 
 fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SqlError> {
-    let certificates: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     match certificates {
         Ok(certificates) if certificates.is_empty() => Err(tls(format!(
             "tls {option} {}: no certificate in the file",
@@ -255,12 +239,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        crypto::verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
+        crypto::verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -269,17 +248,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        crypto::verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
+        crypto::verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -75,9 +75,7 @@ pub(super) fn connect(
             Err(error) if error.code == errors::TLS => attempt(TlsWish::Never),
             other => other,
         },
-        (TlsMode::Required | TlsMode::VerifyCa | TlsMode::VerifyIdentity, _) => {
-            attempt(TlsWish::Must)
-        }
+        (TlsMode::Required | TlsMode::VerifyCa | TlsMode::VerifyIdentity, _) => attempt(TlsWish::Must),
     }
 }
 
@@ -114,9 +112,7 @@ fn attempt(
     let mut writer = Vec::new();
     let mut tls_cipher = None;
     loop {
-        let (used, step) = login
-            .receive(inbox.unread(), &mut writer)
-            .map_err(errors::login)?;
+        let (used, step) = login.receive(inbox.unread(), &mut writer).map_err(errors::login)?;
         inbox.consume(used);
         match step {
             LoginStep::Receive if used > 0 => {}
@@ -125,9 +121,7 @@ fn attempt(
                     .receive(inbox.spare())
                     .map_err(|error| silent(endpoint, &error))?;
                 if received == 0 {
-                    return Err(errors::lost(format!(
-                        "{endpoint} closed it during the login"
-                    )));
+                    return Err(errors::lost(format!("{endpoint} closed it during the login")));
                 }
                 inbox.received(received);
             }

@@ -87,11 +87,7 @@ fn nobody_is_there() {
     });
     assert_eq!(error.code, 2002);
     assert!(error.message.contains("/nonexistent/s.sock"), "{error}");
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nowhere = Endpoint::Tcp {
         host: "127.0.0.1".into(),
         port: free,
@@ -154,19 +150,13 @@ fn tls_is_asked_for_and_not_to_be_had() {
         let _ = stream.write_all(GREETING);
         std::thread::sleep(Duration::from_secs(2));
     });
-    let with = |tls| ServerAddress {
-        tls,
-        ..address.clone()
-    };
+    let with = |tls| ServerAddress { tls, ..address.clone() };
     let error = refused(with(TlsOptions {
         mode: TlsMode::Required,
         ..TlsOptions::default()
     }));
     assert_eq!(error.code, 2026);
-    assert!(
-        error.message.contains("8.0.99 does not offer it"),
-        "{error}"
-    );
+    assert!(error.message.contains("8.0.99 does not offer it"), "{error}");
 }
 
 #[test]
@@ -175,10 +165,7 @@ fn too_many_connections() {
         let _ = stream.write_all(b"\x17\0\0\0\xff\x10\x04Too many connections");
     });
     let error = refused(address);
-    assert_eq!(
-        (error.code, &*error.message),
-        (1040, "Too many connections")
-    );
+    assert_eq!((error.code, &*error.message), (1040, "Too many connections"));
 }
 
 /// Bytes of a reply, and what becomes of the statement when the server stops there.
@@ -193,11 +180,7 @@ fn a_reply_that_stops_anywhere_is_a_lost_connection() {
         });
         let mut client = Client::connect(&Arc::new(address)).unwrap();
         let error = client.query(b"SELECT a").unwrap_err();
-        assert_eq!(
-            (error.code, error.fatal),
-            (2013, true),
-            "{length} bytes: {error}"
-        );
+        assert_eq!((error.code, error.fatal), (2013, true), "{length} bytes: {error}");
         assert_eq!(client.query(b"SELECT a").unwrap_err().code, 2006);
     }
 }
@@ -263,9 +246,7 @@ fn a_cut_lifeline_ends_a_statement_at_once() {
         read_timeout: Duration::from_secs(20),
         ..address
     });
-    let mut client =
-        Client::connect_attached(&address, Arc::clone(&canceller), Default::default(), None)
-            .unwrap();
+    let mut client = Client::connect_attached(&address, Arc::clone(&canceller), Default::default(), None).unwrap();
     let began = Instant::now();
     let cutter = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));

@@ -22,8 +22,7 @@ fn account(server: &Server, name: &str, identified: &str, password: &str) -> Ser
 
 /// Logs in and checks that it is the account; returns the connection.
 fn logs_in(address: &ServerAddress) -> Client {
-    let mut client =
-        connect(address.clone()).unwrap_or_else(|error| panic!("{address:?}: {error}"));
+    let mut client = connect(address.clone()).unwrap_or_else(|error| panic!("{address:?}: {error}"));
     let who = value(&mut client, "SELECT CURRENT_USER()");
     assert!(who.starts_with(&address.user), "{who} is {}", address.user);
     client
@@ -85,12 +84,7 @@ fn caching_sha2_password_slow_and_fast_over_every_transport() {
         .into_iter()
         .filter(|server| server.flavour == Flavour::MySql80)
     {
-        let address = account(
-            &server,
-            "sha2",
-            "WITH caching_sha2_password BY 'secret-2'",
-            "secret-2",
-        );
+        let address = account(&server, "sha2", "WITH caching_sha2_password BY 'secret-2'", "secret-2");
         let tls = |mode| TlsOptions {
             mode,
             ..TlsOptions::default()
@@ -108,13 +102,9 @@ fn caching_sha2_password_slow_and_fast_over_every_transport() {
             run(&mut server.root(), &["FLUSH PRIVILEGES"]);
             let cold = logs_in(&way);
             let warm = logs_in(&way);
-            assert_eq!(
-                cold.tls_cipher().is_some(),
-                way.tls.mode == TlsMode::Required
-            );
+            assert_eq!(cold.tls_cipher().is_some(), way.tls.mode == TlsMode::Required);
             assert!(
-                cold.traffic().sent_bytes() > warm.traffic().sent_bytes()
-                    || way.tls.mode == TlsMode::Required,
+                cold.traffic().sent_bytes() > warm.traffic().sent_bytes() || way.tls.mode == TlsMode::Required,
                 "the second login is the fast one"
             );
             run(&mut server.root(), &["FLUSH PRIVILEGES"]);
@@ -137,12 +127,7 @@ fn sha256_password() {
         .into_iter()
         .filter(|server| server.flavour == Flavour::MySql80)
     {
-        let address = account(
-            &server,
-            "sha256",
-            "WITH sha256_password BY 'secret-4'",
-            "secret-4",
-        );
+        let address = account(&server, "sha256", "WITH sha256_password BY 'secret-4'", "secret-4");
         logs_in(&address);
         if let Some(tcp) = server.tcp(address) {
             logs_in(&tcp);
@@ -164,17 +149,13 @@ fn ed25519() {
         .into_iter()
         .filter(|server| server.flavour == Flavour::MariaDb)
     {
-        let plugins = "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'ed25519' AND plugin_status = 'ACTIVE'";
+        let plugins =
+            "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'ed25519' AND plugin_status = 'ACTIVE'";
         if rows(&mut server.root(), plugins).is_empty() {
             eprintln!("ed25519 is not tested: this MariaDB has no auth_ed25519 plugin");
             continue;
         }
-        let address = account(
-            &server,
-            "ed25519",
-            "VIA ed25519 USING PASSWORD('secret-3')",
-            "secret-3",
-        );
+        let address = account(&server, "ed25519", "VIA ed25519 USING PASSWORD('secret-3')", "secret-3");
         logs_in(&address);
         if let Some(tcp) = server.tcp(address.clone()) {
             logs_in(&tcp);
@@ -241,10 +222,7 @@ fn tls_modes() {
             "verify_ca without a ca"
         );
         let Some(ca) = &server.ca else {
-            eprintln!(
-                "{:?}: verify_ca is not tested: no …_CA is set",
-                server.flavour
-            );
+            eprintln!("{:?}: verify_ca is not tested: no …_CA is set", server.flavour);
             continue;
         };
         logs_in(&with(TlsMode::VerifyCa, Some(ca)));
@@ -254,10 +232,7 @@ fn tls_modes() {
             .filter(|other| *other != ca)
         {
             let error = refused(with(TlsMode::VerifyCa, Some(stranger)));
-            assert!(
-                error.code == 2026 && error.message.contains("not signed by"),
-                "{error}"
-            );
+            assert!(error.code == 2026 && error.message.contains("not signed by"), "{error}");
         }
         // Certificates that MySQL makes for itself name no host; others may.
         match connect(with(TlsMode::VerifyIdentity, Some(ca))) {
@@ -305,10 +280,6 @@ fn charset_and_collation_are_confirmed() {
         };
         assert_eq!(unknown("klingon", None), 1115);
         assert_eq!(unknown("utf8mb4", Some("utf8mb4_klingon_ci")), 1273);
-        assert_eq!(
-            unknown("utf8mb4; DROP TABLE x", None),
-            1115,
-            "never gets to the server"
-        );
+        assert_eq!(unknown("utf8mb4; DROP TABLE x", None), 1115, "never gets to the server");
     }
 }

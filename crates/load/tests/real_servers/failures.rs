@@ -26,18 +26,10 @@ fn an_error_leaves_the_connection_usable() {
     for server in servers() {
         let mut client = server.root();
         for _ in 0..3 {
-            let error = client
-                .query(b"SELECT * FROM no_such_database.t")
-                .unwrap_err();
-            assert!(
-                [1049, 1146].contains(&error.code) && !error.fatal,
-                "{error}"
-            );
+            let error = client.query(b"SELECT * FROM no_such_database.t").unwrap_err();
+            assert!([1049, 1146].contains(&error.code) && !error.fatal, "{error}");
             let error = client.prepare(b"SELEKT ?").unwrap_err();
-            assert_eq!(
-                (error.code, &*error.sqlstate, error.fatal),
-                (1064, "42000", false)
-            );
+            assert_eq!((error.code, &*error.sqlstate, error.fatal), (1064, "42000", false));
         }
         assert_eq!(value(&mut client, "SELECT 1"), "1");
     }
@@ -59,11 +51,7 @@ fn a_killed_connection_is_fatal_and_reconnects_with_its_statements() {
             error.fatal && [2006, 2013, 1927, 4031, 1053].contains(&error.code),
             "{error}"
         );
-        assert_eq!(
-            client.query(b"SELECT 1").unwrap_err().code,
-            2006,
-            "it stays gone"
-        );
+        assert_eq!(client.query(b"SELECT 1").unwrap_err().code, 2006, "it stays gone");
         client.reconnect().unwrap();
         client.execute(statement, &[Value::Int(41)]).unwrap();
         assert_eq!(fetch_all(&mut client), [[Some("42".to_owned())]]);
@@ -91,20 +79,11 @@ fn silence_has_an_end() {
 #[ignore = "needs real servers"]
 fn a_statement_beyond_the_servers_limit_is_told_as_such() {
     for server in servers() {
-        run(
-            &mut server.root(),
-            &["SET GLOBAL max_allowed_packet = 1048576"],
-        );
+        run(&mut server.root(), &["SET GLOBAL max_allowed_packet = 1048576"]);
         let mut client = server.root();
         let sql = format!("SELECT '{}'", "x".repeat(5_000_000));
         let error = client.query(sql.as_bytes()).unwrap_err();
-        run(
-            &mut server.root(),
-            &["SET GLOBAL max_allowed_packet = 67108864"],
-        );
-        assert!(
-            error.fatal && [1153, 2006, 2013].contains(&error.code),
-            "{error}"
-        );
+        run(&mut server.root(), &["SET GLOBAL max_allowed_packet = 67108864"]);
+        assert!(error.fatal && [1153, 2006, 2013].contains(&error.code), "{error}");
     }
 }

@@ -72,18 +72,9 @@ fn floats_of_every_size_read_alike() {
                 "CREATE TABLE bakeoff_test.floats (id INT AUTO_INCREMENT PRIMARY KEY, f FLOAT, d DOUBLE)",
             ],
         );
-        let digits = [
-            1.0,
-            1.5,
-            9.999_999,
-            1.234_567_8,
-            1.234_567_890_123_456_7,
-            8.765_432_1,
-        ];
+        let digits = [1.0, 1.5, 9.999_999, 1.234_567_8, 1.234_567_890_123_456_7, 8.765_432_1];
         let values: Vec<String> = (-37..38)
-            .flat_map(|exponent| {
-                digits.map(|digits| format!("({0}e{exponent}, -{0}e{exponent})", digits))
-            })
+            .flat_map(|exponent| digits.map(|digits| format!("({0}e{exponent}, -{0}e{exponent})", digits)))
             .collect();
         run(
             &mut client,
@@ -120,18 +111,12 @@ fn several_results_come_in_order() {
         assert_eq!((second.columns, second.more_results), (0, true));
         let third = client.next_result().unwrap().unwrap();
         assert_eq!((third.columns, third.more_results), (2, false));
-        assert_eq!(
-            fetch_all(&mut client),
-            [[Some("2".to_owned()), Some("3".to_owned())]]
-        );
+        assert_eq!(fetch_all(&mut client), [[Some("2".to_owned()), Some("3".to_owned())]]);
         assert!(client.next_result().unwrap().is_none());
         let broken = client.query(b"SELECT 1; SELECT no_such_column").unwrap();
         assert!(broken.more_results);
         assert_eq!(client.next_result().unwrap_err().code, 1054);
-        assert!(
-            client.next_result().unwrap().is_none(),
-            "an error ends the results"
-        );
+        assert!(client.next_result().unwrap().is_none(), "an error ends the results");
         assert_eq!(value(&mut client, "SELECT 5"), "5");
     }
 }
@@ -158,10 +143,7 @@ fn a_procedure_answers_text_and_prepared_calls() {
                 client.query(call)
             }
             .unwrap();
-            assert_eq!(
-                fetch_all(&mut client),
-                [[Some("1.5".to_owned()), Some("a".to_owned())]]
-            );
+            assert_eq!(fetch_all(&mut client), [[Some("1.5".to_owned()), Some("a".to_owned())]]);
             client.next_result().unwrap().unwrap();
             assert_eq!(fetch_all(&mut client), [[Some("2".to_owned())]]);
             let last = client.next_result().unwrap().unwrap();
@@ -179,13 +161,7 @@ fn long_packets_are_whole() {
         allow_long_packets(&server);
         let mut client = server.root();
         let statement = client.prepare(b"SELECT ?, MD5(?)").unwrap();
-        for length in [
-            16_777_215_usize - 9,
-            16_777_215 - 4,
-            16_777_215,
-            16_777_216,
-            20_000_000,
-        ] {
+        for length in [16_777_215_usize - 9, 16_777_215 - 4, 16_777_215, 16_777_216, 20_000_000] {
             let sent: Vec<u8> = (0..length).map(|index| b'a' + (index % 23) as u8).collect();
             let mut row = Vec::new();
             client
@@ -215,10 +191,7 @@ fn long_packets_are_whole() {
 }
 
 fn allow_long_packets(server: &Server) {
-    run(
-        &mut server.root(),
-        &["SET GLOBAL max_allowed_packet = 67108864"],
-    );
+    run(&mut server.root(), &["SET GLOBAL max_allowed_packet = 67108864"]);
 }
 
 #[test]
@@ -233,10 +206,7 @@ fn a_result_too_large_to_keep_is_counted_and_not_kept() {
         let reply = client.query(sql.as_bytes()).unwrap();
         assert_eq!(reply.rows, 128);
         let error = client.fetch_row(&mut Vec::new()).unwrap_err();
-        assert!(
-            !error.fatal && error.message.contains("too large"),
-            "{error}"
-        );
+        assert!(!error.fatal && error.message.contains("too large"), "{error}");
         assert_eq!(value(&mut client, "SELECT 1"), "1");
     }
 }
@@ -263,9 +233,6 @@ fn a_local_file_is_never_sent() {
             Flavour::MariaDb => [4166, 1148],
         };
         assert!(known.contains(&error.code), "{error}");
-        assert_eq!(
-            value(&mut client, "SELECT COUNT(*) FROM bakeoff_test.lines"),
-            "0"
-        );
+        assert_eq!(value(&mut client, "SELECT COUNT(*) FROM bakeoff_test.lines"), "0");
     }
 }

@@ -74,10 +74,7 @@ impl Server {
     /// The same over TCP; `None`, with a line that says so, without a port.
     pub(crate) fn tcp(&self, address: ServerAddress) -> Option<ServerAddress> {
         let Some(port) = self.port else {
-            eprintln!(
-                "{:?} is not tested over TCP: no …_PORT is set",
-                self.flavour
-            );
+            eprintln!("{:?} is not tested over TCP: no …_PORT is set", self.flavour);
             return None;
         };
         Some(ServerAddress {
@@ -128,11 +125,7 @@ pub(crate) fn fetch_all(client: &mut Client) -> Rows {
     let mut all = Vec::new();
     let mut row = Vec::new();
     while client.fetch_row(&mut row).expect("a row") {
-        let text = |value: &Option<Vec<u8>>| {
-            value
-                .as_ref()
-                .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-        };
+        let text = |value: &Option<Vec<u8>>| value.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         all.push(row.iter().map(text).collect());
     }
     all

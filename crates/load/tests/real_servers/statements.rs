@@ -8,14 +8,7 @@ use super::servers::{Flavour, Rows, Server, fetch_all, rows, run, servers, value
 const MODES: [PrepareMode; 2] = [PrepareMode::Server, PrepareMode::Client];
 
 /// The rows of a prepared statement, by mode.
-fn prepared(
-    server: &Server,
-    mode: PrepareMode,
-    charset: &str,
-    before: &str,
-    sql: &[u8],
-    values: &[Value<'_>],
-) -> Rows {
+fn prepared(server: &Server, mode: PrepareMode, charset: &str, before: &str, sql: &[u8], values: &[Value<'_>]) -> Rows {
     let mut client = server.root_in(mode, charset);
     run(&mut client, &[before]);
     let statement = client.prepare(sql).unwrap();
@@ -45,17 +38,9 @@ fn replies_are_classed_as_sysbench_does() {
             (insert.class, insert.affected_rows, insert.last_insert_id),
             (QueryClass::Write, 2, 1)
         );
-        let select = client
-            .query(b"SELECT id, k FROM bakeoff_test.classes")
-            .unwrap();
-        assert_eq!(
-            (select.class, select.columns, select.rows),
-            (QueryClass::Read, 2, 2)
-        );
-        assert_eq!(
-            (client.column_name(1), client.column_name(2)),
-            (Some("k"), None)
-        );
+        let select = client.query(b"SELECT id, k FROM bakeoff_test.classes").unwrap();
+        assert_eq!((select.class, select.columns, select.rows), (QueryClass::Read, 2, 2));
+        assert_eq!((client.column_name(1), client.column_name(2)), (Some("k"), None));
         let empty = client
             .query(b"SELECT id FROM bakeoff_test.classes WHERE id < 0")
             .unwrap();
@@ -73,9 +58,7 @@ fn replies_are_classed_as_sysbench_does() {
             let update = client
                 .prepare(b"UPDATE bakeoff_test.classes SET k = k + ? WHERE id = ?")
                 .unwrap();
-            let reply = client
-                .execute(update, &[Value::Int(1), Value::Int(2)])
-                .unwrap();
+            let reply = client.execute(update, &[Value::Int(1), Value::Int(2)]).unwrap();
             assert_eq!((reply.class, reply.affected_rows), (QueryClass::Write, 1));
         }
     }
@@ -99,10 +82,7 @@ fn both_modes_give_parameters_the_same_meaning() {
         Value::Bytes(long.as_bytes()),
     ];
     for server in servers() {
-        for before in [
-            "SET sql_mode = ''",
-            "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'",
-        ] {
+        for before in ["SET sql_mode = ''", "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'"] {
             for value in values {
                 let ask = |mode| {
                     // HEX of a number is another function: it rounds, and fails for some literals and not for the same parameters.
@@ -132,9 +112,7 @@ fn no_character_set_lets_a_value_break_out() {
         b"\xe3\x27",
     ];
     for server in servers() {
-        for charset in [
-            "sjis", "cp932", "gbk", "big5", "gb18030", "utf8mb4", "latin1",
-        ] {
+        for charset in ["sjis", "cp932", "gbk", "big5", "gb18030", "utf8mb4", "latin1"] {
             if charset == "gb18030" && server.flavour == Flavour::MariaDb {
                 continue;
             }
@@ -142,22 +120,10 @@ fn no_character_set_lets_a_value_break_out() {
                 for value in values {
                     let ask = |mode| {
                         let sql = b"SELECT HEX(?), CHARACTER_LENGTH(?)";
-                        prepared(
-                            &server,
-                            mode,
-                            charset,
-                            before,
-                            sql,
-                            &[Value::Bytes(value); 2],
-                        )
+                        prepared(&server, mode, charset, before, sql, &[Value::Bytes(value); 2])
                     };
-                    let (by_server, by_client) =
-                        (ask(PrepareMode::Server), ask(PrepareMode::Client));
-                    assert_eq!(
-                        by_server, by_client,
-                        "{:?}, {charset}, {value:x?}",
-                        server.flavour
-                    );
+                    let (by_server, by_client) = (ask(PrepareMode::Server), ask(PrepareMode::Client));
+                    assert_eq!(by_server, by_client, "{:?}, {charset}, {value:x?}", server.flavour);
                 }
             }
         }
@@ -173,10 +139,7 @@ fn values_must_go_with_the_parameters() {
             let statement = client.prepare(b"SELECT ?, '?'").unwrap();
             assert_eq!(client.execute(statement, &[]).unwrap_err().code, 2031);
             assert_eq!(
-                client
-                    .execute(statement, &[Value::Double(f64::NAN)])
-                    .unwrap_err()
-                    .code,
+                client.execute(statement, &[Value::Double(f64::NAN)]).unwrap_err().code,
                 2036
             );
             assert!(
@@ -184,13 +147,7 @@ fn values_must_go_with_the_parameters() {
                 "and the connection lives on"
             );
             client.close_statement(statement);
-            assert_eq!(
-                client
-                    .execute(statement, &[Value::Int(1)])
-                    .unwrap_err()
-                    .code,
-                2031
-            );
+            assert_eq!(client.execute(statement, &[Value::Int(1)]).unwrap_err().code, 2031);
             assert_eq!(
                 value(&mut client, "SELECT 1"),
                 "1",
@@ -253,9 +210,7 @@ fn a_closed_statement_is_closed_on_the_server() {
             row[1].clone().unwrap().parse::<i64>().unwrap()
         };
         let before = count(&mut client);
-        let statements: Vec<_> = (0..5)
-            .map(|_| client.prepare(b"SELECT ?").unwrap())
-            .collect();
+        let statements: Vec<_> = (0..5).map(|_| client.prepare(b"SELECT ?").unwrap()).collect();
         assert!(count(&mut client) >= before + 5);
         for statement in statements {
             client.close_statement(statement);

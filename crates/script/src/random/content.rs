@@ -179,11 +179,7 @@ impl Texts {
     ///
     /// # Errors
     /// A message: the encoding does not hold the content, or the share is not within 0 to 1.
-    pub fn new(
-        content: Content,
-        compressibility: Option<f64>,
-        encoding: Encoding,
-    ) -> Result<Self, String> {
+    pub fn new(content: Content, compressibility: Option<f64>, encoding: Encoding) -> Result<Self, String> {
         let content = match (content, compressibility) {
             (Content::Digits, Some(_)) => Content::Ascii,
             (content, _) => content,
@@ -217,8 +213,7 @@ impl Texts {
             Content::Prefix => LATIN.chars().take(26).collect(),
             content => content.alphabet(),
         };
-        let drawn = (0..CONSTANT_CHARACTERS)
-            .map(|_| alphabet[generator.below(alphabet.len() as u64) as usize]);
+        let drawn = (0..CONSTANT_CHARACTERS).map(|_| alphabet[generator.below(alphabet.len() as u64) as usize]);
         Glyphs::new(drawn, encoding)
     }
 
@@ -271,13 +266,7 @@ impl Texts {
     }
 
     /// Letters with a dash after every `every` - 1 of them.
-    fn groups(
-        &self,
-        generator: &mut Generator,
-        characters: usize,
-        every: usize,
-        out: &mut Vec<u8>,
-    ) {
+    fn groups(&self, generator: &mut Generator, characters: usize, every: usize, out: &mut Vec<u8>) {
         for place in 1..=characters {
             if place % every == 0 {
                 out.push(b'-');
@@ -330,8 +319,7 @@ impl Texts {
 // The alphabets hold no quote, no backslash and no blank at which a server would trim: a text can stand in an SQL literal as it is.
 
 /// 80 characters of ASCII: letters, digits and signs.
-const ASCII: &str =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&()*+,-./:;<=>[";
+const ASCII: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&()*+,-./:;<=>[";
 
 /// Letters of French, German, Spanish and the Nordic languages, all in ISO 8859-1.
 const LATIN: &str = "abcdefghijklmnopqrstuvwxyzàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßABCDEFGHÀÄÉÈÖÜØÇ";
@@ -350,153 +338,27 @@ const CHINESE: &str = "的一是不了人我在有他这为之大来以个中上
 
 /// Common English words, the commonest first.
 const WORDS: &[&str] = &[
-    "the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "as", "was", "with", "be",
-    "by", "on", "not", "he", "his", "but", "at", "are", "this", "have", "from", "or", "had", "an",
-    "they", "which", "one", "you", "were", "her", "all", "she", "there", "would", "their", "we",
-    "him", "been", "has", "when", "who", "will", "more", "no", "if", "out", "so", "said", "what",
-    "up", "its", "about", "into", "than", "them", "can", "only", "other", "new", "some", "could",
-    "time", "these", "two", "may", "then", "do", "first", "any", "my", "now", "such", "like",
-    "our", "over", "man", "me", "even", "most", "made", "after", "also", "did", "many", "before",
-    "must", "through", "years", "where", "much", "your", "way", "well", "down", "should",
-    "because", "each", "just", "those", "people", "how", "too", "little", "state", "good", "very",
-    "make", "world", "still", "own", "see", "men", "work", "long", "get", "here", "between",
-    "both", "life", "being", "under", "never", "day", "same", "another", "know", "while", "last",
-    "might", "us", "great", "old", "year", "off", "come", "since", "against", "go", "came",
-    "right", "used", "take", "three", "himself", "few", "house", "use", "during", "without",
-    "again", "place", "around", "however", "home", "small", "found", "thought", "went", "say",
-    "part", "once", "general", "high", "upon", "school", "every", "number", "always", "system",
-    "order", "water", "public", "night", "country", "point", "question", "business", "customer",
-    "delivery", "account", "manager", "address", "garden", "station", "library", "kitchen",
-    "language", "mountain", "weather", "history", "science", "music", "picture", "morning",
-    "evening", "window", "paper", "letter", "market", "river", "bridge", "street", "village",
+    "the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "as", "was", "with", "be", "by", "on", "not", "he",
+    "his", "but", "at", "are", "this", "have", "from", "or", "had", "an", "they", "which", "one", "you", "were", "her",
+    "all", "she", "there", "would", "their", "we", "him", "been", "has", "when", "who", "will", "more", "no", "if",
+    "out", "so", "said", "what", "up", "its", "about", "into", "than", "them", "can", "only", "other", "new", "some",
+    "could", "time", "these", "two", "may", "then", "do", "first", "any", "my", "now", "such", "like", "our", "over",
+    "man", "me", "even", "most", "made", "after", "also", "did", "many", "before", "must", "through", "years", "where",
+    "much", "your", "way", "well", "down", "should", "because", "each", "just", "those", "people", "how", "too",
+    "little", "state", "good", "very", "make", "world", "still", "own", "see", "men", "work", "long", "get", "here",
+    "between", "both", "life", "being", "under", "never", "day", "same", "another", "know", "while", "last", "might",
+    "us", "great", "old", "year", "off", "come", "since", "against", "go", "came", "right", "used", "take", "three",
+    "himself", "few", "house", "use", "during", "without", "again", "place", "around", "however", "home", "small",
+    "found", "thought", "went", "say", "part", "once", "general", "high", "upon", "school", "every", "number",
+    "always", "system", "order", "water", "public", "night", "country", "point", "question", "business", "customer",
+    "delivery", "account", "manager", "address", "garden", "station", "library", "kitchen", "language", "mountain",
+    "weather", "history", "science", "music", "picture", "morning", "evening", "window", "paper", "letter", "market",
+    "river", "bridge", "street", "village",
 ];
 
 /// The 80 faces of Unicode's block "Emoticons": four bytes each in UTF-8.
 const EMOJI: std::ops::RangeInclusive<char> = '\u{1F600}'..='\u{1F64F}';
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-    use std::io::Write;
-
-    use super::*;
-
-    fn texts(content: Content) -> Texts {
-        Texts::new(content, None, Encoding::Utf8).expect("utf8mb4 holds everything")
-    }
-
-    fn drawn(texts: &Texts, number: u64, characters: usize) -> String {
-        let mut out = Vec::new();
-        texts.draw(&mut Texts::stream_of(number), characters, &mut out);
-        assert!(out.len() <= Texts::max_bytes(characters));
-        String::from_utf8(out).expect("UTF-8")
-    }
-
-    #[test]
-    fn every_text_has_its_length_and_can_stand_in_a_literal() {
-        for (name, content) in Content::ALL {
-            assert_eq!(Content::named(name), Some(content));
-            let texts = texts(content);
-            for characters in [0, 1, 12, 59, 119, 5000] {
-                for number in 0..20 {
-                    let text = drawn(&texts, number, characters);
-                    assert_eq!(text.chars().count(), characters, "{name}");
-                    assert!(
-                        !text.contains(['\'', '"', '\\', '%', '?']),
-                        "{name}: {text}"
-                    );
-                    assert_eq!(text, text.trim_end(), "{name}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_number_has_one_text_and_numbers_differ() {
-        for (name, content) in Content::ALL {
-            let texts = texts(content);
-            let all: HashSet<String> = (0..500).map(|n| drawn(&texts, n, 40)).collect();
-            assert_eq!(all.len(), 500, "{name}");
-            assert_eq!(drawn(&texts, 7, 40), drawn(&texts, 7, 40));
-        }
-    }
-
-    #[test]
-    fn letters_are_of_their_script() {
-        let within = |content, low: char, high: char| {
-            drawn(&texts(content), 1, 300)
-                .chars()
-                .all(|each| (low..=high).contains(&each))
-        };
-        assert!(within(Content::Ascii, '!', '~'));
-        assert!(within(Content::Latin, 'A', 'ÿ'));
-        assert!(drawn(&texts(Content::Latin), 1, 300).contains(['é', 'ä', 'ø']));
-        assert!(within(Content::Cyrillic, 'А', 'я'));
-        assert!(within(Content::Japanese, 'あ', '龥'));
-        assert!(within(Content::Chinese, '一', '龥'));
-        assert!(within(Content::Emoji, '\u{1F600}', '\u{1F64F}'));
-        let uuid = drawn(&texts(Content::Uuid), 3, 36);
-        assert_eq!(
-            uuid.split('-').map(str::len).collect::<Vec<_>>(),
-            [8, 4, 4, 4, 12]
-        );
-        assert!(
-            drawn(&texts(Content::Hash), 3, 64)
-                .chars()
-                .all(|c| c.is_ascii_hexdigit())
-        );
-        let (one, other) = (
-            drawn(&texts(Content::Prefix), 1, 60),
-            drawn(&texts(Content::Prefix), 2, 60),
-        );
-        assert_eq!(one[..48], other[..48]);
-        assert_ne!(one, other);
-    }
-
-    #[test]
-    fn encodings_change_bytes_and_not_characters() {
-        let latin = Texts::new(Content::Latin, None, Encoding::Latin1).expect("latin1 holds it");
-        let mut bytes = Vec::new();
-        latin.draw(&mut Texts::stream_of(5), 200, &mut bytes);
-        assert_eq!(bytes.len(), 200);
-        let decoded: String = bytes.iter().map(|byte| char::from(*byte)).collect();
-        assert_eq!(decoded, drawn(&texts(Content::Latin), 5, 200));
-        for (content, encoding) in [
-            (Content::Japanese, Encoding::Latin1),
-            (Content::Emoji, Encoding::Utf8Mb3),
-            (Content::Latin, Encoding::of_charset("sjis")),
-        ] {
-            let refused = Texts::new(content, None, encoding).expect_err("not to be had");
-            assert!(refused.contains(content.name()), "{refused}");
-        }
-        assert!(Texts::new(Content::Hash, None, Encoding::of_charset("sjis")).is_ok());
-        assert!(Texts::new(Content::Ascii, Some(1.5), Encoding::Utf8).is_err());
-    }
-
-    /// What zlib saves of a page's worth of texts of 120 characters.
-    fn saved(compressibility: f64) -> f64 {
-        let texts =
-            Texts::new(Content::Ascii, Some(compressibility), Encoding::Utf8).expect("valid");
-        let mut page = Vec::new();
-        for number in 0..130 {
-            texts.draw(&mut Texts::stream_of(number), 120, &mut page);
-        }
-        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
-        encoder.write_all(&page).expect("memory takes it");
-        1.0 - encoder.finish().expect("memory takes it").len() as f64 / page.len() as f64
-    }
-
-    #[test]
-    fn zlib_saves_the_share_that_is_asked_for() {
-        for asked in [0.3, 0.5, 0.7, 0.9] {
-            assert!(
-                (saved(asked) - asked).abs() < 0.03,
-                "{asked}: {}",
-                saved(asked)
-            );
-        }
-        // No text is more random than its alphabet.
-        assert!((0.15..0.25).contains(&saved(0.0)), "{}", saved(0.0));
-        assert!(saved(1.0) > 0.97);
-    }
-}
+#[path = "../../tests/unit/random_content.rs"]
+mod tests;

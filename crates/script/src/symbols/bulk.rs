@@ -37,11 +37,9 @@ impl Bulk {
 
     /// No row of an `sbtest` table is longer.
     fn sbtest_row_bytes(&self) -> usize {
-        self.texts
-            .as_ref()
-            .map_or(SbtestRow::MAX_TUPLE_BYTES, |(_, [c, pad])| {
-                SbtestRow::MAX_TUPLE_BYTES + Texts::max_bytes(c + pad)
-            })
+        self.texts.as_ref().map_or(SbtestRow::MAX_TUPLE_BYTES, |(_, [c, pad])| {
+            SbtestRow::MAX_TUPLE_BYTES + Texts::max_bytes(c + pad)
+        })
     }
 
     fn separate(&mut self) {
@@ -126,14 +124,7 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_limit(connection: *mut SqlConnectio
 }
 
 /// Appends `(id,k,'c','pad')`; texts hold nothing that a literal would have to escape.
-fn push_text_row(
-    id: u64,
-    k: u32,
-    texts: &Texts,
-    lengths: [usize; 2],
-    generator: &mut Generator,
-    out: &mut Vec<u8>,
-) {
+fn push_text_row(id: u64, k: u32, texts: &Texts, lengths: [usize; 2], generator: &mut Generator, out: &mut Vec<u8>) {
     out.push(b'(');
     push_decimal(out, id);
     out.push(b',');
@@ -164,12 +155,7 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
     // SAFETY: as the caller promises.
     let connection = unsafe { &mut *connection };
     let session = current();
-    let mut generator = Generator::for_stream(
-        session.seed,
-        StreamKind::Rows,
-        u64::from(table),
-        piece as u64,
-    );
+    let mut generator = Generator::for_stream(session.seed, StreamKind::Rows, u64::from(table), piece as u64);
     connection.error = NONE;
     let row_bytes = connection.bulk.sbtest_row_bytes();
     for id in first as u64..=last as u64 {
@@ -178,13 +164,9 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
         }
         let distributions = &mut session.random.borrow_mut().distributions;
         connection.bulk.separate();
-        let Bulk {
-            statement, texts, ..
-        } = &mut connection.bulk;
+        let Bulk { statement, texts, .. } = &mut connection.bulk;
         match texts {
-            None => {
-                SbtestRow::draw(&mut generator, distributions, key_range).push_tuple(id, statement)
-            }
+            None => SbtestRow::draw(&mut generator, distributions, key_range).push_tuple(id, statement),
             Some((texts, lengths)) => {
                 let k = distributions.default(&mut generator, 1, key_range);
                 push_text_row(id, k, texts, *lengths, &mut generator, statement);

@@ -8,9 +8,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::text_of;
-use crate::c_types::{
-    Bulk, FATAL, IGNORABLE, LastError, NONE, RowBuffer, SqlConnection, SqlDriver, c_text,
-};
+use crate::c_types::{Bulk, FATAL, IGNORABLE, LastError, NONE, RowBuffer, SqlConnection, SqlDriver, c_text};
 use crate::host::{ConnectTarget, Connection, Counter, Reply, SqlError};
 use crate::session::{Session, current, shielded};
 
@@ -122,9 +120,7 @@ impl SqlConnection {
 
 /// Calls a connection or the host: a panic of theirs ends the script as an error would, and is resumed afterwards.
 #[inline]
-pub(super) fn guarded<T>(
-    call: impl FnOnce(&Session) -> Result<T, SqlError>,
-) -> Result<T, SqlError> {
+pub(super) fn guarded<T>(call: impl FnOnce(&Session) -> Result<T, SqlError>) -> Result<T, SqlError> {
     shielded(None, |session| Some(call(session))).unwrap_or_else(|| Err(internal_error()))
 }
 

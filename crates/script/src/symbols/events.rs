@@ -52,9 +52,7 @@ fn counter(kind: c_int) -> Option<Counter> {
 /// This worker's counter. The thread number is ignored: a worker sees its own counters only.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_counter_val(_thread: c_int, kind: c_int) -> u64 {
-    counter(kind).map_or(0, |counter| {
-        shielded(0, |session| session.host.counter(counter))
-    })
+    counter(kind).map_or(0, |counter| shielded(0, |session| session.host.counter(counter)))
 }
 
 #[unsafe(no_mangle)]
@@ -72,9 +70,7 @@ pub(super) extern "C" fn sb_counter_inc(thread: c_int, kind: c_int) {
 /// May another event start?
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_more_events(_thread: c_int) -> bool {
-    shielded(false, |session| {
-        !session.has_panicked() && session.host.more_events()
-    })
+    shielded(false, |session| !session.has_panicked() && session.host.more_events())
 }
 
 #[unsafe(no_mangle)]
@@ -115,17 +111,13 @@ pub(super) extern "C" fn bakeoff_event_restart(_thread: c_int) -> bool {
 pub(super) unsafe extern "C" fn bakeoff_operation(name: *const c_char, length: usize) {
     // SAFETY: Lua passes a string with its length.
     let name = unsafe { bytes_of(name, length) };
-    shielded((), |session| {
-        session.host.operation(&String::from_utf8_lossy(name))
-    });
+    shielded((), |session| session.host.operation(&String::from_utf8_lossy(name)));
 }
 
 /// Keying or thinking, between two events.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_think(seconds: f64) {
-    shielded((), |session| {
-        session.host.think((seconds.max(0.0) * 1e9) as u64)
-    });
+    shielded((), |session| session.host.think((seconds.max(0.0) * 1e9) as u64));
 }
 
 /// Waits for all threads of the command; false when one of them failed.
@@ -141,9 +133,7 @@ pub(super) extern "C" fn bakeoff_barrier() -> bool {
 pub(super) unsafe extern "C" fn bakeoff_progress(label: *const c_char, done: f64, total: f64) {
     // SAFETY: Lua strings end with a zero byte.
     let label = unsafe { text_of(label) };
-    shielded((), |session| {
-        session.host.progress(&label, done as u64, total as u64)
-    });
+    shielded((), |session| session.host.progress(&label, done as u64, total as u64));
 }
 
 /// One line for the user.
@@ -159,9 +149,7 @@ pub(super) unsafe extern "C" fn bakeoff_log(level: c_int, message: *const c_char
     };
     // SAFETY: Lua passes a string with its length.
     let message = unsafe { bytes_of(message, length) };
-    shielded((), |session| {
-        session.host.log(level, &String::from_utf8_lossy(message))
-    });
+    shielded((), |session| session.host.log(level, &String::from_utf8_lossy(message)));
 }
 
 /// Exists because sysbench exports it; options are read from the script itself here.
@@ -190,10 +178,7 @@ impl Histogram {
     const BAR: usize = 40;
 
     fn new(size: usize, minimum: f64, maximum: f64) -> Option<Self> {
-        let usable = (2..=1 << 24).contains(&size)
-            && minimum > 0.0
-            && maximum > minimum
-            && maximum.is_finite();
+        let usable = (2..=1 << 24).contains(&size) && minimum > 0.0 && maximum > minimum && maximum.is_finite();
         let per_log = (size.max(2) - 1) as f64 / (maximum / minimum).ln();
         usable.then(|| Self {
             counts: vec![0; size],
@@ -218,27 +203,15 @@ impl Histogram {
         };
         let heading = "       value  ------------- distribution ------------- count".to_owned();
         std::iter::once(heading)
-            .chain(
-                self.counts
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, count)| **count > 0)
-                    .map(row),
-            )
+            .chain(self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(row))
             .collect()
     }
 }
 
 /// A new histogram, or null when the range or size makes no sense.
 #[unsafe(no_mangle)]
-pub(super) extern "C" fn sb_histogram_new(
-    size: usize,
-    minimum: f64,
-    maximum: f64,
-) -> *mut Histogram {
-    Histogram::new(size, minimum, maximum).map_or(std::ptr::null_mut(), |histogram| {
-        Box::into_raw(Box::new(histogram))
-    })
+pub(super) extern "C" fn sb_histogram_new(size: usize, minimum: f64, maximum: f64) -> *mut Histogram {
+    Histogram::new(size, minimum, maximum).map_or(std::ptr::null_mut(), |histogram| Box::into_raw(Box::new(histogram)))
 }
 
 /// # Safety
@@ -269,34 +242,11 @@ pub(super) unsafe extern "C" fn sb_histogram_print(histogram: *mut Histogram) {
     if let Some(histogram) = unsafe { histogram.as_ref() } {
         let lines = histogram.lines();
         shielded((), |session| {
-            lines
-                .iter()
-                .for_each(|line| session.host.log(LogLevel::Notice, line))
+            lines.iter().for_each(|line| session.host.log(LogLevel::Notice, line))
         });
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_fall_into_their_buckets_and_the_ends_catch_the_rest() {
-        let mut histogram = Histogram::new(4, 1.0, 1000.0).expect("a range");
-        for value in [0.0, 1.0, 10.0, 11.0, 1000.0, 1e9, f64::NAN] {
-            histogram.update(value);
-        }
-        assert_eq!(histogram.counts, [3, 2, 0, 2]);
-        assert_eq!(
-            histogram.lines()[1],
-            format!("       1.000 |{} 3", "*".repeat(40))
-        );
-    }
-
-    #[test]
-    fn a_senseless_range_is_refused() {
-        assert!(Histogram::new(10, 0.0, 1.0).is_none());
-        assert!(Histogram::new(10, 2.0, 1.0).is_none());
-        assert!(Histogram::new(1, 1.0, 2.0).is_none());
-    }
-}
+#[path = "../../tests/unit/symbols_events.rs"]
+mod tests;

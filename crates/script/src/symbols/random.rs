@@ -6,9 +6,7 @@ use std::ptr;
 use super::bytes_of;
 use crate::c_types::SqlConnection;
 use crate::error::nearest;
-use crate::random::{
-    Content, Distributions, Encoding, Generator, Texts, fill_template, fill_varied,
-};
+use crate::random::{Content, Distributions, Encoding, Generator, Texts, fill_template, fill_varied};
 use crate::session::current;
 
 pub(super) const CDEF: &str = r"
@@ -91,11 +89,7 @@ pub(super) unsafe extern "C" fn sb_rand_str(format: *const c_char, buffer: *mut 
 /// # Safety
 /// `format` and `buffer` are `length` bytes each and do not overlap.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn bakeoff_rand_str(
-    format: *const c_char,
-    buffer: *mut c_char,
-    length: usize,
-) {
+pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: *mut c_char, length: usize) {
     // SAFETY: as the caller promises.
     let (template, out) = unsafe {
         (
@@ -111,20 +105,10 @@ pub(super) unsafe extern "C" fn bakeoff_rand_str(
 /// # Safety
 /// `buffer` has room for the larger of both.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sb_rand_varstr(
-    buffer: *mut c_char,
-    minimum: u32,
-    maximum: u32,
-) -> u32 {
+pub(super) unsafe extern "C" fn sb_rand_varstr(buffer: *mut c_char, minimum: u32, maximum: u32) -> u32 {
     // SAFETY: as the caller promises.
-    let out =
-        unsafe { std::slice::from_raw_parts_mut(buffer.cast(), minimum.max(maximum) as usize) };
-    fill_varied(
-        &mut current().random.borrow_mut().generator,
-        minimum,
-        maximum,
-        out,
-    )
+    let out = unsafe { std::slice::from_raw_parts_mut(buffer.cast(), minimum.max(maximum) as usize) };
+    fill_varied(&mut current().random.borrow_mut().generator, minimum, maximum, out)
 }
 
 /// What Lua holds: texts, and room for one.
@@ -149,10 +133,7 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
     // SAFETY: as the caller promises.
     let (connection, name) = unsafe { (&*connection, bytes_of(content, length)) };
     let name = String::from_utf8_lossy(name);
-    let charset = connection
-        .link
-        .as_deref()
-        .map_or("utf8mb4", |link| link.charset().0);
+    let charset = connection.link.as_deref().map_or("utf8mb4", |link| link.charset().0);
     let share = (compressibility >= 0.0).then_some(compressibility);
     let made = match Content::named(&name) {
         Some(content) => Texts::new(content, share, Encoding::of_charset(charset)),
@@ -182,10 +163,7 @@ fn unknown(name: &str) -> String {
     let near = nearest(name, names)
         .map(|near| format!(" Did you mean {near}?"))
         .unwrap_or_default();
-    format!(
-        "there is no content {name}; there are {}.{near}",
-        names.join(", ")
-    )
+    format!("there is no content {name}; there are {}.{near}", names.join(", "))
 }
 
 /// # Safety
@@ -227,15 +205,7 @@ pub(super) unsafe extern "C" fn bakeoff_texts_of(
     room: usize,
 ) -> usize {
     // SAFETY: as the caller promises.
-    unsafe {
-        fill(
-            texts,
-            &mut Texts::stream_of(number as u64),
-            characters,
-            buffer,
-            room,
-        )
-    }
+    unsafe { fill(texts, &mut Texts::stream_of(number as u64), characters, buffer, room) }
 }
 
 unsafe fn fill(
@@ -248,9 +218,7 @@ unsafe fn fill(
     // SAFETY: as the callers promise.
     let source = unsafe { &mut *texts };
     source.made.clear();
-    source
-        .texts
-        .draw(generator, characters as usize, &mut source.made);
+    source.texts.draw(generator, characters as usize, &mut source.made);
     let length = source.made.len().min(room);
     // SAFETY: as the callers promise.
     unsafe { ptr::copy_nonoverlapping(source.made.as_ptr(), buffer.cast(), length) };

@@ -42,11 +42,7 @@ void bakeoff_statement_free(sql_statement *stmt);
 ";
 
 /// What Lua gets for a reply: the connection's result when there are columns, null otherwise.
-pub(super) fn publish(
-    connection: &mut SqlConnection,
-    reply: Option<Reply>,
-    statement: *mut c_void,
-) -> *mut SqlResult {
+pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, statement: *mut c_void) -> *mut SqlResult {
     let Some(reply) = reply.filter(|reply| reply.columns > 0) else {
         return ptr::null_mut();
     };
@@ -89,11 +85,7 @@ pub(super) unsafe extern "C" fn db_query(
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut SqlRow {
     // SAFETY: as the caller promises; a result's connection lives as long as its session.
-    let Some(connection) = (unsafe {
-        result
-            .as_ref()
-            .and_then(|result| result.connection.as_mut())
-    }) else {
+    let Some(connection) = (unsafe { result.as_ref().and_then(|result| result.connection.as_mut()) }) else {
         return ptr::null_mut();
     };
     let buffer = &mut connection.row;
@@ -103,18 +95,16 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
     match guarded(|_| link.fetch_row(&mut buffer.fields)) {
         Ok(true) => {
             buffer.values.clear();
-            buffer
-                .values
-                .extend(buffer.fields.iter().map(|field| match field {
-                    Some(bytes) => SqlValue {
-                        length: bytes.len() as u32,
-                        start: bytes.as_ptr(),
-                    },
-                    None => SqlValue {
-                        length: 0,
-                        start: ptr::null(),
-                    },
-                }));
+            buffer.values.extend(buffer.fields.iter().map(|field| match field {
+                Some(bytes) => SqlValue {
+                    length: bytes.len() as u32,
+                    start: bytes.as_ptr(),
+                },
+                None => SqlValue {
+                    length: 0,
+                    start: ptr::null(),
+                },
+            }));
             let values = buffer.values.as_ptr();
             let row = buffer.row.insert(Box::new(SqlRow {
                 unused: ptr::null(),
@@ -166,22 +156,12 @@ pub(super) extern "C" fn db_free_results(_result: *mut SqlResult) -> c_int {
 /// # Safety
 /// `result` is null or from this crate.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn bakeoff_column_name(
-    result: *mut SqlResult,
-    index: u32,
-) -> *const c_char {
+pub(super) unsafe extern "C" fn bakeoff_column_name(result: *mut SqlResult, index: u32) -> *const c_char {
     // SAFETY: as the caller promises.
-    let Some(connection) = (unsafe {
-        result
-            .as_ref()
-            .and_then(|result| result.connection.as_mut())
-    }) else {
+    let Some(connection) = (unsafe { result.as_ref().and_then(|result| result.connection.as_mut()) }) else {
         return ptr::null();
     };
-    let name = connection
-        .link
-        .as_deref()
-        .and_then(|link| link.column_name(index));
+    let name = connection.link.as_deref().and_then(|link| link.column_name(index));
     match name.and_then(|name| CString::new(name).ok()) {
         Some(name) => {
             connection.row.name = name;
@@ -335,9 +315,7 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
 /// # Safety
 /// `statement` is from `db_prepare`.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_stmt_next_result(
-    statement: *mut SqlStatement,
-) -> *mut SqlResult {
+pub(super) unsafe extern "C" fn db_stmt_next_result(statement: *mut SqlStatement) -> *mut SqlResult {
     // SAFETY: as the caller promises.
     unsafe { db_next_result((*statement).connection) }
 }

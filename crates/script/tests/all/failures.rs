@@ -29,19 +29,15 @@ fn ignored_errors_run_the_event_again_within_its_latency() {
         (2, vec![1213, 1205])
     );
     assert_eq!(world.replies("write"), 2);
-    assert_eq!(
-        world.lines()[0],
-        "1213\t42000\terror 1213 of the fake\tUPDATE t\ttrue"
-    );
+    assert_eq!(world.lines()[0], "1213\t42000\terror 1213 of the fake\tUPDATE t\ttrue");
 }
 
 #[test]
 fn a_hook_may_call_other_errors_ignorable() {
     let world = World::new(1);
     world.answer("UPDATE t", Answer::Fails(1062, false));
-    let text = format!(
-        "{QUERY_EVENT} function sysbench.hooks.sql_error_ignorable(err) return err.sql_errno == 1062 end"
-    );
+    let text =
+        format!("{QUERY_EVENT} function sysbench.hooks.sql_error_ignorable(err) return err.sql_errno == 1062 end");
     run(&text, &world).expect("the hook says so");
     assert_eq!(*world.errors.borrow(), [1062]);
 }
@@ -119,18 +115,12 @@ fn an_ignored_loss_of_the_connection_is_mended() {
         .thread_init()
         .and_then(|()| script.run())
         .expect("connects anew and runs the event again");
-    assert_eq!(
-        (world.journal.reconnects.get(), world.counters.borrow()[&5]),
-        (1, 1)
-    );
+    assert_eq!((world.journal.reconnects.get(), world.counters.borrow()[&5]), (1, 1));
 
     let world = World::new(1);
     world.answer("UPDATE t", Answer::Fails(2013, true));
     let error = run(QUERY_EVENT, &world).expect_err("not ignored by default");
-    assert_eq!(
-        (error.code(), world.journal.reconnects.get()),
-        ("server_lost", 0)
-    );
+    assert_eq!((error.code(), world.journal.reconnects.get()), ("server_lost", 0));
 }
 
 #[test]
@@ -155,9 +145,7 @@ fn ignorable_errors_outside_of_an_event_end_a_command() {
         &world,
     )
     .expect("loads");
-    let error = script
-        .command("prepare")
-        .expect_err("nothing can be run again");
+    let error = script.command("prepare").expect_err("nothing can be run again");
     assert_eq!(
         error.to_string(),
         "SQL error, errno = 1213, state = '42000': error 1213 of the fake"
@@ -167,11 +155,7 @@ fn ignorable_errors_outside_of_an_event_end_a_command() {
 
 #[test]
 fn lua_errors_have_file_line_and_stack() {
-    let error = run(
-        "function event()\n  local x = nil\n  x.y = 1\nend",
-        &World::new(1),
-    )
-    .expect_err("an error");
+    let error = run("function event()\n  local x = nil\n  x.y = 1\nend", &World::new(1)).expect_err("an error");
     let ScriptError::Lua {
         place,
         message,
@@ -220,12 +204,8 @@ fn scripts_of_any_character_set_load_and_fail_with_their_words() {
             .to_vec(),
         ..ScriptSource::inline("test.lua", "")
     };
-    let script =
-        Script::load(&source, &settings(&[]), ThreadRole::Main, World::new(1)).expect("loads");
-    assert_eq!(
-        script.declared_options()[0].description,
-        "Gr\u{fffd}\u{fffd}e"
-    );
+    let script = Script::load(&source, &settings(&[]), ThreadRole::Main, World::new(1)).expect("loads");
+    assert_eq!(script.declared_options()[0].description, "Gr\u{fffd}\u{fffd}e");
     let error = script.run().expect_err("raises").to_string();
     assert!(error.ends_with("kein Schl\u{fffd}ssel"), "{error}");
 }
@@ -233,14 +213,12 @@ fn scripts_of_any_character_set_load_and_fail_with_their_words() {
 #[test]
 fn a_panic_of_the_host_passes_through_lua_unharmed() {
     let world = World::new(3);
-    *world.on_more_events.borrow_mut() =
-        Some(Box::new(|left| assert!(left != 2, "the host panics")));
+    *world.on_more_events.borrow_mut() = Some(Box::new(|left| assert!(left != 2, "the host panics")));
     let script = Rc::new(RefCell::new(
         load("function event() end", &settings(&[]), &world).expect("loads"),
     ));
     let inner = Rc::clone(&script);
-    let caught =
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || inner.borrow().run()));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || inner.borrow().run()));
     let panic = caught.expect_err("it goes on");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"the host panics"));
     assert_eq!(*world.calls.borrow(), ["start", "Done"]);

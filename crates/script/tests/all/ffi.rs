@@ -30,10 +30,7 @@ fn libc_is_there() {
 #[test]
 fn the_database_can_be_driven_through_c_alone() {
     let world = World::new(0);
-    world.answer(
-        "SELECT a",
-        Answer::Rows(vec![vec![Some("5".to_owned()), None]]),
-    );
+    world.answer("SELECT a", Answer::Rows(vec![vec![Some("5".to_owned()), None]]));
     let text = r"
         function thread_init()
           local C = ffi.C
@@ -50,10 +47,7 @@ fn the_database_can_be_driven_through_c_alone() {
           print(C.db_create('pgsql') == nil, C.db_connection_close(con), C.db_destroy(drv))
         end";
     run(text, &world).expect("runs");
-    assert_eq!(
-        world.lines(),
-        ["2\t5\ttrue\t0", "0\ttrue\t0\t0", "true\t0\t0"]
-    );
+    assert_eq!(world.lines(), ["2\t5\ttrue\t0", "0\ttrue\t0\t0", "true\t0\t0"]);
     assert_eq!(world.statements(), ["SELECT a", "INSERT 7"]);
 }
 

@@ -49,11 +49,7 @@ fn a_true_value_stops_the_thread_and_does_not_count() {
             &world,
         )
         .expect("runs");
-        assert_eq!(
-            *world.calls.borrow(),
-            ["start", "Done", "start", "Stop"],
-            "{value}"
-        );
+        assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Stop"], "{value}");
     }
     let world = World::new(3);
     run("function event() return false end", &world).expect("runs");
@@ -123,9 +119,7 @@ fn connections_that_are_garbage_are_freed_whenever_the_collector_runs() {
     let script = load(text, &settings(&[]), &world).expect("loads");
     let calls = 20_000;
     for _ in 0..calls {
-        script
-            .report_intermediate(&Statistics::default())
-            .expect("connects");
+        script.report_intermediate(&Statistics::default()).expect("connects");
     }
     assert!(world.journal.open_connections.get() < calls / 2);
 }

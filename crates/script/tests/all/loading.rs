@@ -18,12 +18,7 @@ fn prepare(threads: u32, options: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Rc<
             "SELECT @@max_allowed_packet",
             Answer::Rows(vec![vec![Some("65536".to_owned())]]),
         );
-        let script = load_bundled(
-            "oltp_read_only",
-            &settings,
-            ThreadRole::Worker(thread),
-            world,
-        );
+        let script = load_bundled("oltp_read_only", &settings, ThreadRole::Worker(thread), world);
         script
             .command("prepare")
             .unwrap_or_else(|error| panic!("thread {thread}: {error}"));
@@ -109,37 +104,21 @@ fn prepare_keeps_its_order_and_the_servers_packet_size() {
     assert!(kinds.contains(&"INSERT INTO".to_owned()));
     // One table: the second of two threads declares and indexes it, the first only loads.
     assert_eq!(second[0], "CREATE TABLE");
-    assert_eq!(
-        &second[second.len() - 2..],
-        ["CREATE INDEX", "ANALYZE TABLE"]
-    );
+    assert_eq!(&second[second.len() - 2..], ["CREATE INDEX", "ANALYZE TABLE"]);
     assert!(!kinds.contains(&"CREATE TABLE".to_owned()));
     for world in &worlds {
         assert_eq!(*world.calls.borrow(), ["barrier", "barrier"]);
     }
-    let done: u64 = worlds
-        .iter()
-        .map(|world| world.progress.borrow()["rows"].0)
-        .sum();
-    assert_eq!(
-        (done, worlds[0].progress.borrow()["rows"].1),
-        (10_000, 10_000)
-    );
+    let done: u64 = worlds.iter().map(|world| world.progress.borrow()["rows"].0).sum();
+    assert_eq!((done, worlds[0].progress.borrow()["rows"].1), (10_000, 10_000));
 }
 
 #[test]
 fn a_failed_thread_ends_the_others_at_the_barrier() {
     let world = World::new(0);
     world.aborted.set(true);
-    let script = load_bundled(
-        "oltp_read_only",
-        &settings(&[]),
-        ThreadRole::Worker(0),
-        &world,
-    );
-    let error = script
-        .command("prepare")
-        .expect_err("another thread failed");
+    let script = load_bundled("oltp_read_only", &settings(&[]), ThreadRole::Worker(0), &world);
+    let error = script.command("prepare").expect_err("another thread failed");
     assert_eq!(error.to_string(), "another thread of this command failed");
     assert_eq!(world.statements().len(), 1, "only its table was created");
 }
@@ -168,15 +147,8 @@ fn table_options_reach_the_server() {
             ("table_size", "1"),
         ],
     );
-    assert!(
-        statements[0][0].contains("id INTEGER NOT NULL,")
-            && statements[0][0].contains("KEY xid (id)")
-    );
-    assert!(
-        !statements[0]
-            .iter()
-            .any(|sql| sql.starts_with("CREATE INDEX"))
-    );
+    assert!(statements[0][0].contains("id INTEGER NOT NULL,") && statements[0][0].contains("KEY xid (id)"));
+    assert!(!statements[0].iter().any(|sql| sql.starts_with("CREATE INDEX")));
 }
 
 #[test]
@@ -191,10 +163,7 @@ fn cleanup_and_warmup_visit_every_table() {
     script.command("cleanup").expect("cleanup");
     assert_eq!(
         world.take_statements(),
-        [
-            "DROP TABLE IF EXISTS sbtest1",
-            "DROP TABLE IF EXISTS sbtest2"
-        ]
+        ["DROP TABLE IF EXISTS sbtest1", "DROP TABLE IF EXISTS sbtest2"]
     );
     assert_eq!(
         world.lines(),
@@ -204,16 +173,11 @@ fn cleanup_and_warmup_visit_every_table() {
         script.command(name).expect("warm-up");
         let statements = world.take_statements();
         assert_eq!(
-            statements
-                .iter()
-                .filter(|sql| sql.starts_with("ANALYZE TABLE"))
-                .count(),
+            statements.iter().filter(|sql| sql.starts_with("ANALYZE TABLE")).count(),
             2
         );
         assert!(
-            statements
-                .iter()
-                .any(|sql| sql.contains("sbtest2 FORCE KEY (PRIMARY)")),
+            statements.iter().any(|sql| sql.contains("sbtest2 FORCE KEY (PRIMARY)")),
             "{statements:?}"
         );
     }

@@ -22,10 +22,7 @@ fn declared_options_are_typed_filled_and_checked() {
     script.thread_init().expect("runs");
     assert_eq!(
         world.lines(),
-        [
-            "false\t2.5\tx\ta+b\t[]\t0\t1\t2",
-            "1\tsbtest\t10\tlocalhost\tfalse"
-        ]
+        ["false\t2.5\tx\ta+b\t[]\t0\t1\t2", "1\tsbtest\t10\tlocalhost\tfalse"]
     );
     let kinds: Vec<(String, OptionType)> = script
         .declared_options()
@@ -48,16 +45,10 @@ fn declared_options_are_typed_filled_and_checked() {
     given
         .general
         .insert("mysql-user".into(), OptionValue::Text("me".into()));
-    load(text, &given, &world)
-        .expect("loads")
-        .thread_init()
-        .expect("runs");
+    load(text, &given, &world).expect("loads").thread_init().expect("runs");
     assert_eq!(
         world.lines(),
-        [
-            "true\t1024\t5\tx+y\t[]\t1048576\t7\t4",
-            "1\tme\t10\tlocalhost\tfalse"
-        ]
+        ["true\t1024\t5\tx+y\t[]\t1048576\t7\t4", "1\tme\t10\tlocalhost\tfalse"]
     );
 
     let refused = |name: &str, value: &str| {
@@ -74,10 +65,7 @@ fn declared_options_are_typed_filled_and_checked() {
         refused("flag", "maybe"),
         "invalid value for option --flag: \"maybe\". It takes on or off."
     );
-    assert_eq!(
-        refused("flagg", "on"),
-        "invalid option: --flagg. Did you mean --flag?"
-    );
+    assert_eq!(refused("flagg", "on"), "invalid option: --flagg. Did you mean --flag?");
     assert_eq!(refused("colour", "on"), "invalid option: --colour.");
 }
 
@@ -100,12 +88,7 @@ fn commands_are_the_scripts_own_then_the_built_in_ones() {
         .collect();
     assert_eq!(
         known,
-        [
-            ("fill", true),
-            ("prepare", false),
-            ("cleanup", false),
-            ("help", false)
-        ]
+        [("fill", true), ("prepare", false), ("cleanup", false), ("help", false)]
     );
     for name in ["fill", "prepare", "cleanup", "help"] {
         script.command(name).expect(name);

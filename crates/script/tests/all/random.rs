@@ -6,21 +6,14 @@ use bakeoff_script::{RandKind, RandSettings, Settings, ThreadRole};
 /// What a worker's `thread_init` prints.
 fn printed(body: &str, settings: &Settings, thread: u32) -> Vec<String> {
     let world = World::new(0);
-    let source = bakeoff_script::ScriptSource::inline(
-        "t.lua",
-        &format!("function thread_init() {body} end"),
-    );
+    let source = bakeoff_script::ScriptSource::inline("t.lua", &format!("function thread_init() {body} end"));
     let host: bakeoff_script::host::HostRef = world.clone();
-    let script = bakeoff_script::Script::load(&source, settings, ThreadRole::Worker(thread), host)
-        .expect("loads");
-    script
-        .thread_init()
-        .unwrap_or_else(|error| panic!("{error}"));
+    let script = bakeoff_script::Script::load(&source, settings, ThreadRole::Worker(thread), host).expect("loads");
+    script.thread_init().unwrap_or_else(|error| panic!("{error}"));
     world.lines()
 }
 
-const TEN: &str =
-    "for i = 1, 10 do print(sysbench.rand.default(1, 1000000), sysbench.rand.unique()) end";
+const TEN: &str = "for i = 1, 10 do print(sysbench.rand.default(1, 1000000), sysbench.rand.unique()) end";
 
 #[test]
 fn every_function_answers_in_its_range() {
@@ -53,18 +46,13 @@ fn the_distribution_is_the_settings_and_uniform_otherwise() {
             },
             ..settings(&[])
         };
-        let body = "local sum = 0 for i = 1, 20000 do sum = sum + sysbench.rand.default(1, 1000) end print(sum / 20000)";
-        printed(body, &settings, 0)[0]
-            .parse::<f64>()
-            .expect("a mean")
+        let body =
+            "local sum = 0 for i = 1, 20000 do sum = sum + sysbench.rand.default(1, 1000) end print(sum / 20000)";
+        printed(body, &settings, 0)[0].parse::<f64>().expect("a mean")
     };
     assert_eq!(RandSettings::default().kind, RandKind::Uniform);
     for kind in [RandKind::Uniform, RandKind::Gaussian, RandKind::Special] {
-        assert!(
-            (480.0..520.0).contains(&mean(kind)),
-            "{kind:?}: {}",
-            mean(kind)
-        );
+        assert!((480.0..520.0).contains(&mean(kind)), "{kind:?}: {}", mean(kind));
     }
     assert!(
         (100.0..150.0).contains(&mean(RandKind::Pareto)),
@@ -103,12 +91,8 @@ fn streams_follow_from_seed_and_thread() {
 #[test]
 fn reseeding_restarts_the_stream_but_not_the_unique_numbers() {
     let world = World::new(0);
-    let script = crate::world::load(
-        &format!("function thread_init() {TEN} end"),
-        &settings(&[]),
-        &world,
-    )
-    .expect("loads");
+    let script =
+        crate::world::load(&format!("function thread_init() {TEN} end"), &settings(&[]), &world).expect("loads");
     let mut draws = Vec::new();
     for block in [3, 4, 3] {
         script.reseed(11, block, 5);

@@ -4,17 +4,11 @@ use crate::world::{Answer, Rows, World, run};
 use bakeoff_script::host::ConnectTarget;
 
 fn row(fields: &[Option<&str>]) -> Vec<Option<String>> {
-    fields
-        .iter()
-        .map(|field| field.map(str::to_owned))
-        .collect()
+    fields.iter().map(|field| field.map(str::to_owned)).collect()
 }
 
 fn table() -> Rows {
-    vec![
-        row(&[Some("1"), Some("x"), None]),
-        row(&[Some("2"), None, Some("")]),
-    ]
+    vec![row(&[Some("1"), Some("x"), None]), row(&[Some("2"), None, Some("")])]
 }
 
 /// What the script prints in `thread_init`, a line each.
@@ -177,12 +171,7 @@ fn bulk_inserts_are_sent_when_full_and_at_the_end() {
                 .iter()
                 .all(|sql| sql.len() <= 2000 && sql.starts_with("INSERT INTO t VALUES("))
     );
-    assert_eq!(
-        sent.iter()
-            .map(|sql| sql.matches("(").count())
-            .sum::<usize>(),
-        300
-    );
+    assert_eq!(sent.iter().map(|sql| sql.matches("(").count()).sum::<usize>(), 300);
     assert_eq!(world.replies("write"), sent.len() as u64);
 }
 
@@ -273,10 +262,7 @@ fn closed_things_raise_and_leak_nothing() {
 #[test]
 fn a_state_closes_what_its_script_left_open() {
     let world = World::new(0);
-    printed(
-        &world,
-        "con2 = drv:connect() stmt2 = con2:prepare('SELECT 1')",
-    );
+    printed(&world, "con2 = drv:connect() stmt2 = con2:prepare('SELECT 1')");
     assert_eq!(
         world.journal.open_connections.get(),
         0,

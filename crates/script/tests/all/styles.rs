@@ -8,9 +8,7 @@ use bakeoff_script::host::HostRef;
 use bakeoff_script::{Script, Settings, Statistics, ThreadRole, find_on_path};
 
 fn load(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "styles", name]
-        .iter()
-        .collect();
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "styles", name].iter().collect();
     let source = find_on_path(path.to_str().expect("UTF-8")).expect("the script");
     let host: HostRef = world.clone();
     Script::load(&source, settings, role, host).unwrap_or_else(|error| panic!("{error}"))
@@ -38,10 +36,7 @@ fn a_fork_of_the_common_module_with_options_of_its_own() {
         3 + 1,
         "{sent:?}"
     );
-    assert_eq!(
-        (sent[0].as_str(), sent[sent.len() - 1].as_str()),
-        ("BEGIN", "COMMIT")
-    );
+    assert_eq!((sent[0].as_str(), sent[sent.len() - 1].as_str()), ("BEGIN", "COMMIT"));
     assert!(
         script
             .commands()
@@ -59,25 +54,13 @@ fn tpcc_through_ffi_with_rollbacks_counted_as_errors() {
         ThreadRole::Worker(0),
         &world,
     );
-    (0..40).for_each(|_| {
-        world.answer(
-            "SELECT d_next_o_id",
-            Answer::Rows(vec![vec![Some("3001".to_owned())]]),
-        )
-    });
+    (0..40).for_each(|_| world.answer("SELECT d_next_o_id", Answer::Rows(vec![vec![Some("3001".to_owned())]])));
     drive(&script);
-    let rollbacks = world
-        .statements()
-        .iter()
-        .filter(|sql| *sql == "ROLLBACK")
-        .count() as u64;
+    let rollbacks = world.statements().iter().filter(|sql| *sql == "ROLLBACK").count() as u64;
     assert!(rollbacks > 0);
     assert_eq!(world.counters.borrow()[&4], rollbacks, "SB_CNT_ERROR");
     assert!(
-        world
-            .statements()
-            .iter()
-            .any(|sql| sql.contains("o_id) VALUES (3001")),
+        world.statements().iter().any(|sql| sql.contains("o_id) VALUES (3001")),
         "{:?}",
         world.statements()
     );
@@ -92,12 +75,7 @@ fn parallel_commands_of_its_own() {
     let mut created = Vec::new();
     for thread in 0..3 {
         let world = World::new(0);
-        let script = load(
-            "custom_commands.lua",
-            &settings,
-            ThreadRole::Worker(thread),
-            &world,
-        );
+        let script = load("custom_commands.lua", &settings, ThreadRole::Worker(thread), &world);
         let command = script
             .commands()
             .iter()
@@ -109,18 +87,11 @@ fn parallel_commands_of_its_own() {
     }
     assert_eq!(created.len(), 6);
     let world = World::new(0);
-    let error = load(
-        "custom_commands.lua",
-        &settings,
-        ThreadRole::Worker(0),
-        &world,
-    )
-    .command("fail")
-    .expect_err("fails");
+    let error = load("custom_commands.lua", &settings, ThreadRole::Worker(0), &world)
+        .command("fail")
+        .expect_err("fails");
     assert!(
-        error
-            .to_string()
-            .ends_with("custom_commands.lua:21: on purpose"),
+        error.to_string().ends_with("custom_commands.lua:21: on purpose"),
         "{error}"
     );
 }
@@ -134,14 +105,10 @@ fn the_old_global_functions() {
     script.command("prepare").expect("prepare");
     let sent = world.statements();
     assert!(
-        sent[0].starts_with("SELECT pad FROM sbtest WHERE id=")
-            && sent[1].starts_with("UPDATE sbtest SET c='"),
+        sent[0].starts_with("SELECT pad FROM sbtest WHERE id=") && sent[1].starts_with("UPDATE sbtest SET c='"),
         "{sent:?}"
     );
-    assert!(
-        sent.iter().any(|sql| sql.ends_with("ENGINE = myisam")),
-        "{sent:?}"
-    );
+    assert!(sent.iter().any(|sql| sql.ends_with("ENGINE = myisam")), "{sent:?}");
     let id: u32 = sent[0]
         .rsplit('=')
         .next()
@@ -181,11 +148,6 @@ fn hooks_and_json_reports() {
 #[test]
 fn a_shebang_line_is_for_the_shell() {
     let world = World::new(1);
-    drive(&load(
-        "shebang.lua",
-        &settings(&[]),
-        ThreadRole::Worker(0),
-        &world,
-    ));
+    drive(&load("shebang.lua", &settings(&[]), ThreadRole::Worker(0), &world));
     assert_eq!(world.calls.borrow().len(), 2);
 }

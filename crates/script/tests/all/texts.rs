@@ -6,23 +6,15 @@ use bakeoff_script::{Settings, ThreadRole};
 /// What `prepare` sends.
 fn prepared(options: &[(&str, &str)]) -> Vec<String> {
     let world = World::new(0);
-    load_bundled(
-        "oltp_read_write",
-        &settings(options),
-        ThreadRole::Worker(0),
-        &world,
-    )
-    .command("prepare")
-    .unwrap_or_else(|error| panic!("{options:?}: {error}"));
+    load_bundled("oltp_read_write", &settings(options), ThreadRole::Worker(0), &world)
+        .command("prepare")
+        .unwrap_or_else(|error| panic!("{options:?}: {error}"));
     world.take_statements()
 }
 
 /// Texts of the first row that is inserted.
 fn first_texts(statements: &[String]) -> (String, String) {
-    let insert = statements
-        .iter()
-        .find(|sql| sql.starts_with("INSERT"))
-        .expect("rows");
+    let insert = statements.iter().find(|sql| sql.starts_with("INSERT")).expect("rows");
     let mut quoted = insert.split('\'');
     let c = quoted.nth(1).expect("c").to_owned();
     (c, quoted.nth(1).expect("pad").to_owned())
@@ -31,10 +23,7 @@ fn first_texts(statements: &[String]) -> (String, String) {
 #[test]
 fn without_options_the_tables_are_sysbenchs() {
     let statements = prepared(&[("table_size", "10")]);
-    assert!(
-        statements[0]
-            .contains("  c CHAR(120) DEFAULT '' NOT NULL,\n  pad CHAR(60) DEFAULT '' NOT NULL,\n")
-    );
+    assert!(statements[0].contains("  c CHAR(120) DEFAULT '' NOT NULL,\n  pad CHAR(60) DEFAULT '' NOT NULL,\n"));
     let (c, pad) = first_texts(&statements);
     let groups = |text: &str| text.split('-').map(str::len).collect::<Vec<_>>();
     assert_eq!((groups(&c), groups(&pad)), (vec![11; 10], vec![11; 5]));
@@ -52,33 +41,18 @@ fn content_fills_the_texts_and_leaves_the_keys() {
         assert_eq!(statements[0], plain[0], "the tables are declared alike");
         let (c, pad) = first_texts(&statements);
         assert_eq!((c.chars().count(), pad.chars().count()), (119, 59));
-        assert!(
-            c.chars()
-                .chain(pad.chars())
-                .all(|each| of_it.contains(&each)),
-            "{c}"
-        );
+        assert!(c.chars().chain(pad.chars()).all(|each| of_it.contains(&each)), "{c}");
     }
     let half = [("table_size", "10"), ("compressibility", "0.5")];
     let (c, _) = first_texts(&prepared(&half));
     let end = |options| first_texts(&prepared(options)).0[80..].to_owned();
     assert_eq!(
         end(&half),
-        end(&[
-            ("table_size", "10"),
-            ("compressibility", "0.5"),
-            ("auto_inc", "off")
-        ])
+        end(&[("table_size", "10"), ("compressibility", "0.5"), ("auto_inc", "off")])
     );
-    assert!(
-        c.chars().any(|each| !each.is_ascii_digit() && each != '-'),
-        "{c}"
-    );
+    assert!(c.chars().any(|each| !each.is_ascii_digit() && each != '-'), "{c}");
     let again = prepared(&[("table_size", "10"), ("content", "uuid")]);
-    assert_eq!(
-        again,
-        prepared(&[("table_size", "10"), ("content", "uuid")])
-    );
+    assert_eq!(again, prepared(&[("table_size", "10"), ("content", "uuid")]));
 }
 
 #[test]
@@ -106,30 +80,17 @@ fn impossible_options_are_refused_before_anything_is_sent() {
             [("text_length", "121")],
             "text_length must be 1 to column_length (120), not 121",
         ),
-        (
-            [("compressibility", "2")],
-            "compressibility must be 0 to 1, not 2",
-        ),
+        ([("compressibility", "2")], "compressibility must be 0 to 1, not 2"),
         (
             [("column_type", "blob")],
             "column_type must be char or varchar, not blob",
         ),
     ] {
         let world = World::new(0);
-        let script = load_bundled(
-            "oltp_insert",
-            &settings(&options),
-            ThreadRole::Worker(0),
-            &world,
-        );
+        let script = load_bundled("oltp_insert", &settings(&options), ThreadRole::Worker(0), &world);
         let error = script.command("prepare").expect_err("refused").to_string();
         assert!(error.contains(words), "{error}");
-        assert!(
-            !world
-                .take_statements()
-                .iter()
-                .any(|sql| sql.starts_with("INSERT"))
-        );
+        assert!(!world.take_statements().iter().any(|sql| sql.starts_with("INSERT")));
     }
 }
 
@@ -156,10 +117,7 @@ fn every_writing_workload_sends_texts_of_the_content() {
         script.run().expect("events");
         script.thread_done().expect("thread_done");
         let sent = world.take_statements();
-        let texts: Vec<&str> = sent
-            .iter()
-            .filter_map(|sql| sql.split('\'').nth(1))
-            .collect();
+        let texts: Vec<&str> = sent.iter().filter_map(|sql| sql.split('\'').nth(1)).collect();
         assert!(!texts.is_empty(), "{name}: {sent:?}");
         for text in texts {
             assert_eq!(text.chars().count(), 180, "{name}: {text}");

@@ -11,9 +11,7 @@ fn sample(body: &str) -> Vec<f64> {
          sysbench.cmdline.commands = {{sample = {{function() {body} end}}}}"
     );
     let script = load(&text, &settings(&[]), &world).expect("the text loads");
-    script
-        .command("sample")
-        .unwrap_or_else(|error| panic!("{error}"));
+    script.command("sample").unwrap_or_else(|error| panic!("{error}"));
     world
         .lines()
         .iter()
@@ -68,14 +66,9 @@ fn nurand_has_the_skew_of_the_standard() {
         ));
         let law = nurand_law(a, x, y, c, groups);
         let (statistic, degrees) = chi_square(&in_groups(&drawn, x, y, groups), &law);
-        assert!(
-            statistic < chi_square_limit(degrees),
-            "NURand({a}): {statistic}"
-        );
+        assert!(statistic < chi_square_limit(degrees), "NURand({a}): {statistic}");
         // The test would see a plain uniform draw, which is what constants drawn anew each time amount to.
-        let plain = sample(&format!(
-            "for _ = 1, 100000 do print(uniform({x}, {y})) end"
-        ));
+        let plain = sample(&format!("for _ = 1, 100000 do print(uniform({x}, {y})) end"));
         let (statistic, degrees) = chi_square(&in_groups(&plain, x, y, groups), &law);
         assert!(
             statistic > 10.0 * chi_square_limit(degrees),
@@ -86,10 +79,8 @@ fn nurand_has_the_skew_of_the_standard() {
 
 #[test]
 fn constants_of_a_run_are_kept_and_valid() {
-    let constants =
-        "local c = random.run_constants(SEED, LOAD) print(c.last_name, c.customer, c.item)";
-    let of =
-        |seed: &str, load: &str| sample(&constants.replace("SEED", seed).replace("LOAD", load));
+    let constants = "local c = random.run_constants(SEED, LOAD) print(c.last_name, c.customer, c.item)";
+    let of = |seed: &str, load: &str| sample(&constants.replace("SEED", seed).replace("LOAD", load));
     assert_eq!(of("7", "157"), of("7", "157"));
     assert_ne!(of("7", "157"), of("8", "157"));
     for load in 0..=255_u32 {
@@ -108,14 +99,8 @@ fn last_names_are_made_of_syllables() {
     let world = World::new(0);
     let text = "sysbench.cmdline.commands = {names = {function()
         for _, n in ipairs({0, 371, 999}) do print(require('tpcc_random').last_name(n)) end end}}";
-    load(text, &settings(&[]), &world)
-        .unwrap()
-        .command("names")
-        .unwrap();
-    assert_eq!(
-        world.lines(),
-        ["BARBARBAR", "PRICALLYOUGHT", "EINGEINGEING"]
-    );
+    load(text, &settings(&[]), &world).unwrap().command("names").unwrap();
+    assert_eq!(world.lines(), ["BARBARBAR", "PRICALLYOUGHT", "EINGEINGEING"]);
 }
 
 #[test]
@@ -128,10 +113,7 @@ fn a_deck_is_dealt_whole_and_shuffled() {
     for deck in dealt.chunks(23) {
         let mut sorted = deck.to_vec();
         sorted.sort_by(f64::total_cmp);
-        assert_eq!(
-            sorted,
-            [vec![1.0; 10], vec![2.0; 10], vec![3.0, 4.0, 5.0]].concat()
-        );
+        assert_eq!(sorted, [vec![1.0; 10], vec![2.0; 10], vec![3.0, 4.0, 5.0]].concat());
         orders.push(deck.to_vec());
     }
     // Every place of the deck is as likely to hold the one Order-Status.
@@ -246,9 +228,7 @@ fn stock_is_refilled_below_ten() {
 
 #[test]
 fn thinking_times_have_their_mean_and_their_limit() {
-    let drawn = sample(
-        "for _ = 1, 50000 do print(string.format('%.6f', random.thinking_s(uniform, 12))) end",
-    );
+    let drawn = sample("for _ = 1, 50000 do print(string.format('%.6f', random.thinking_s(uniform, 12))) end");
     let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
     assert!((mean - 12.0).abs() < 0.3, "{mean}");
     assert!(drawn.iter().all(|wait| (0.0..=120.0).contains(wait)));

@@ -30,9 +30,7 @@ fn loaded(threads: u32) -> BTreeMap<String, Vec<String>> {
         let progress = world.progress.borrow();
         assert!(progress["rows"].0 <= progress["rows"].1);
     }
-    by_table
-        .values_mut()
-        .for_each(|statements| statements.sort());
+    by_table.values_mut().for_each(|statements| statements.sort());
     by_table
 }
 
@@ -47,12 +45,7 @@ fn rows_of(statements: &[String]) -> Vec<Vec<String>> {
     statements
         .iter()
         .flat_map(|statement| {
-            let values = statement
-                .split_once("VALUES (")
-                .unwrap()
-                .1
-                .strip_suffix(')')
-                .unwrap();
+            let values = statement.split_once("VALUES (").unwrap().1.strip_suffix(')').unwrap();
             values
                 .split("),(")
                 .map(|row| row.split(',').map(str::to_owned).collect())
@@ -76,19 +69,11 @@ fn rows_depend_on_the_seed_and_not_on_the_threads() {
             .unwrap();
         world.take_statements()
     };
-    assert!(
-        !other.contains(&one["district"][0]),
-        "another seed made the same rows"
-    );
+    assert!(!other.contains(&one["district"][0]), "another seed made the same rows");
 
     let count = |table: &str| rows_of(&one[table]).len();
     assert_eq!(
-        [
-            count("warehouse"),
-            count("district"),
-            count("item"),
-            count("stock")
-        ],
+        [count("warehouse"), count("district"), count("item"), count("stock")],
         [1, 10, 100_000, 100_000]
     );
     assert_eq!(
@@ -108,29 +93,20 @@ fn rows_depend_on_the_seed_and_not_on_the_threads() {
             .count()
     };
     assert_eq!(
-        (
-            having("item", 4, "ORIGINAL"),
-            having("stock", 16, "ORIGINAL")
-        ),
+        (having("item", 4, "ORIGINAL"), having("stock", 16, "ORIGINAL")),
         (10_000, 10_000)
     );
     assert_eq!(having("customer", 13, "BC"), 3_000);
 
     let orders = rows_of(&one["orders"]);
-    let lines: usize = orders
-        .iter()
-        .map(|order| order[6].parse::<usize>().unwrap())
-        .sum();
+    let lines: usize = orders.iter().map(|order| order[6].parse::<usize>().unwrap()).sum();
     assert_eq!(count("order_line"), lines);
     assert!(
         orders
             .iter()
             .all(|order| (5..=15).contains(&order[6].parse::<u32>().unwrap()))
     );
-    assert_eq!(
-        orders.iter().filter(|order| order[5] == "NULL").count(),
-        9_000
-    );
+    assert_eq!(orders.iter().filter(|order| order[5] == "NULL").count(), 9_000);
     let mut customers: Vec<u32> = orders
         .iter()
         .filter(|order| order[1] == "1")
@@ -148,21 +124,14 @@ fn random_texts_are_of_all_lengths_and_letters() {
     let mut letters = [0_u64; 256];
     for data in rows.iter().map(|row| row[20].trim_matches('\'')) {
         lengths[data.len() - 300] += 1;
-        data.bytes()
-            .for_each(|letter| letters[usize::from(letter)] += 1);
+        data.bytes().for_each(|letter| letters[usize::from(letter)] += 1);
     }
     let (statistic, degrees) = chi_square(&lengths, &[1.0 / 201.0; 201]);
-    assert!(
-        statistic < chi_square_limit(degrees),
-        "lengths: {statistic}"
-    );
+    assert!(statistic < chi_square_limit(degrees), "lengths: {statistic}");
     let used: Vec<u64> = letters.into_iter().filter(|count| *count > 0).collect();
     assert_eq!(used.len(), 62);
     let (statistic, degrees) = chi_square(&used, &[1.0 / 62.0; 62]);
-    assert!(
-        statistic < chi_square_limit(degrees),
-        "letters: {statistic}"
-    );
+    assert!(statistic < chi_square_limit(degrees), "letters: {statistic}");
 }
 
 #[test]
@@ -187,10 +156,7 @@ fn indexes_come_after_the_rows_or_before_them() {
         (
             first("ALTER TABLE"),
             first("INSERT INTO"),
-            statements
-                .iter()
-                .filter(|s| s.starts_with("ALTER TABLE"))
-                .count(),
+            statements.iter().filter(|s| s.starts_with("ALTER TABLE")).count(),
         )
     };
     let (alter, insert, count) = order("after");

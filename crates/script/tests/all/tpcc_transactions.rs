@@ -8,28 +8,12 @@ use bakeoff_script::{IgnoreErrors, Settings, ThreadRole};
 /// A world whose tables answer as a loaded server would, for `events` New-Orders.
 fn shop(events: u64) -> Rc<World> {
     let world = World::new(events);
-    let row = |fields: &[&str]| -> Rows {
-        vec![
-            fields
-                .iter()
-                .map(|field| Some((*field).to_owned()))
-                .collect(),
-        ]
-    };
+    let row = |fields: &[&str]| -> Rows { vec![fields.iter().map(|field| Some((*field).to_owned())).collect()] };
     for _ in 0..40 * events {
         world.answer("SELECT d_tax", Answer::Rows(row(&["0.1000", "3001"])));
-        world.answer(
-            "SELECT c_discount",
-            Answer::Rows(row(&["0.2000", "BARBARBAR", "GC"])),
-        );
-        world.answer(
-            "SELECT i_price",
-            Answer::Rows(row(&["12.34", "name", "data"])),
-        );
-        world.answer(
-            "SELECT s_quantity",
-            Answer::Rows(row(&["15", "dist", "data"])),
-        );
+        world.answer("SELECT c_discount", Answer::Rows(row(&["0.2000", "BARBARBAR", "GC"])));
+        world.answer("SELECT i_price", Answer::Rows(row(&["12.34", "name", "data"])));
+        world.answer("SELECT s_quantity", Answer::Rows(row(&["15", "dist", "data"])));
     }
     world
 }
@@ -71,10 +55,7 @@ fn a_new_order_runs_the_statements_of_its_profile() {
         update.contains("s_remote_cnt = s_remote_cnt + 0 WHERE s_w_id = 1"),
         "{update}"
     );
-    assert_eq!(
-        *world.calls.borrow(),
-        ["start", "operation new_order", "Done"]
-    );
+    assert_eq!(*world.calls.borrow(), ["start", "operation new_order", "Done"]);
 }
 
 #[test]
@@ -86,10 +67,7 @@ fn a_connection_prepares_as_many_statements_as_the_page_says() {
         "prepares {} statements a table set,",
         world.journal.open_statements.get()
     );
-    assert!(
-        include_str!("../../../../docs/tpcc.md").contains(&words),
-        "{words}"
-    );
+    assert!(include_str!("../../../../docs/tpcc.md").contains(&words), "{words}");
 }
 
 #[test]
@@ -98,22 +76,14 @@ fn a_deadlock_repeats_the_same_transaction() {
     world.answer("UPDATE stock", Answer::Fails(1213, false));
     run_shop(&world, NEW_ORDERS);
     let statements = world.statements();
-    let rollback = statements
-        .iter()
-        .position(|statement| statement == "ROLLBACK")
-        .unwrap();
+    let rollback = statements.iter().position(|statement| statement == "ROLLBACK").unwrap();
     let (first, second) = (&statements[..rollback], &statements[rollback + 1..]);
     assert_eq!(*first, second[..first.len()]);
     assert_eq!(second.last().unwrap(), "COMMIT");
     assert_eq!(*world.errors.borrow(), [1213]);
     assert_eq!(
         *world.calls.borrow(),
-        [
-            "start",
-            "operation new_order",
-            "operation new_order.retried",
-            "Done"
-        ]
+        ["start", "operation new_order", "operation new_order.retried", "Done"]
     );
 }
 
@@ -140,31 +110,16 @@ fn a_connection_that_is_made_again_gets_its_isolation_level_again() {
 #[test]
 fn an_unknown_item_rolls_back_and_is_no_error() {
     let world = World::new(1);
-    let row = |fields: &[&str]| -> Rows {
-        vec![
-            fields
-                .iter()
-                .map(|field| Some((*field).to_owned()))
-                .collect(),
-        ]
-    };
+    let row = |fields: &[&str]| -> Rows { vec![fields.iter().map(|field| Some((*field).to_owned())).collect()] };
     world.answer("SELECT d_tax", Answer::Rows(row(&["0.1", "3001"])));
-    world.answer(
-        "SELECT c_discount",
-        Answer::Rows(row(&["0.2", "BARBARBAR", "GC"])),
-    );
+    world.answer("SELECT c_discount", Answer::Rows(row(&["0.2", "BARBARBAR", "GC"])));
     world.answer("SELECT i_price", Answer::Rows(Vec::new()));
     run_shop(&world, NEW_ORDERS);
     assert_eq!(world.statements().last().unwrap(), "ROLLBACK");
     assert!(world.errors.borrow().is_empty());
     assert_eq!(
         *world.calls.borrow(),
-        [
-            "start",
-            "operation new_order",
-            "operation new_order.rollback",
-            "Done"
-        ]
+        ["start", "operation new_order", "operation new_order.rollback", "Done"]
     );
 }
 
@@ -189,10 +144,7 @@ fn waiting_lies_between_the_events() {
         &[NEW_ORDERS, &[("keying_time", "on"), ("think_time", "on")]].concat(),
     );
     let calls = world.calls.borrow().clone();
-    let (waits, others): (Vec<String>, Vec<String>) = calls
-        .iter()
-        .cloned()
-        .partition(|call| call.starts_with("think"));
+    let (waits, others): (Vec<String>, Vec<String>) = calls.iter().cloned().partition(|call| call.starts_with("think"));
     assert_eq!(
         others,
         [
@@ -211,9 +163,7 @@ fn waiting_lies_between_the_events() {
         .collect();
     assert_eq!(seconds[0], 18.0); // keying alone: nothing to think about yet
     assert!(
-        seconds[1..]
-            .iter()
-            .all(|wait| (18.0..=18.0 + 120.0).contains(wait)),
+        seconds[1..].iter().all(|wait| (18.0..=18.0 + 120.0).contains(wait)),
         "{seconds:?}"
     );
 }
@@ -221,11 +171,7 @@ fn waiting_lies_between_the_events() {
 #[test]
 fn bad_options_are_reported_in_one_line() {
     for (name, value, words) in [
-        (
-            "trx_level",
-            "XX",
-            "tpcc: --trx_level=XX: it takes RC, RR or SER.",
-        ),
+        ("trx_level", "XX", "tpcc: --trx_level=XX: it takes RC, RR or SER."),
         ("mix", "1,2", "five whole numbers"),
         ("statements", "many", "single or multi"),
         ("scale", "0", "a whole number from 1"),

@@ -26,8 +26,7 @@ fn each_workload_sends_its_statements() {
     for name in OLTP {
         let (statements, world) = stream(name, &settings(&[("tables", "3")]), 2);
         let text = statements.join("\n") + "\n";
-        let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.sql"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.sql"));
         if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
             std::fs::write(&path, &text).expect("the snapshot is written");
         }
@@ -36,21 +35,9 @@ fn each_workload_sends_its_statements() {
             text, expected,
             "{name} no longer sends what tests/snapshots/{name}.sql says"
         );
-        assert_eq!(
-            *world.calls.borrow(),
-            ["start", "Done", "start", "Done"],
-            "{name}"
-        );
-        assert_eq!(
-            world.journal.open_connections.get(),
-            0,
-            "{name} left a connection open"
-        );
-        assert_eq!(
-            world.journal.open_statements.get(),
-            0,
-            "{name} left a statement open"
-        );
+        assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Done"], "{name}");
+        assert_eq!(world.journal.open_connections.get(), 0, "{name} left a connection open");
+        assert_eq!(world.journal.open_statements.get(), 0, "{name} left a statement open");
     }
 }
 
@@ -69,11 +56,7 @@ fn replies_of_one_transaction_are_counted_once_each() {
         ("select_random_ranges", 1, 0, 0),
     ] {
         let (_, world) = stream(name, &settings(&[]), 1);
-        let counted = (
-            world.replies("read"),
-            world.replies("write"),
-            world.replies("other"),
-        );
+        let counted = (world.replies("read"), world.replies("write"), world.replies("other"));
         assert_eq!(counted, (reads, writes, other), "{name}");
     }
 }
@@ -102,11 +85,7 @@ fn options_shape_the_transaction() {
         "{statements:?}"
     );
 
-    let (statements, _) = stream(
-        "select_random_points",
-        &settings(&[("random_points", "3")]),
-        1,
-    );
+    let (statements, _) = stream("select_random_points", &settings(&[("random_points", "3")]), 1);
     assert_eq!(statements[0].matches(',').count(), 3 + 2, "{statements:?}");
 
     let (_, world) = stream("oltp_point_select", &settings(&[("reconnect", "2")]), 7);
@@ -121,22 +100,10 @@ fn each_thread_selects_points_from_its_own_keys() {
         ..settings(&[("table_size", "400")])
     };
     let world = World::new(50);
-    let script = load_bundled(
-        "select_random_points",
-        &settings,
-        ThreadRole::Worker(2),
-        &world,
-    );
-    script
-        .thread_init()
-        .and_then(|()| script.run())
-        .expect("runs");
+    let script = load_bundled("select_random_points", &settings, ThreadRole::Worker(2), &world);
+    script.thread_init().and_then(|()| script.run()).expect("runs");
     for statement in world.statements() {
-        let keys = statement
-            .split_once("IN (")
-            .expect("a list")
-            .1
-            .trim_end_matches(')');
+        let keys = statement.split_once("IN (").expect("a list").1.trim_end_matches(')');
         assert!(
             keys.split(", ")
                 .all(|key| (201..=300).contains(&key.parse::<u32>().expect("a key"))),
@@ -155,20 +122,14 @@ fn client_given_ids_are_signed_and_differ_between_threads() {
     for thread in 0..2 {
         let world = World::new(200);
         let script = load_bundled("oltp_insert", &settings, ThreadRole::Worker(thread), &world);
-        script
-            .thread_init()
-            .and_then(|()| script.run())
-            .expect("runs");
+        script.thread_init().and_then(|()| script.run()).expect("runs");
         for statement in world.statements() {
             let id = statement
                 .split_once("VALUES (")
                 .and_then(|(_, rest)| rest.split_once(','))
                 .expect("an id")
                 .0;
-            assert!(
-                ids.insert(id.parse::<i32>().expect("fits INTEGER")),
-                "{id} came twice"
-            );
+            assert!(ids.insert(id.parse::<i32>().expect("fits INTEGER")), "{id} came twice");
         }
     }
     assert!(ids.iter().any(|id| *id < 0));
@@ -177,8 +138,7 @@ fn client_given_ids_are_signed_and_differ_between_threads() {
 #[test]
 fn commands_and_options_are_declared() {
     let description =
-        bakeoff_script::describe(&bakeoff_script::find("oltp_read_only").expect("bundled"))
-            .expect("loads");
+        bakeoff_script::describe(&bakeoff_script::find("oltp_read_only").expect("bundled")).expect("loads");
     let parallel: Vec<(&str, bool)> = description
         .commands
         .iter()
@@ -195,11 +155,7 @@ fn commands_and_options_are_declared() {
         ]
     );
     assert!(description.has_event);
-    let names: Vec<&str> = description
-        .options
-        .iter()
-        .map(|option| option.name.as_str())
-        .collect();
+    let names: Vec<&str> = description.options.iter().map(|option| option.name.as_str()).collect();
     assert_eq!(
         names,
         [
@@ -240,8 +196,8 @@ fn commands_and_options_are_declared() {
     assert_eq!(
         defaults,
         [
-            "on", "", "", "120", "char", "-1", "digits", "on", "", "1", "1", "1", "innodb", "1",
-            "1", "", "10", "on", "100", "0", "off", "1", "off", "1", "10000", "1", "119"
+            "on", "", "", "120", "char", "-1", "digits", "on", "", "1", "1", "1", "innodb", "1", "1", "", "10", "on",
+            "100", "0", "off", "1", "off", "1", "10000", "1", "119"
         ]
     );
 }
@@ -249,20 +205,10 @@ fn commands_and_options_are_declared() {
 #[test]
 fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
     let mut settings = settings(&[("table_size", "1M")]);
-    settings
-        .options
-        .insert("point-selects".into(), OptionValue::Int(1));
+    settings.options.insert("point-selects".into(), OptionValue::Int(1));
     let world = World::new(2000);
-    let script = load_bundled(
-        "oltp_point_select",
-        &settings,
-        ThreadRole::Worker(0),
-        &world,
-    );
-    script
-        .thread_init()
-        .and_then(|()| script.run())
-        .expect("runs");
+    let script = load_bundled("oltp_point_select", &settings, ThreadRole::Worker(0), &world);
+    script.thread_init().and_then(|()| script.run()).expect("runs");
     let ids = world.statements();
     let largest = ids
         .iter()
@@ -272,8 +218,7 @@ fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
 
     let source = bakeoff_script::find("oltp_point_select").expect("bundled");
     let settings = crate::world::settings(&[("table_sise", "10")]);
-    let error =
-        bakeoff_script::Script::load(&source, &settings, ThreadRole::Main, World::new(0)).err();
+    let error = bakeoff_script::Script::load(&source, &settings, ThreadRole::Main, World::new(0)).err();
     let expected = ScriptError::UnknownOption {
         name: "table_sise".into(),
         suggestion: Some("table_size".into()),
@@ -291,16 +236,8 @@ fn arms_that_are_reseeded_alike_draw_alike() {
                 bakeoff_script::reseed(99, if left == 6 { arm } else { 7 }, 0);
             }
         }));
-        let script = load_bundled(
-            "oltp_point_select",
-            &settings(&[]),
-            ThreadRole::Worker(0),
-            &world,
-        );
-        script
-            .thread_init()
-            .and_then(|()| script.run())
-            .expect("runs");
+        let script = load_bundled("oltp_point_select", &settings(&[]), ThreadRole::Worker(0), &world);
+        script.thread_init().and_then(|()| script.run()).expect("runs");
         world.statements()
     };
     let (first, second) = (stream(1), stream(2));

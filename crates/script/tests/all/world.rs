@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, HostRef, LogLevel, QueryClass, Reply,
-    SqlError, StatementId, Value,
+    ConnectTarget, Connection, Counter, EventEnd, Host, HostRef, LogLevel, QueryClass, Reply, SqlError, StatementId,
+    Value,
 };
 use bakeoff_script::{OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole};
 
@@ -157,19 +157,11 @@ impl Host for World {
     }
 
     fn count(&self, counter: Counter, amount: u64) {
-        *self
-            .counters
-            .borrow_mut()
-            .entry(counter as i32)
-            .or_default() += amount;
+        *self.counters.borrow_mut().entry(counter as i32).or_default() += amount;
     }
 
     fn counter(&self, counter: Counter) -> u64 {
-        self.counters
-            .borrow()
-            .get(&(counter as i32))
-            .copied()
-            .unwrap_or(0)
+        self.counters.borrow().get(&(counter as i32)).copied().unwrap_or(0)
     }
 
     fn operation(&self, name: &str) {
@@ -234,9 +226,7 @@ impl Line {
                 .and_then(|(_, queue)| queue.pop_front())
         };
         let read = sql.starts_with("SELECT") || sql.starts_with("ANALYZE");
-        let write = ["INSERT", "UPDATE", "DELETE"]
-            .iter()
-            .any(|word| sql.starts_with(word));
+        let write = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| sql.starts_with(word));
         self.journal.statements.borrow_mut().push(sql);
         let mut results = match answer {
             Some(Answer::Fails(code, fatal)) => return Err(error(code, fatal)),
@@ -281,11 +271,8 @@ impl Connection for Line {
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
-        self.journal
-            .open_statements
-            .set(self.journal.open_statements.get() + 1);
-        self.prepared
-            .push(String::from_utf8_lossy(sql).into_owned());
+        self.journal.open_statements.set(self.journal.open_statements.get() + 1);
+        self.prepared.push(String::from_utf8_lossy(sql).into_owned());
         Ok(StatementId(self.prepared.len() as u32 - 1))
     }
 
@@ -310,9 +297,7 @@ impl Connection for Line {
     }
 
     fn close_statement(&mut self, _statement: StatementId) {
-        self.journal
-            .open_statements
-            .set(self.journal.open_statements.get() - 1);
+        self.journal.open_statements.set(self.journal.open_statements.get() - 1);
     }
 
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
@@ -333,9 +318,7 @@ impl Connection for Line {
     }
 
     fn reconnect(&mut self) -> Result<(), SqlError> {
-        self.journal
-            .reconnects
-            .set(self.journal.reconnects.get() + 1);
+        self.journal.reconnects.set(self.journal.reconnects.get() + 1);
         Ok(())
     }
 
@@ -367,12 +350,7 @@ pub fn load(text: &str, settings: &Settings, world: &Rc<World>) -> Result<Script
     )
 }
 
-pub fn load_bundled(
-    name: &str,
-    settings: &Settings,
-    role: ThreadRole,
-    world: &Rc<World>,
-) -> Script {
+pub fn load_bundled(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
     let host: HostRef = world.clone();
     let source = bakeoff_script::find(name).expect("a bundled script");
     Script::load(&source, settings, role, host).unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -69,10 +69,7 @@ fn sql(delta: &Delta) -> String {
     ] {
         line(
             &mut text,
-            format_args!(
-                "    {name}{count:<6} ({:.2} per sec.)",
-                delta.per_second(count)
-            ),
+            format_args!("    {name}{count:<6} ({:.2} per sec.)", delta.per_second(count)),
         );
     }
     text
@@ -103,32 +100,17 @@ fn general(text: &mut String, delta: &Delta, total_s: f64, dialect: Dialect) {
             );
         }
     }
-    line(
-        text,
-        format_args!("    total number of events:              {events}"),
-    );
+    line(text, format_args!("    total number of events:              {events}"));
 }
 
 fn latency(text: &mut String, delta: &Delta, percentiles: &[Percentile]) {
     let events = delta.events();
     line(text, format_args!("\nLatency (ms):"));
-    line(
-        text,
-        format_args!("         min: {:39.2}", ms(events.min_ns())),
-    );
-    line(
-        text,
-        format_args!("         avg: {:39.2}", events.mean_ns() / 1e6),
-    );
-    line(
-        text,
-        format_args!("         max: {:39.2}", ms(events.max_ns())),
-    );
+    line(text, format_args!("         min: {:39.2}", ms(events.min_ns())));
+    line(text, format_args!("         avg: {:39.2}", events.mean_ns() / 1e6));
+    line(text, format_args!("         max: {:39.2}", ms(events.max_ns())));
     if percentiles.is_empty() {
-        line(
-            text,
-            format_args!("         percentile stats:               disabled"),
-        );
+        line(text, format_args!("         percentile stats:               disabled"));
     }
     for percentile in percentiles {
         let name = format!("{:>3}th percentile:", percentile.label);
@@ -139,10 +121,7 @@ fn latency(text: &mut String, delta: &Delta, percentiles: &[Percentile]) {
             format_args!("        {name}{:room$.2}", percentile_ms(delta, percentile)),
         );
     }
-    line(
-        text,
-        format_args!("         sum: {:39.2}", ms(events.sum_ns())),
-    );
+    line(text, format_args!("         sum: {:39.2}", ms(events.sum_ns())));
 }
 
 fn fairness(text: &mut String, delta: &Delta) {
@@ -152,17 +131,11 @@ fn fairness(text: &mut String, delta: &Delta) {
     line(text, format_args!("\nThreads fairness:"));
     line(
         text,
-        format_args!(
-            "    events (avg/stddev):           {:.4}/{:3.2}",
-            events.0, events.1
-        ),
+        format_args!("    events (avg/stddev):           {:.4}/{:3.2}", events.0, events.1),
     );
     line(
         text,
-        format_args!(
-            "    execution time (avg/stddev):   {:.4}/{:3.2}",
-            seconds.0, seconds.1
-        ),
+        format_args!("    execution time (avg/stddev):   {:.4}/{:3.2}", seconds.0, seconds.1),
     );
 }
 
@@ -181,108 +154,5 @@ pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bakeoff_metrics::SliceTotals;
-
-    fn delta() -> Delta {
-        let mut delta = Delta {
-            seconds: 3.00752,
-            totals: SliceTotals {
-                events: 3,
-                other: 6220,
-                ..SliceTotals::default()
-            },
-            by_worker: vec![(2, 0.0191), (1, 0.0185)],
-            ..Delta::default()
-        };
-        for latency_ns in [20_000, 120_000, 850_000] {
-            delta.latencies.record(&[], latency_ns);
-        }
-        delta
-    }
-
-    fn percentiles(labels: &[&str]) -> Vec<Percentile> {
-        let read = |label: &&str| Percentile {
-            per_cent: label.parse().expect("a number"),
-            label: (*label).to_owned(),
-        };
-        labels.iter().map(read).collect()
-    }
-
-    /// The sample of the facts page, with other numbers.
-    const SAMPLE: &str = "\
-SQL statistics:
-    queries performed:
-        read:                            0
-        write:                           0
-        other:                           6220
-        total:                           6220
-    transactions:                        3      (1.00 per sec.)
-    queries:                             6220   (2068.15 per sec.)
-    ignored errors:                      0      (0.00 per sec.)
-    reconnects:                          0      (0.00 per sec.)
-
-General statistics:
-    total time:                          3.0075s
-    total number of events:              3
-
-Latency (ms):
-         min:                                    0.02
-         avg:                                    0.33
-         max:                                    0.85
-         99th percentile:                        0.85
-         sum:                                    0.99
-
-Threads fairness:
-    events (avg/stddev):           1.5000/0.50
-    execution time (avg/stddev):   0.0188/0.00
-";
-
-    #[test]
-    fn the_layout_of_1_0() {
-        let text = block(
-            &delta(),
-            3.00752,
-            Heading::Sql,
-            Dialect::V1_0,
-            &percentiles(&["99"]),
-        );
-        assert_eq!(text, SAMPLE);
-    }
-
-    #[test]
-    fn the_layout_of_1_1() {
-        let text = block(
-            &delta(),
-            3.00752,
-            Heading::Plain,
-            Dialect::V1_1,
-            &percentiles(&["99"]),
-        );
-        let expected = "\nThroughput:\n    events/s (eps):                      0.9975\n    time elapsed:                        3.0075s\n    total number of events:              3\n\nLatency (ms):\n";
-        assert!(text.starts_with(expected), "{text}");
-    }
-
-    #[test]
-    fn several_percentiles_or_none_keep_the_column() {
-        let text = block(
-            &delta(),
-            3.00752,
-            Heading::Plain,
-            Dialect::V1_0,
-            &percentiles(&["5", "99.9", "100"]),
-        );
-        let widths: Vec<usize> = text
-            .lines()
-            .filter(|line| line.contains("percentile:"))
-            .map(str::len)
-            .collect();
-        assert_eq!(widths, [53, 53, 53], "{text}");
-        let text = block(&delta(), 3.00752, Heading::Plain, Dialect::V1_0, &[]);
-        assert!(
-            text.contains("         percentile stats:               disabled\n"),
-            "{text}"
-        );
-    }
-}
+#[path = "../../tests/unit/report_final_block.rs"]
+mod tests;

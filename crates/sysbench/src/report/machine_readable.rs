@@ -40,11 +40,7 @@ pub(crate) struct Circumstances<'a> {
 }
 
 /// The object.
-pub(crate) fn result(
-    circumstances: Circumstances<'_>,
-    whole: &Delta,
-    intervals: Vec<Value>,
-) -> Value {
+pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals: Vec<Value>) -> Value {
     let Circumstances {
         test,
         options,
@@ -131,9 +127,7 @@ pub(crate) fn interval(
 /// Errors that the script survived, by server error number; 0: those that the script itself counted.
 fn errors(delta: &Delta) -> Map<String, Value> {
     let by_code = delta.totals.errors.iter();
-    by_code
-        .map(|(code, count)| (code.to_string(), json!(count)))
-        .collect()
+    by_code.map(|(code, count)| (code.to_string(), json!(count))).collect()
 }
 
 fn latency(delta: &Delta, percentiles: &[Percentile]) -> Value {
@@ -246,9 +240,7 @@ impl HdrLog {
             out: BufWriter::new(File::create(path).map_err(failed)?),
             path: path.display().to_string(),
         };
-        let start = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         writeln!(
             log.out,
             "#[Histogram log format version 1.3]\n#[StartTime: {:.3} (seconds since epoch), nanoseconds of whole events]\n\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"",
@@ -266,9 +258,7 @@ impl HdrLog {
     pub(crate) fn write(&mut self, at_s: f64, delta: &Delta) -> Result<(), String> {
         let events = delta.events();
         let failed = |words: String| format!("--hdr-log {}: {words}", self.path);
-        let encoded = events
-            .to_base64()
-            .map_err(|error| failed(error.to_string()))?;
+        let encoded = events.to_base64().map_err(|error| failed(error.to_string()))?;
         writeln!(
             self.out,
             "{:.3},{:.3},{:.3},{encoded}",

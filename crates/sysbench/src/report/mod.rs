@@ -22,11 +22,7 @@ pub(crate) fn ms(ns: u64) -> f64 {
 }
 
 /// What the script's report hooks get; `time_total` is since counting began.
-pub(crate) fn statistics(
-    delta: &Delta,
-    time_total: f64,
-    percentile: Option<&Percentile>,
-) -> Statistics {
+pub(crate) fn statistics(delta: &Delta, time_total: f64, percentile: Option<&Percentile>) -> Statistics {
     Statistics {
         time_interval: delta.seconds,
         time_total,

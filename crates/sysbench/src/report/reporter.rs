@@ -51,9 +51,7 @@ struct Timetable {
 impl Timetable {
     fn new(options: &RunOptions) -> Self {
         let recorded = options.json.is_some() || options.hdr_log.is_some();
-        let interval_s = options
-            .report_interval_s
-            .or(recorded.then_some(RECORD_INTERVAL_S));
+        let interval_s = options.report_interval_s.or(recorded.then_some(RECORD_INTERVAL_S));
         Self {
             interval_s,
             next_interval_s: interval_s.unwrap_or(u64::MAX),
@@ -74,9 +72,7 @@ impl Timetable {
     /// When to wake next, since counting began [ns].
     fn next_ns(&self) -> u64 {
         let checkpoint = self.checkpoints_s.last().copied().unwrap_or(u64::MAX);
-        checkpoint
-            .min(self.next_interval_s)
-            .saturating_mul(SECOND_NS)
+        checkpoint.min(self.next_interval_s).saturating_mul(SECOND_NS)
     }
 
     fn take_checkpoint(&mut self, passed_ns: u64) -> bool {
@@ -184,14 +180,7 @@ impl Reporter {
             match reported {
                 Some(reported) => self.complain("report_intermediate", reported),
                 None => {
-                    let lines = text::interval(
-                        at_s,
-                        threads,
-                        delta,
-                        percentile,
-                        queue,
-                        self.uses_database(),
-                    );
+                    let lines = text::interval(at_s, threads, delta, percentile, queue, self.uses_database());
                     self.session.console.notice(&lines);
                 }
             }
@@ -200,13 +189,7 @@ impl Reporter {
     }
 
     /// The last piece of an interval, which no line reports.
-    fn record_rest(
-        &mut self,
-        snapshot: &mut Snapshot,
-        at_s: f64,
-        now_ns: u64,
-        reported: &mut Reported,
-    ) {
+    fn record_rest(&mut self, snapshot: &mut Snapshot, at_s: f64, now_ns: u64, reported: &mut Reported) {
         let delta = self.stats.interval(snapshot, now_ns);
         // An event's latency may come into the histograms just after its count was read, and the other way round.
         if delta.totals.events > 0 || delta.events().count() > 0 {
@@ -215,14 +198,7 @@ impl Reporter {
         }
     }
 
-    fn record(
-        &mut self,
-        at_s: f64,
-        threads: u32,
-        queue: Option<Queue>,
-        delta: &Delta,
-        reported: &mut Reported,
-    ) {
+    fn record(&mut self, at_s: f64, threads: u32, queue: Option<Queue>, delta: &Delta, reported: &mut Reported) {
         if self.options.json.is_some() {
             reported.intervals.push(machine_readable::interval(
                 at_s,
@@ -298,10 +274,7 @@ impl Hooks {
             // A body that fails here has failed in the main state, too, and the run with it.
             script.ok()
         };
-        let intermediate = load(
-            reporter.options.report_interval_s.is_some(),
-            ThreadRole::Report,
-        );
+        let intermediate = load(reporter.options.report_interval_s.is_some(), ThreadRole::Report);
         let cumulative = load(!timetable.checkpoints_s.is_empty(), ThreadRole::Checkpoint);
         Self {
             intermediate: intermediate.filter(Script::has_report_intermediate),

@@ -28,16 +28,11 @@ pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
         lines.push(format!("Target transaction rate: {rate}/sec"));
     }
     if let Some(seconds) = options.report_interval_s {
-        lines.push(format!(
-            "Report intermediate results every {seconds} second(s)"
-        ));
+        lines.push(format!("Report intermediate results every {seconds} second(s)"));
     }
     if !options.checkpoints_s.is_empty() {
         let seconds: Vec<String> = options.checkpoints_s.iter().map(u64::to_string).collect();
-        lines.push(format!(
-            "Report checkpoint(s) at {} seconds",
-            seconds.join(", ")
-        ));
+        lines.push(format!("Report checkpoint(s) at {} seconds", seconds.join(", ")));
     }
     if options.debug {
         lines.push("Debug mode enabled.\n".to_owned());
@@ -103,14 +98,9 @@ pub(crate) fn interval(
             rate(totals.events)
         )
     };
-    if let Some(Queue {
-        length,
-        concurrency,
-    }) = queue
-    {
+    if let Some(Queue { length, concurrency }) = queue {
         let comma = if uses_database { "," } else { "" };
-        text +=
-            &format!("\n[ {at_s:.0}s ] queue length: {length}{comma} concurrency: {concurrency}");
+        text += &format!("\n[ {at_s:.0}s ] queue length: {length}{comma} concurrency: {concurrency}");
     }
     text
 }
@@ -142,11 +132,7 @@ pub(crate) fn histogram(delta: &Delta) -> String {
             reason = "0 to the bar's length"
         )]
         let length = (count as f64 / most as f64 * BAR as f64 + 0.5) as usize;
-        text += &format!(
-            "{:12.3} |{:BAR$} {count}\n",
-            value_of(bucket),
-            "*".repeat(length)
-        );
+        text += &format!("{:12.3} |{:BAR$} {count}\n", value_of(bucket), "*".repeat(length));
     }
     text + " "
 }
@@ -155,11 +141,7 @@ fn per_log() -> f64 {
     (BUCKETS - 1.0) / (HIGHEST_MS / LOWEST_MS).ln()
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "0 to 1023"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1023")]
 fn bucket_of(latency_ms: f64) -> usize {
     let within_ms = latency_ms.clamp(LOWEST_MS, HIGHEST_MS);
     ((within_ms / LOWEST_MS).ln() * per_log() + 0.5) as usize
@@ -206,95 +188,9 @@ pub(crate) fn operations(delta: &Delta) -> Option<String> {
 /// A part of a whole, 0 to 1; 0 of nothing.
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub(crate) fn share(count: u64, of: u64) -> f64 {
-    if of == 0 {
-        0.0
-    } else {
-        count as f64 / of as f64
-    }
+    if of == 0 { 0.0 } else { count as f64 / of as f64 }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::command_line::CommandLine;
-    use bakeoff_metrics::SliceTotals;
-
-    fn options(words: &str) -> RunOptions {
-        let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        RunOptions::read(&CommandLine::parse(&arguments).expect("well formed")).expect("fine")
-    }
-
-    #[test]
-    fn the_preamble_is_sysbenchs() {
-        let options = options(
-            "--threads=2 --rate=20 --report-interval=1 --report-checkpoints=4,2 --rand-seed=7 --time=1 --forced-shutdown=1",
-        );
-        assert_eq!(
-            preamble(&options, None),
-            "Running the test with following options:\nNumber of threads: 2\nTarget transaction rate: 20/sec\n\
-             Report intermediate results every 1 second(s)\nReport checkpoint(s) at 2, 4 seconds\n\
-             Initializing random number generator from seed (7).\n\nForcing shutdown in 2 seconds\n\nInitializing worker threads...\n"
-        );
-    }
-
-    #[test]
-    fn a_plain_preamble_has_two_empty_lines() {
-        assert_eq!(
-            preamble(&options("run"), Some("Prime numbers limit: 10000")),
-            "Running the test with following options:\nNumber of threads: 1\n\
-             Initializing random number generator from current time\n\n\nPrime numbers limit: 10000\n\nInitializing worker threads...\n"
-        );
-    }
-
-    fn delta() -> Delta {
-        let mut delta = Delta {
-            seconds: 2.0,
-            totals: SliceTotals {
-                events: 100,
-                reads: 1400,
-                writes: 400,
-                other: 201,
-                errors: [(1213, 1)].into(),
-                ..SliceTotals::default()
-            },
-            ..Delta::default()
-        };
-        delta.latencies.record(&[], 2_500_000);
-        delta
-    }
-
-    #[test]
-    fn the_lines_are_sysbenchs() {
-        let percentile = Percentile {
-            per_cent: 95.0,
-            label: "95".into(),
-        };
-        let queue = Some(Queue {
-            length: 9,
-            concurrency: 2,
-        });
-        assert_eq!(
-            interval(2.0004, 4, &delta(), Some(&percentile), queue, true),
-            "[ 2s ] thds: 4 tps: 50.00 qps: 1000.50 (r/w/o: 700.00/200.00/100.50) lat (ms,95%): 2.50 err/s: 0.50 reconn/s: 0.00\n\
-             [ 2s ] queue length: 9, concurrency: 2"
-        );
-        assert_eq!(
-            interval(2.0, 1, &delta(), None, queue, false),
-            "[ 2s ] thds: 1 eps: 50.00 lat (ms,0%): 0.00\n[ 2s ] queue length: 9 concurrency: 2"
-        );
-    }
-
-    #[test]
-    fn rows_are_in_order_with_bars_to_scale() {
-        let mut delta = Delta::default();
-        for (latency_ns, count) in [(30_265_000, 4), (45_793_000, 1), (1, 1)] {
-            (0..count).for_each(|_| delta.latencies.record(&[], latency_ns));
-        }
-        let table = histogram(&delta);
-        let rows: Vec<&str> = table.lines().collect();
-        assert_eq!(rows[2], format!("       0.001 |{:40} 1", "*".repeat(10)));
-        assert_eq!(rows[3], format!("      30.265 |{} 4", "*".repeat(40)));
-        assert_eq!(rows[4], format!("      45.793 |{:40} 1", "*".repeat(10)));
-        assert_eq!(rows.last(), Some(&" "));
-    }
-}
+#[path = "../../tests/unit/report_text.rs"]
+mod tests;

@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use bakeoff_wire::command::{self, BoundTypes, Parameter};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::{
-    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, ReplyScanner, Session,
-    TlsWish,
+    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, ReplyScanner, Session, TlsWish,
 };
 
 /// The other end of the wire.
@@ -53,10 +52,7 @@ impl Script {
     }
 
     fn login(&self) -> LoginOptions {
-        let flags = |name| {
-            self.option(name)
-                .map_or(0, |value| value.parse().expect("a number"))
-        };
+        let flags = |name| self.option(name).map_or(0, |value| value.parse().expect("a number"));
         LoginOptions {
             user: self.option("user").unwrap_or_default().into(),
             password: self.option("password").unwrap_or_default().into(),
@@ -139,8 +135,7 @@ impl Talk<'_> {
 
     /// The first `bytes` of the inbox are understood from `from` on.
     fn understood(&mut self, from: usize, bytes: usize) {
-        self.heard
-            .extend_from_slice(&self.inbox.unread()[from..bytes]);
+        self.heard.extend_from_slice(&self.inbox.unread()[from..bytes]);
     }
 
     fn login(&mut self, options: LoginOptions) -> Option<Session> {
@@ -206,14 +201,8 @@ impl Steps<'_, '_> {
                 }
                 "execute" => {
                     self.encoding = Encoding::Binary;
-                    let values: Vec<Parameter<'_>> =
-                        argument.split_ascii_whitespace().map(parameter).collect();
-                    command::execute(
-                        &mut out,
-                        self.statement,
-                        values.into_iter(),
-                        &mut self.types,
-                    )
+                    let values: Vec<Parameter<'_>> = argument.split_ascii_whitespace().map(parameter).collect();
+                    command::execute(&mut out, self.statement, values.into_iter(), &mut self.types)
                 }
                 "reset" => {
                     command::reset_statement(&mut out, self.statement);
@@ -296,24 +285,18 @@ impl Steps<'_, '_> {
                     "= rows {}, status {:#x}, warnings {}",
                     result.rows, result.status, result.warnings
                 ));
-                let names = (0..result.columns)
-                    .map(|index| column_name(self.talk.inbox.unread(), result, index));
+                let names = (0..result.columns).map(|index| column_name(self.talk.inbox.unread(), result, index));
                 let names: Vec<_> = names.map(Option::unwrap_or_default).collect();
                 let names = names.join(" | ");
                 self.talk.line(format_args!("=   {names}"));
                 let mut cursor = RowCursor::default();
                 cursor.restart(*result, self.encoding);
                 let mut row = Vec::new();
-                while cursor
-                    .next(self.talk.inbox.unread(), &mut row)
-                    .expect("a row")
-                {
+                while cursor.next(self.talk.inbox.unread(), &mut row).expect("a row") {
                     let values: Vec<String> = row
                         .iter()
                         .map(|value| match value {
-                            Some(bytes) => {
-                                String::from_utf8_lossy(bytes).escape_debug().to_string()
-                            }
+                            Some(bytes) => String::from_utf8_lossy(bytes).escape_debug().to_string(),
                             None => "NULL".to_owned(),
                         })
                         .collect();

@@ -53,32 +53,21 @@ fn unhex(text: &str) -> Vec<u8> {
         .bytes()
         .map(|byte| (byte as char).to_digit(16).expect("hex") as u8)
         .collect();
-    digits
-        .chunks(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect()
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 fn recordings() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
-    let entries =
-        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let recordings: Vec<_> = entries
         .map(|entry| entry.expect("a folder entry").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "capture")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "capture"))
         .map(|path| {
             let text = std::fs::read_to_string(&path).expect("a readable recording");
             (path, text)
         })
         .collect();
-    assert!(
-        recordings.len() >= 10,
-        "there are recordings in {}",
-        folder.display()
-    );
+    assert!(recordings.len() >= 10, "there are recordings in {}", folder.display());
     recordings
 }
 
@@ -91,10 +80,7 @@ fn every_recording_is_played_again_to_the_letter() {
     for (path, text) in recordings() {
         for chunk in [usize::MAX, 1, 7] {
             let played = converse(&Script::parse(&text), &mut Recording::new(&text, chunk));
-            for (played, recorded) in without_comments(&played)
-                .iter()
-                .zip(without_comments(&text))
-            {
+            for (played, recorded) in without_comments(&played).iter().zip(without_comments(&text)) {
                 assert_eq!(*played, recorded, "{} in chunks of {chunk}", path.display());
             }
             assert_eq!(
@@ -111,10 +97,7 @@ fn every_recording_is_played_again_to_the_letter() {
 #[test]
 fn spoilt_recordings_are_survived() {
     for (_, text) in recordings() {
-        let server = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("S "))
-            .map(unhex);
+        let server = text.lines().filter_map(|line| line.strip_prefix("S ")).map(unhex);
         for bytes in server {
             for at in 0..bytes.len().min(400) {
                 let mut spoilt = bytes.clone();

@@ -9,12 +9,7 @@ use proptest::prelude::*;
 type Events = Vec<(Outcome, Vec<String>, Vec<Vec<Value>>)>;
 
 /// Plays a stream to the scanner in `chunks` (their sizes, over and over). Ends at the first error of the protocol or when bytes run out.
-fn play(
-    stream: &[u8],
-    commands: &[(Answering, usize)],
-    deprecate_eof: bool,
-    chunks: &[usize],
-) -> Events {
+fn play(stream: &[u8], commands: &[(Answering, usize)], deprecate_eof: bool, chunks: &[usize]) -> Events {
     let mut inbox = Inbox::default();
     let mut rest = stream;
     let mut sizes = chunks.iter().cycle();
@@ -30,8 +25,7 @@ fn play(
                     Ok(Some(outcome)) => break outcome,
                     Ok(None) if rest.is_empty() => return events,
                     Ok(None) => {
-                        let (chunk, after) =
-                            rest.split_at(rest.len().min(*sizes.next().unwrap_or(&1)));
+                        let (chunk, after) = rest.split_at(rest.len().min(*sizes.next().unwrap_or(&1)));
                         inbox.push(chunk);
                         rest = after;
                     }
@@ -81,22 +75,16 @@ fn reply() -> impl Strategy<Value = Reply> {
             last_insert_id
         }),
         table().prop_map(|(columns, rows)| Reply::Rows { columns, rows }),
-        (table(), any::<u16>()).prop_map(|((columns, rows), code)| Reply::BrokenRows {
-            columns,
-            rows,
-            code
-        }),
+        (table(), any::<u16>()).prop_map(|((columns, rows), code)| Reply::BrokenRows { columns, rows, code }),
         (any::<u16>(), ".{0,20}").prop_map(|(code, message)| Reply::Failed { code, message }),
     ]
 }
 
 fn prepared() -> impl Strategy<Value = Reply> {
-    (any::<u32>(), 0_u16..4, 0_u16..4).prop_map(|(statement, columns, parameters)| {
-        Reply::Prepared {
-            statement,
-            columns,
-            parameters,
-        }
+    (any::<u32>(), 0_u16..4, 0_u16..4).prop_map(|(statement, columns, parameters)| Reply::Prepared {
+        statement,
+        columns,
+        parameters,
     })
 }
 
@@ -218,11 +206,7 @@ fn packets_out_of_order_are_refused() {
     let mut stream = writer.bytes;
     let second = 4 + 1;
     stream[second + 3] += 1;
-    assert!(
-        ReplyScanner::new(Answering::Statement, true)
-            .scan(&stream)
-            .is_err()
-    );
+    assert!(ReplyScanner::new(Answering::Statement, true).scan(&stream).is_err());
 }
 
 #[test]
@@ -279,9 +263,6 @@ fn a_request_for_a_file_is_answered_with_nothing() {
     command::refuse_local_infile(&mut out, sequence);
     assert_eq!(out, [0, 0, 0, 2]);
     inbox.push(b"\x07\0\0\x03\0\0\0\x02\0\0\0");
-    assert!(matches!(
-        scanner.scan(inbox.unread()),
-        Ok(Some(Outcome::Done(_)))
-    ));
+    assert!(matches!(scanner.scan(inbox.unread()), Ok(Some(Outcome::Done(_)))));
     assert_eq!(scanner.reply_bytes(), inbox.unread().len());
 }

@@ -9,10 +9,7 @@ pub(crate) type Value = Option<Vec<u8>>;
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// An OK packet.
-    Done {
-        affected_rows: u64,
-        last_insert_id: u64,
-    },
+    Done { affected_rows: u64, last_insert_id: u64 },
     /// A result set in text.
     Rows {
         columns: Vec<String>,
@@ -113,11 +110,7 @@ impl Writer {
                 self.rows(columns, rows);
                 self.end_of_rows(status);
             }
-            Reply::BrokenRows {
-                columns,
-                rows,
-                code,
-            } => {
+            Reply::BrokenRows { columns, rows, code } => {
                 self.rows(columns, rows);
                 self.failed(*code, "broken off");
             }

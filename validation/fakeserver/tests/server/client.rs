@@ -70,10 +70,7 @@ impl FakeServer {
     pub(crate) fn raw(&self) -> Client {
         let stream = UnixStream::connect(&self.socket).expect("connects");
         stream.set_read_timeout(Some(PATIENCE)).expect("sets");
-        Client {
-            stream,
-            sequence: 0,
-        }
+        Client { stream, sequence: 0 }
     }
 
     /// Sends SIGTERM; the last line and the exit code.
@@ -104,9 +101,7 @@ pub(crate) struct Client {
 impl Client {
     fn log_in(&mut self, user: &str, auth_answer: &[u8]) {
         // PROTOCOL_41, SECURE_CONNECTION, MULTI_STATEMENTS, MULTI_RESULTS; not DEPRECATE_EOF.
-        let mut hello = (1u32 << 9 | 1 << 15 | 1 << 16 | 1 << 17)
-            .to_le_bytes()
-            .to_vec();
+        let mut hello = (1u32 << 9 | 1 << 15 | 1 << 16 | 1 << 17).to_le_bytes().to_vec();
         hello.extend_from_slice(&(1u32 << 24).to_le_bytes());
         hello.push(45);
         hello.extend_from_slice(&[0; 23]);
@@ -124,9 +119,7 @@ impl Client {
     pub(crate) fn send_with_sequence(&mut self, payload: &[u8], sequence: u8) {
         let mut packet = u32::try_from(payload.len()).expect("short").to_le_bytes();
         packet[3] = sequence;
-        self.stream
-            .write_all(&[&packet, payload].concat())
-            .expect("written");
+        self.stream.write_all(&[&packet, payload].concat()).expect("written");
         self.sequence = sequence.wrapping_add(1);
     }
 
@@ -140,11 +133,7 @@ impl Client {
         self.stream.read_exact(&mut header)?;
         assert_eq!(header[3], self.sequence, "sequence number");
         self.sequence = self.sequence.wrapping_add(1);
-        let mut payload =
-            vec![
-                0;
-                usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16
-            ];
+        let mut payload = vec![0; usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16];
         self.stream.read_exact(&mut payload)?;
         Ok(payload)
     }
@@ -157,12 +146,7 @@ impl Client {
     pub(crate) fn prepare(&mut self, text: &str) -> u32 {
         self.send(&[&[0x16], text.as_bytes()].concat());
         let head = self.payload();
-        assert_eq!(
-            head[0],
-            0,
-            "prepare refused: {}",
-            String::from_utf8_lossy(&head)
-        );
+        assert_eq!(head[0], 0, "prepare refused: {}", String::from_utf8_lossy(&head));
         let (columns, parameters) = (
             u16::from_le_bytes([head[5], head[6]]),
             u16::from_le_bytes([head[7], head[8]]),

@@ -42,9 +42,7 @@ fn replies_are_cut_or_missing_or_slow() {
     let mut client = server.connect();
     client.send(&[&[3], SELECT.as_bytes()].concat());
     assert_eq!(client.payload(), [1], "the number of columns still comes");
-    let cut = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        while client.try_payload().is_ok() {}
-    }));
+    let cut = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| while client.try_payload().is_ok() {}));
     assert!(cut.is_ok() && client.is_closed());
 
     let mut client = server.connect();
@@ -71,11 +69,7 @@ fn replies_are_malformed() {
     assert_eq!(header[1..], [0, 0, 1]);
     let payload = client.read_raw(usize::from(header[0]));
     assert!(
-        payload
-            .iter()
-            .collect::<std::collections::HashSet<_>>()
-            .len()
-            > 50,
+        payload.iter().collect::<std::collections::HashSet<_>>().len() > 50,
         "random"
     );
 
@@ -95,10 +89,7 @@ fn replies_are_malformed() {
 fn a_hostile_server_asks_for_a_file() {
     let server = FakeServer::start(&["--fault", "local-infile@1"]);
     let mut client = server.connect();
-    assert_eq!(
-        client.query(SELECT),
-        Answer::WantsFile("/etc/passwd".to_owned())
-    );
+    assert_eq!(client.query(SELECT), Answer::WantsFile("/etc/passwd".to_owned()));
     client.send_with_sequence(&[], 2);
     assert!(matches!(client.answer(), Answer::Ok { .. }));
     client.query(SELECT).rows();

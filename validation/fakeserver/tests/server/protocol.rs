@@ -63,8 +63,7 @@ fn a_password_is_checked() {
     let refused = server.try_connect("eve", &[1; 20]).err().unwrap();
     assert_eq!(refused[..3], [0xFF, 0x15, 0x04], "1045");
     assert!(
-        String::from_utf8_lossy(&refused)
-            .contains("Access denied for user 'eve'@'localhost' (using password: YES)")
+        String::from_utf8_lossy(&refused).contains("Access denied for user 'eve'@'localhost' (using password: YES)")
     );
     assert!(server.try_connect("eve", &[]).is_err());
 }
@@ -73,9 +72,7 @@ fn a_password_is_checked() {
 fn injected_errors_come_every_nth_statement() {
     let server = FakeServer::start(&["--error", "1213/3"]);
     let mut client = server.connect();
-    let codes: Vec<_> = (0..6)
-        .map(|_| client.query("UPDATE t SET k=1").error_code())
-        .collect();
+    let codes: Vec<_> = (0..6).map(|_| client.query("UPDATE t SET k=1").error_code()).collect();
     assert_eq!(codes, [None, None, Some(1213), None, None, Some(1213)]);
     let (last, code) = server.terminate();
     assert!(
@@ -116,8 +113,7 @@ fn assert_refused(socket: &std::path::Path, words: &str) {
 
 #[test]
 fn it_ends_with_its_parent() {
-    let path =
-        std::env::temp_dir().join(format!("bakeoff-fake-orphan-{}.sock", std::process::id()));
+    let path = std::env::temp_dir().join(format!("bakeoff-fake-orphan-{}.sock", std::process::id()));
     let shell = format!(
         "{} --socket {} & read line",
         env!("CARGO_BIN_EXE_bakeoff-fakeserver"),

@@ -1,0 +1,103 @@
+//! Tests of `src/contract/request.rs`.
+
+use super::super::cell::{Length, Load};
+use super::*;
+use bakeoff_load::arrivals::Arrivals;
+use bakeoff_load::failure::Code;
+use bakeoff_load::net::{PrepareMode, TlsMode};
+
+const MEASURE: &str = r#"{"type": "measure", "id": 3, "cell": "oltp_point_select/4", "script": "oltp_point_select",
+        "options": {"tables": 4}, "arm_options": {"B": {"range_size": 10}},
+        "threads": 4, "arms": ["A", "B"], "seconds": 8.0, "blocks": null,
+        "slice_ns": 100000000, "guard_ns": 5000000, "order_seed": 1, "key_seed": 2,
+        "load": {"model": "closed"}, "freeze": false, "settle_ns": 0}"#;
+
+const OPEN: &str = r#"{"type": "open", "id": 1, "arms": [{"name": "A", "address": {"socket": "/tmp/a.sock"},
+        "user": "root", "password": "hunter2", "database": "sbtest", "charset": "utf8mb4", "collation": null,
+        "tls": {"mode": "verify_ca", "ca": null, "cert": null, "key": null}, "prepare_mode": "text",
+        "server_pid": 4711, "slowdown_percent": 0, "ignore_errors": [1213, 1020, 1205]}]}"#;
+
+fn refused(line: &str) -> (Option<u64>, String) {
+    let (id, failure) = Request::parse(line).expect_err(line);
+    assert_eq!(failure.code, Code::BadRequest);
+    (id, failure.message)
+}
+
+#[test]
+fn the_documents_examples_are_read() {
+    let request = Request::parse(MEASURE).unwrap();
+    let Body::Measure(measure) = request.body else {
+        panic!("not a measure")
+    };
+    assert_eq!(
+        (request.id, measure.length, measure.load),
+        (3, Length::Seconds(8.0), Load::Closed)
+    );
+    let Body::Open(arms) = Request::parse(OPEN).unwrap().body else {
+        panic!("not an open")
+    };
+    assert_eq!(
+        (arms[0].tls.mode, arms[0].prepare_mode),
+        (TlsMode::VerifyCa, PrepareMode::Client)
+    );
+    assert!(!format!("{arms:?}").contains("hunter2"));
+}
+
+#[test]
+fn an_open_loop_is_read() {
+    let line = MEASURE.replace(
+        r#"{"model": "closed"}"#,
+        r#"{"model": "open", "rate_per_s": 5000.0, "arrivals": "fixed"}"#,
+    );
+    let Body::Measure(measure) = Request::parse(&line).unwrap().body else {
+        panic!("not a measure")
+    };
+    assert_eq!(
+        measure.load,
+        Load::Open {
+            rate_per_s: 5000.0,
+            arrivals: Arrivals::Fixed
+        }
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_id() {
+    assert_eq!(refused("{").0, None);
+    assert_eq!(refused("[1]").0, None);
+    assert!(refused(r#"{"type":"ping"}"#).1.contains("no id"));
+    assert!(
+        refused(r#"{"id":7,"type":"sing"}"#)
+            .1
+            .contains("unknown request type \"sing\"")
+    );
+    let (id, message) = refused(r#"{"id":7,"type":"ping","loud":true}"#);
+    assert_eq!(id, Some(7));
+    assert!(message.contains("loud"), "{message}");
+    assert!(
+        refused(&MEASURE.replace("\"threads\": 4", "\"threads\": 0"))
+            .1
+            .contains("threads")
+    );
+    assert!(refused(&MEASURE.replace("null", "3")).1.contains("exactly one"));
+    assert!(refused(&MEASURE.replace("8.0", "null")).1.contains("exactly one"));
+    assert!(
+        refused(&MEASURE.replace(r#"["A", "B"]"#, r#"["A", "A"]"#))
+            .1
+            .contains("twice")
+    );
+    assert!(
+        refused(&MEASURE.replace("\"slice_ns\": 100000000", "\"slice_ns\": 0"))
+            .1
+            .contains("slice_ns")
+    );
+    assert!(refused(&OPEN.replace("\"tls\"", "\"ssl\"")).1.contains("ssl"));
+}
+
+#[test]
+fn a_password_of_the_wrong_kind_is_not_repeated() {
+    let (_, message) = refused(&OPEN.replace("\"hunter2\"", "[\"hunter2\"]"));
+    assert!(!message.contains("hunter2"), "{message}");
+    let (_, message) = refused(&OPEN.replace("\"hunter2\"", "4711172"));
+    assert!(!message.contains("4711172"), "{message}");
+}

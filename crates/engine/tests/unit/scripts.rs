@@ -1,0 +1,35 @@
+//! Tests of `src/scripts.rs`.
+
+use super::*;
+use bakeoff_load::failure::Code;
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+#[test]
+fn an_arms_options_win_and_distributions_are_set_apart() {
+    let of_cell = map(json!({"tables": 4, "table-size": "10k", "rand_type": "zipfian", "skip_trx": true}));
+    let of_arm = map(json!({"tables": 8, "rand-zipfian-exp": 0.9}));
+    let settings = settings(&[&of_cell, &of_arm], 4, 7, &[1213]).unwrap();
+    assert_eq!(settings.options["tables"], OptionValue::Int(8));
+    assert_eq!(settings.options["table_size"], OptionValue::Text("10k".into()));
+    assert_eq!(settings.options["skip_trx"], OptionValue::Bool(true));
+    assert_eq!(settings.rand.kind, RandKind::Zipfian);
+    assert!((settings.rand.zipfian_exp - 0.9).abs() < 1e-12);
+    assert!(!settings.options.contains_key("rand_type"));
+    assert_eq!((settings.threads, settings.seed), (4, 7));
+}
+
+#[test]
+fn what_is_no_value_of_an_option_is_refused() {
+    for bad in [
+        json!({"tables": null}),
+        json!({"rand_type": "normal"}),
+        json!({"rand_spec_iter": 0}),
+        json!({"rand_x": 1}),
+    ] {
+        let failure = settings(&[&map(bad.clone())], 1, 0, &[]).expect_err(&bad.to_string());
+        assert_eq!(failure.code, Code::BadRequest);
+    }
+}

@@ -1,0 +1,30 @@
+//! Tests of `src/failure.rs`.
+
+use super::*;
+
+fn error(code: u16, fatal: bool) -> SqlError {
+    SqlError {
+        code,
+        sqlstate: "HY000".into(),
+        message: "words".into(),
+        fatal,
+    }
+}
+
+#[test]
+fn codes_follow_the_contract() {
+    assert_eq!(Failure::connecting(&error(1045, true)).code, Code::AccessDenied);
+    assert_eq!(Failure::connecting(&error(2026, true)).code, Code::TlsFailed);
+    assert_eq!(Failure::connecting(&error(1049, true)).code, Code::ConnectFailed);
+    assert_eq!(Failure::connecting(&error(2002, true)).code, Code::ConnectFailed);
+    assert_eq!(Failure::running(&error(2013, true)).code, Code::ServerLost);
+    assert_eq!(Failure::running(&error(1146, false)).code, Code::SqlError);
+    assert_eq!(Failure::running(&error(1045, true)).code, Code::AccessDenied);
+}
+
+#[test]
+fn the_arm_is_named_once() {
+    let failure = Failure::running(&error(2013, true)).on_arm("B").on_arm("A");
+    assert_eq!(failure.arm.as_deref(), Some("B"));
+    assert_eq!(failure.message, "arm B: 2013 (HY000): words");
+}

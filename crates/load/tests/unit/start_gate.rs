@@ -1,0 +1,104 @@
+//! Tests of `src/start_gate.rs`.
+
+use super::*;
+use crate::failure::Code;
+use std::sync::atomic::AtomicU64;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn slice(block: u64) -> Arc<Slice> {
+    Arc::new(Slice {
+        block,
+        turn: 0,
+        start_ns: 0,
+        guard_end_ns: 0,
+        deadline_ns: 0,
+        schedule: None,
+    })
+}
+
+#[test]
+fn every_worker_runs_every_slice_once() {
+    let gate = StartGate::new(5);
+    let sum = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| {
+                let mut seen = 0;
+                while let Some((number, slice)) = gate.rest(seen) {
+                    assert!(number > seen);
+                    seen = number;
+                    sum.fetch_add(slice.block, Relaxed);
+                }
+                gate.leave();
+            });
+        }
+        let mut expected = 0;
+        for block in 1..200 {
+            assert_eq!(gate.wait_all_resting(LIMIT).unwrap(), 5);
+            assert_eq!(sum.load(Relaxed), expected);
+            gate.open(slice(block));
+            expected += 5 * block;
+        }
+        gate.wait_all_resting(LIMIT).unwrap();
+        gate.close();
+        assert_eq!(gate.wait_all_gone(LIMIT), 0);
+        assert_eq!(sum.load(Relaxed), expected);
+    });
+}
+
+#[test]
+fn a_failure_ends_the_wait_and_closing_releases_the_others() {
+    let gate = StartGate::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(gate.rest(0).is_none());
+            gate.leave();
+        });
+        gate.fail(Failure::new(Code::ScriptError, "broken"));
+        gate.leave();
+        let Err(WaitError::Failed(failure)) = gate.wait_all_resting(LIMIT) else {
+            panic!("no failure")
+        };
+        assert_eq!(failure.message, "broken");
+        gate.close();
+        assert_eq!(gate.wait_all_gone(LIMIT), 0);
+    });
+}
+
+#[test]
+fn a_busy_worker_is_waited_for_only_so_long() {
+    let gate = StartGate::new(1);
+    let Err(WaitError::TimedOut { busy }) = gate.wait_all_resting(Duration::from_millis(20)) else {
+        panic!("rested")
+    };
+    assert_eq!(busy, 1);
+}
+
+#[test]
+fn closing_ends_a_sleep() {
+    let gate = StartGate::new(1);
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let (number, _) = gate.rest(0).unwrap();
+            gate.sleep_until(number, bakeoff_metrics::now_ns() + 60_000_000_000);
+            assert!(!gate.is_open(number));
+            gate.leave();
+        });
+        gate.wait_all_resting(LIMIT).unwrap();
+        gate.open(slice(0));
+        std::thread::sleep(Duration::from_millis(20));
+        gate.close();
+        assert_eq!(gate.wait_all_gone(LIMIT), 0);
+        sleeper.join().unwrap();
+    });
+}
+
+#[test]
+fn a_sleep_ends_at_its_time() {
+    let gate = StartGate::new(1);
+    let begun_ns = bakeoff_metrics::now_ns();
+    gate.sleep_until(0, begun_ns + 5_000_000);
+    let slept_ns = bakeoff_metrics::now_ns() - begun_ns;
+    assert!((5_000_000..1_000_000_000).contains(&slept_ns), "{slept_ns}");
+}

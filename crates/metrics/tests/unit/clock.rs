@@ -1,0 +1,12 @@
+//! Tests of `src/clock.rs`.
+
+use super::now_ns;
+
+#[test]
+fn never_goes_back_and_counts_nanoseconds() {
+    let before_ns = now_ns();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let passed_ns = now_ns() - before_ns;
+    assert!(passed_ns >= 5_000_000, "{passed_ns}");
+    assert!(passed_ns < 5_000_000_000, "{passed_ns}");
+}

@@ -1,0 +1,73 @@
+//! Tests of `src/options.rs`.
+
+use super::*;
+
+fn decl(kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
+    OptionDecl {
+        name: "table_size".into(),
+        description: "Rows".into(),
+        default,
+        kind,
+    }
+}
+
+fn text(text: &str) -> OptionValue {
+    OptionValue::Text(text.to_owned())
+}
+
+#[test]
+fn a_suffix_scales_every_kind_of_number() {
+    assert_eq!(
+        decl(OptionType::Double, None).fit(&text("1M")),
+        Ok(OptionValue::Double(1_048_576.0))
+    );
+    assert_eq!(decl(OptionType::Int, None).fit(&text("2k")), Ok(OptionValue::Int(2048)));
+    assert_eq!(
+        decl(OptionType::Size, None).fit(&text("1G")),
+        Ok(OptionValue::Int(1 << 30))
+    );
+    assert_eq!(
+        decl(OptionType::Double, None).fit(&text("0.5")),
+        Ok(OptionValue::Double(0.5))
+    );
+}
+
+#[test]
+fn off_is_off_however_it_is_written() {
+    for off in ["off", "OFF", "false", "0", "no"] {
+        assert_eq!(
+            decl(OptionType::Bool, None).fit(&text(off)),
+            Ok(OptionValue::Bool(false)),
+            "{off}"
+        );
+    }
+    assert_eq!(
+        decl(OptionType::Bool, None).fit(&text("")),
+        Ok(OptionValue::Bool(true)),
+        "--flag alone"
+    );
+}
+
+#[test]
+fn what_does_not_fit_says_what_would() {
+    let error = decl(OptionType::Double, None)
+        .fit(&text("many"))
+        .expect_err("not a number");
+    assert_eq!(
+        error.to_string(),
+        "invalid value for option --table_size: \"many\". It takes a number, with K, M, G or T if need be."
+    );
+    assert!(decl(OptionType::Int, None).fit(&text("1.5")).is_err());
+    assert!(decl(OptionType::Bool, None).fit(&text("maybe")).is_err());
+    assert!(decl(OptionType::Double, None).fit(&text("nan")).is_err());
+}
+
+#[test]
+fn help_shows_form_and_default() {
+    let line = decl(OptionType::Double, Some(OptionValue::Double(10000.0))).help_line();
+    assert_eq!(line, "  --table_size=N                Rows [10000]");
+    assert_eq!(
+        decl(OptionType::Bool, None).help_line(),
+        "  --table_size[=on|off]         Rows [off]"
+    );
+}

@@ -1,0 +1,27 @@
+//! Tests of `src/runtime.rs`.
+
+use super::*;
+
+#[test]
+fn every_state_gets_the_same_function_and_a_script_s_errors_keep_their_lines() {
+    let text = b"#!/usr/bin/env sysbench\nlocal answer = ...\nerror('no ' .. answer)";
+    for _ in 0..3 {
+        let lua = Lua::new();
+        let body = load_chunk(&lua, "@shop.lua", text, DebugInfo::Kept).unwrap();
+        let error = body.call::<()>(42).unwrap_err().to_string();
+        assert!(error.contains("shop.lua:3: no 42"), "{error}");
+    }
+}
+
+#[test]
+fn files_of_one_name_and_other_texts_are_other_files() {
+    let answer = |text: &[u8]| {
+        let lua = Lua::new();
+        let body = load_chunk(&lua, "@a.lua", text, DebugInfo::Stripped).unwrap();
+        body.call::<i64>(()).unwrap()
+    };
+    assert_eq!(
+        [answer(b"return 1"), answer(b"return 2"), answer(b"return 1")],
+        [1, 2, 1]
+    );
+}

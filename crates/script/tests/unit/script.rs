@@ -1,0 +1,17 @@
+//! Tests of `src/script.rs`.
+
+use super::*;
+use crate::symbols;
+
+#[test]
+fn every_symbol_is_declared_exported_and_found_by_lua() {
+    let declarations = symbols::declarations();
+    let mut script = String::from("local C = ffi.C\n");
+    for name in symbols::NAMES {
+        assert!(declarations.contains(&format!("{name}(")), "{name} is not declared");
+        script += &format!("assert(C.{name} ~= nil)\n");
+    }
+    let source = ScriptSource::inline("symbols.lua", &script);
+    let host = std::rc::Rc::new(NullHost);
+    Script::load(&source, &Settings::default(), ThreadRole::Main, host).expect("all symbols are found");
+}

@@ -1,0 +1,58 @@
+//! Tests of `src/command_line.rs`.
+
+use super::*;
+
+fn parse(words: &str) -> Result<CommandLine, String> {
+    let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    CommandLine::parse(&arguments)
+}
+
+#[test]
+fn options_stand_anywhere_in_either_spelling() {
+    let line = parse("--threads=4 oltp_read_only --report_interval=2 --tables=3 run --mysql-port=1,2").expect("fine");
+    assert_eq!((line.int("threads"), line.int("report_interval")), (4, 2));
+    assert_eq!(line.list("mysql_port"), ["1", "2"]);
+    assert_eq!(
+        (line.test.as_deref(), line.command.as_deref()),
+        (Some("oltp_read_only"), Some("run"))
+    );
+    assert_eq!(line.others, [("tables".to_owned(), Some("3".to_owned()))]);
+}
+
+#[test]
+fn a_value_may_follow_where_one_must_come() {
+    let line = parse("--threads 4 cpu run --debug --time 3").expect("fine");
+    assert_eq!((line.int("threads"), line.int("time")), (4, 3));
+    assert_eq!(
+        (line.test.as_deref(), line.command.as_deref()),
+        (Some("cpu"), Some("run"))
+    );
+    assert!(line.is_on("debug"));
+    assert!(parse("--threads --time=1 cpu run").is_err());
+}
+
+#[test]
+fn the_old_form_names_the_test_by_an_option() {
+    let line = parse("--test=old.lua --num-threads=2 prepare").expect("fine");
+    assert_eq!(
+        (line.test.as_deref(), line.command.as_deref()),
+        (Some("old.lua"), Some("prepare"))
+    );
+}
+
+#[test]
+fn sizes_scale_and_what_is_no_number_is_refused() {
+    assert_eq!(
+        parse("--thread-stack-size=1m").expect("fine").int("thread_stack_size"),
+        1 << 20
+    );
+    assert_eq!(
+        parse("--time=1.5").expect_err("no"),
+        "Invalid value for the 'time' option: '1.5'"
+    );
+    assert_eq!(parse("--debug=maybe").expect_err("no"), "invalid option: --debug=maybe");
+    assert_eq!(
+        parse("a run x").expect_err("no"),
+        "Unrecognized command line argument: x"
+    );
+}

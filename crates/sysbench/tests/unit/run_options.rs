@@ -1,0 +1,66 @@
+//! Tests of `src/run_options.rs`.
+
+use super::*;
+
+fn read(words: &str) -> Result<RunOptions, String> {
+    let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    RunOptions::read(&CommandLine::parse(&arguments).expect("well formed"))
+}
+
+#[test]
+fn defaults_are_sysbenchs() {
+    let options = read("cpu run").expect("fine");
+    assert_eq!(
+        (options.threads, options.events, options.time),
+        (1, None, Some(Duration::from_secs(10)))
+    );
+    assert_eq!(
+        (options.rate_per_s, options.forced_shutdown, options.verbosity),
+        (None, None, 3)
+    );
+    assert_eq!(
+        options.percentiles,
+        [Percentile {
+            per_cent: 95.0,
+            label: "95".into()
+        }]
+    );
+    assert_eq!(options.rand, RandSettings::default());
+}
+
+#[test]
+fn old_names_are_taken_where_the_new_ones_are_not_given() {
+    let options = read("--num-threads=4 --max-time=3 --time=5 --tx-rate=9 --max-requests=7").expect("fine");
+    assert_eq!((options.threads, options.time), (4, Some(Duration::from_secs(5))));
+    assert_eq!((options.rate_per_s, options.events), (Some(9), Some(7)));
+}
+
+#[test]
+fn several_percentiles_and_none() {
+    let labels: Vec<_> = read("--percentile=50,95,99.9")
+        .expect("fine")
+        .percentiles
+        .into_iter()
+        .map(|p| p.label)
+        .collect();
+    assert_eq!(labels, ["50", "95", "99.9"]);
+    assert!(read("--percentile=0").expect("fine").percentiles.is_empty());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (words, message) in [
+        ("--threads=0", "Invalid value for --threads: 0.\n"),
+        ("--percentile=200", "Invalid value for --percentile: 200"),
+        ("--rand-type=foo", "Invalid random numbers distribution: foo."),
+        ("--forced-shutdown=1s", "Invalid value for --forced-shutdown: '1s'"),
+        ("--report-checkpoints=a", "Invalid value for --report-checkpoints: 'a'"),
+        (
+            "--histogram --percentile=0",
+            "--histogram cannot be used with --percentile=0",
+        ),
+        ("--rate=-5", "Invalid value for --rate: -5"),
+    ] {
+        assert_eq!(read(words).expect_err(words), message);
+    }
+}

@@ -1,0 +1,100 @@
+//! Tests of `src/server.rs`.
+
+use super::*;
+
+fn line(words: &str) -> CommandLine {
+    let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    CommandLine::parse(&arguments).expect("well formed")
+}
+
+fn endpoints(words: &str) -> Vec<String> {
+    endpoints_with_file(words, &[])
+}
+
+fn endpoints_with_file(words: &str, my_cnf: &[(&'static str, &str)]) -> Vec<String> {
+    let options = MySqlOptions {
+        line: &line(words),
+        my_cnf: my_cnf.iter().map(|&(name, value)| (name, value.to_owned())).collect(),
+    };
+    let endpoints = options.endpoints().expect("fine");
+    endpoints.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn ports_turn_faster_than_hosts_and_sockets_go_before_both() {
+    assert_eq!(
+        endpoints("--mysql-host=a,b --mysql-port=1,2"),
+        ["a:1", "a:2", "b:1", "b:2"]
+    );
+    assert_eq!(
+        endpoints("--mysql-host=a --mysql-socket=/x,/y"),
+        ["socket /x", "socket /y"]
+    );
+}
+
+#[test]
+fn localhost_is_a_socket_unless_another_port_is_asked_for() {
+    assert!(endpoints("run")[0].starts_with("socket /"));
+    assert_eq!(endpoints("--mysql-port=3307"), ["localhost:3307"]);
+}
+
+#[test]
+fn a_host_or_port_of_the_command_line_goes_before_the_files_socket() {
+    let file = [("mysql_socket", "/file.sock"), ("mysql_host", "db1")];
+    let endpoints = |words| endpoints_with_file(words, &file);
+    assert_eq!(endpoints("run"), ["socket /file.sock"]);
+    assert_eq!(endpoints("--mysql-host=db2"), ["db2:3306"]);
+    assert_eq!(endpoints("--mysql-port=3307"), ["db1:3307"]);
+    assert_eq!(
+        endpoints("--mysql-host=localhost"),
+        ["socket /file.sock"],
+        "where the file says that this server's socket is"
+    );
+    let with_port = [("mysql_socket", "/file.sock"), ("mysql_port", "3307")];
+    let endpoints_of_both = |words| endpoints_with_file(words, &with_port);
+    assert_eq!(endpoints_of_both("--mysql-host=localhost"), ["socket /file.sock"]);
+    assert_eq!(
+        endpoints_of_both("--mysql-host=localhost --mysql-port=3308"),
+        ["localhost:3308"]
+    );
+    assert_ne!(
+        endpoints_of_both("--mysql-host=localhost --mysql-port=3306"),
+        ["socket /file.sock"],
+        "the file's server listens on another port"
+    );
+    assert_eq!(
+        endpoints("--mysql-host=db2 --mysql-socket=/line.sock"),
+        ["socket /line.sock"]
+    );
+}
+
+#[test]
+fn tls_modes_of_both_dialects() {
+    let mode = |words: &str| {
+        MySqlOptions::read(&line(words))
+            .and_then(|options| options.tls())
+            .map(|tls| tls.mode)
+    };
+    assert_eq!(mode("run"), Ok(TlsMode::Disabled));
+    assert_eq!(mode("--mysql-ssl=on"), Ok(TlsMode::Required));
+    assert_eq!(mode("--mysql-ssl=on --mysql-ssl-ca=/ca.pem"), Ok(TlsMode::VerifyCa));
+    assert_eq!(mode("--mysql-ssl=preferred"), Ok(TlsMode::Preferred));
+    assert!(mode("--mysql-ssl=verify_ca").is_err());
+    assert!(mode("--mysql-ssl=maybe").is_err());
+}
+
+#[test]
+fn what_cannot_be_had_is_refused() {
+    for words in [
+        "--db-driver=pgsql",
+        "--mysql-compression=on",
+        "--mysql-ssl-cipher=x",
+        "--db-driver=x",
+    ] {
+        let line = line(words);
+        let refused = MySqlOptions::read(&line).and_then(|options| options.check());
+        assert!(refused.is_err(), "{words}");
+    }
+    let line = line("--mysql-compression=off --pgsql-host=x");
+    assert_eq!(MySqlOptions::read(&line).and_then(|options| options.check()), Ok(()));
+}

@@ -1,0 +1,64 @@
+//! Tests of `src/login.rs`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn greeting(scramble_bytes: u8, second: &[u8], plugin: &[u8]) -> Vec<u8> {
+    let flags = capability::PROTOCOL_41 | capability::SECURE_CONNECTION | capability::PLUGIN_AUTH;
+    let mut bytes = b"\x0a5.5.9\0\x07\0\0\x0001234567\0".to_vec();
+    bytes.extend_from_slice(&flags.to_le_bytes()[..2]);
+    bytes.extend_from_slice(&[8, 2, 0]);
+    bytes.extend_from_slice(&flags.to_le_bytes()[2..]);
+    bytes.push(scramble_bytes);
+    bytes.extend_from_slice(&[0; 10]);
+    bytes.extend_from_slice(second);
+    bytes.extend_from_slice(plugin);
+    bytes
+}
+
+#[test]
+fn the_greeting_of_5_5_9_lacks_a_nul() {
+    let parsed = Greeting::parse(&greeting(21, b"89abcdefghij\0", NATIVE)).unwrap();
+    assert_eq!(parsed.auth_plugin, NATIVE);
+    assert_eq!(parsed.scramble, b"0123456789abcdefghij");
+    assert_eq!(parsed.connection_id, 7);
+}
+
+#[test]
+fn every_cut_greeting_is_refused() {
+    let whole = greeting(21, b"89abcdefghij\0", b"caching_sha2_password\0");
+    assert!(Greeting::parse(&whole).is_ok());
+    for length in 0..whole.len() {
+        assert!(Greeting::parse(&whole[..length]).is_err(), "cut to {length} bytes");
+    }
+}
+
+#[test]
+fn every_scramble_length_is_survived() {
+    for scramble_bytes in 0..=255 {
+        let _ = Greeting::parse(&greeting(scramble_bytes, b"89abcdefghij\0", b"x\0"));
+    }
+}
+
+#[test]
+fn too_many_connections_is_reported_without_a_greeting() {
+    match Greeting::parse(b"\xff\x10\x04Too many connections") {
+        Err(GreetingError::Refused(error)) => assert_eq!((error.code, &*error.message), (1040, "Too many connections")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn mariadb_has_its_true_version() {
+    let mut parsed = Greeting::parse(&greeting(21, b"89abcdefghij\0", b"x\0")).unwrap();
+    parsed.server_version = "5.5.5-10.11.19-MariaDB".into();
+    assert_eq!(parsed.version(), "10.11.19-MariaDB");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(bytes: Vec<u8>) {
+        let _ = Greeting::parse(&bytes);
+    }
+}

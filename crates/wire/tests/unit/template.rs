@@ -1,0 +1,167 @@
+//! Tests of `src/template.rs`.
+
+use super::*;
+use proptest::prelude::*;
+
+const PLAIN: Dialect = Dialect {
+    no_backslash_escapes: false,
+    multi_byte: MultiByte::Safe,
+};
+
+fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
+    let template = Template::new(sql.as_bytes(), dialect);
+    assert_eq!(template.parameters(), values.len(), "{sql}");
+    let mut out = Vec::new();
+    template.render(values.iter().copied(), dialect, &mut out).unwrap();
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[test]
+fn only_true_parameters_are_replaced() {
+    let sql = "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', ? -- ?\n, ? # ?\n, /* ? */ ?, 1--?, /*! ? */ 2";
+    let numbers = [1, 2, 3, 4, 5].map(Parameter::Int);
+    assert_eq!(
+        rendered(sql, &numbers, PLAIN),
+        "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', 1 -- ?\n, 2 # ?\n, /* ? */ 3, 1--4, /*! 5 */ 2"
+    );
+    let no_escapes = Dialect {
+        no_backslash_escapes: true,
+        ..PLAIN
+    };
+    assert_eq!(
+        rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes),
+        "SELECT 'a\\', 1"
+    );
+}
+
+#[test]
+fn unfinished_strings_and_comments_end_with_the_text() {
+    for sql in ["SELECT '?", "SELECT '\\", "/* ?", "/*", "-- ?", "--", "`?", "/*/ ?"] {
+        assert_eq!(Template::new(sql.as_bytes(), PLAIN).parameters(), 0, "{sql}");
+    }
+}
+
+#[test]
+fn literals_keep_type_and_distance() {
+    assert_eq!(rendered("LIMIT?", &[Parameter::Int(-5)], PLAIN), "LIMIT -5");
+    assert_eq!(rendered("x=?and y", &[Parameter::Null], PLAIN), "x=NULL and y");
+    assert_eq!(rendered("?", &[Parameter::Double(1.5)], PLAIN), "1.5e0");
+    assert_eq!(
+        rendered("?", &[Parameter::Int(i64::MIN)], PLAIN),
+        "-9223372036854775808"
+    );
+    let infinite = Template::new(b"?", PLAIN).render([Parameter::Double(f64::NAN)].into_iter(), PLAIN, &mut vec![]);
+    assert_eq!(infinite, Err(NoLiteral));
+}
+
+#[test]
+fn a_backslash_within_a_character_is_no_backslash() {
+    let sjis = Dialect {
+        no_backslash_escapes: false,
+        multi_byte: MultiByte::Sjis,
+    };
+    let mut out = Vec::new();
+    put_escaped(b"\x83\x5c'\\", sjis, &mut out);
+    assert_eq!(out, b"\x83\x5c''\\\\");
+    let gbk = Dialect {
+        no_backslash_escapes: false,
+        multi_byte: MultiByte::Gbk,
+    };
+    out.clear();
+    put_escaped(b"\xbf'", gbk, &mut out);
+    assert_eq!(out, b"\\\xbf''", "a lone lead byte cannot swallow the quote");
+    assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", sjis).parameters(), 1);
+    assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", PLAIN).parameters(), 0);
+}
+
+/// Reads a literal as the server's lexer does: the inverse of `put_escaped`.
+fn unescaped(literal: &[u8], dialect: Dialect) -> Option<Vec<u8>> {
+    let inside = literal.strip_prefix(b"'")?.strip_suffix(b"'")?;
+    let mut bytes = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = inside.get(at) {
+        if let Some(length) = dialect.multi_byte.character_bytes(&inside[at..]) {
+            bytes.extend_from_slice(&inside[at..at + length]);
+            at += length;
+        } else if byte == b'\'' {
+            if inside.get(at + 1) != Some(&b'\'') {
+                return None;
+            }
+            bytes.push(b'\'');
+            at += 2;
+        } else if byte == b'\\' && !dialect.no_backslash_escapes {
+            bytes.push(match inside.get(at + 1)? {
+                b'0' => 0,
+                &other => other,
+            });
+            at += 2;
+        } else {
+            bytes.push(byte);
+            at += 1;
+        }
+    }
+    Some(bytes)
+}
+
+fn dialects() -> impl Strategy<Value = Dialect> {
+    const SETS: &[MultiByte] = &[
+        MultiByte::Safe,
+        MultiByte::Sjis,
+        MultiByte::Gbk,
+        MultiByte::Big5,
+        MultiByte::Gb18030,
+    ];
+    (any::<bool>(), prop::sample::select(SETS)).prop_map(|(no_backslash_escapes, multi_byte)| Dialect {
+        no_backslash_escapes,
+        multi_byte,
+    })
+}
+
+fn nasty_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        Just(b'\''),
+        Just(b'\\'),
+        Just(0),
+        Just(0x83),
+        Just(0xbf),
+        Just(b'0'),
+        any::<u8>()
+    ];
+    // Long stretches of plain bytes, as of real text, between the nasty ones.
+    let plain = prop::collection::vec(b'a'..=b'z', 0..40);
+    let some = prop::collection::vec(byte, 0..40);
+    (plain.clone(), some, plain).prop_map(|parts| [parts.0, parts.1, parts.2].concat())
+}
+
+proptest! {
+    #[test]
+    fn integers_are_written_as_rust_writes_them(integer: i64) {
+        let mut digits = Vec::new();
+        put_integer(integer, &mut digits);
+        prop_assert_eq!(String::from_utf8(digits).unwrap(), integer.to_string());
+    }
+
+    #[test]
+    fn a_string_literal_reads_back_and_ends_where_it_should(bytes in nasty_bytes(), dialect in dialects()) {
+        let mut literal = Vec::new();
+        put_literal(Parameter::Bytes(&bytes), dialect, &mut literal).unwrap();
+        prop_assert_eq!(unescaped(&literal, dialect), Some(bytes));
+        prop_assert_eq!(quoted_bytes_all(&literal, dialect), literal.len());
+    }
+
+    #[test]
+    fn any_text_is_survived(sql in nasty_bytes(), dialect in dialects()) {
+        let template = Template::new(&sql, dialect);
+        let values = std::iter::repeat(Parameter::Null);
+        template.render(values, dialect, &mut Vec::new()).unwrap();
+    }
+}
+
+/// As `quoted_bytes`, with doubled quotes joined to one string.
+fn quoted_bytes_all(text: &[u8], dialect: Dialect) -> usize {
+    let mut at = quoted_bytes(text, b'\'', dialect);
+    while text.get(at) == Some(&b'\'') {
+        at += quoted_bytes(&text[at..], b'\'', dialect);
+    }
+    at
+}
