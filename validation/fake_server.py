@@ -35,8 +35,8 @@ def fakeserver_path() -> Path:
     """
     name = "bakeoff-fakeserver"
     named = os.environ.get("BAKEOFF_FAKESERVER")
-    built = Path(__file__).resolve().parents[1] / "target" / "release" / name
-    places = [Path(named)] if named else [Path(sys.executable).with_name(name), built]
+    built = [Path(__file__).resolve().parents[1] / "target" / profile / name for profile in ("release", "debug")]
+    places = [Path(named)] if named else [Path(sys.executable).with_name(name), *built]
     with contextlib.suppress(HostError):  # a missing engine is reported by whatever needs it
         places += [] if named else [engine_path().with_name(name)]
     found: Path | str | None = next((place for place in places if place.exists()), None)

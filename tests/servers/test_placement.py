@@ -204,7 +204,7 @@ def test_a_running_server_on_this_machine_is_asked_for_its_process(make, tmp_pat
 
 
 @pytest.mark.server
-def test_no_arm_is_paired_while_another_is_not(make, tmp_path):
+def test_no_arm_is_paired_while_another_is_not(make, tmp_path, fakeserver_binary):
     server, path = started(make, "mysql:8.0.15"), script(tmp_path, seconds=0)
     with FakeServer(tmp_path / "s.sock") as fake, Engine() as engine:
         other = ArmAddress("B", str(fake.socket), None, None, "root", "", "mysql", "utf8mb4", None)
