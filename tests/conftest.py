@@ -21,7 +21,7 @@ from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Analysis
 
-COMMAND = (sys.executable, "-m", "bakeoff.cli.main")
+COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
 # Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
 MEASURING = {

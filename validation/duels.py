@@ -270,7 +270,7 @@ def run_duel(
     folder.mkdir(parents=True, exist_ok=True)
     started_at = datetime.now(UTC)
     begin = time.monotonic()
-    command = [sys.executable, "-m", "bakeoff.cli.main", *duel.command(folder)]
+    command = [sys.executable, "-m", "bakeoff.cli.start", *duel.command(folder)]
     code, out, err = _run(command, 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop or threading.Event())
     wall_s = round(time.monotonic() - begin, 2)
     facts: dict[str, Any] = {"duel": duel, "started_at": started_at, "background": background, "wall_s": wall_s}

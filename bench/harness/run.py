@@ -39,7 +39,7 @@ def options() -> argparse.Namespace:
 
 def measured(budget: str, precision: str | None) -> dict[str, Any]:
     """Run the duel; its wall time by phase."""
-    command = [sys.executable, "-m", "bakeoff.cli.main", "duel", *_DUEL, *_DATA, "--budget", budget]
+    command = [sys.executable, "-m", "bakeoff.cli.start", "duel", *_DUEL, *_DATA, "--budget", budget]
     command += ["--precision", precision] if precision else []
     with tempfile.TemporaryDirectory(prefix="bakeoff-harness-") as folder:
         begun = time.monotonic()

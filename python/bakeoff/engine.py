@@ -8,19 +8,17 @@ import contextlib
 import json
 import os
 import queue
-import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any, Self
 
-from bakeoff.errors import EngineError, HostError, SpecError
+from bakeoff.engine_path import engine_path
+from bakeoff.errors import EngineError, SpecError
 
 CONTRACT = 2
 _HELLO_LIMIT_S = 15.0
@@ -78,20 +76,6 @@ class Measurement:
     histograms: list[Message]
     seconds: float
     cancelled: bool
-
-
-def engine_path() -> Path:
-    """The engine's binary: $BAKEOFF_ENGINE, else beside this Python, else on PATH.
-
-    Raises:
-        HostError: it is nowhere.
-    """
-    named = os.environ.get("BAKEOFF_ENGINE")
-    beside = Path(sys.executable).with_name("bakeoff-engine")
-    found = named or (str(beside) if beside.exists() else shutil.which("bakeoff-engine"))
-    if not found or not Path(found).exists():
-        raise HostError("bakeoff-engine was not found.", hint="Run `make setup`, or set BAKEOFF_ENGINE to its path.")
-    return Path(found)
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:

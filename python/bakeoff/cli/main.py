@@ -4,38 +4,24 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated
 
 import typer
 
 from bakeoff.cli import doctor, duel, listing, plan, report, server
 from bakeoff.cli import run as run_command
-from bakeoff.engine import engine_path
+from bakeoff.cli.start import become_sysbench
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
+from bakeoff.results.manifest import bakeoff_version
 
-# `bakeoff sysbench` is here for the list of commands: `run` hands its arguments to the engine before typer sees them.
+# `bakeoff sysbench` is here for the list of commands: `start.main` hands its arguments to the engine before this.
 _UNPARSED = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
 
 
 def sysbench(context: typer.Context) -> None:
     """Drop-in for sysbench on MySQL and MariaDB: same options, same scripts, same output."""
     become_sysbench(context.args)
-
-
-def become_sysbench(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by `bakeoff-engine sysbench ARGUMENTS` (docs/sysbench.md).
-
-    Arguments (also `--help`) and signals reach the engine unchanged; exit codes are sysbench's (0, 1, 2).
-
-    Raises:
-        HostError: there is no engine.
-    """
-    engine = str(engine_path())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(engine, [engine, "sysbench", *arguments])
 
 
 app = typer.Typer(
@@ -46,6 +32,23 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"bakeoff {bakeoff_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def before_the_command(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
 app.command("duel")(duel.duel)
 app.command("run")(run_command.run)
 app.command("plan")(plan.plan)
@@ -57,17 +60,10 @@ app.add_typer(server.app, name="server")
 app.command("sysbench", add_help_option=False, context_settings=_UNPARSED)(sysbench)
 
 
-def main() -> None:
-    """Run the command line and exit with one of `ExitCode`."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is one line on standard error, never a traceback."""
     command = typer.main.get_command(app)
     try:
-        if arguments[:1] == ["sysbench"]:
-            become_sysbench(arguments[1:])
         # `app(arguments)` would handle Ctrl-C and closed pipes in its own way.
         with command.make_context("bakeoff", arguments or ["--help"]) as context:
             return int(command.invoke(context) or ExitCode.DONE)
@@ -105,7 +101,3 @@ def _keep_traceback() -> Path:
     with tempfile.NamedTemporaryFile("w", prefix="bakeoff-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         traceback.print_exc(file=file)
     return Path(file.name)
-
-
-if __name__ == "__main__":
-    main()

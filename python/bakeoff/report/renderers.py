@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report import charts, numbers
+from bakeoff.report import numbers
 from bakeoff.report.view import (
     ArmView,
     Code,
@@ -46,6 +46,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def render_html(view: ReportView) -> str:
     """The whole page as text."""
+    # Only the page draws, and the drawing library takes half a second to import.
+    from bakeoff.report import charts
+
     dashed = frozenset(f"arm-{arm.slot}" for arm in view.arms if arm.role is Role.CONTROL)
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -59,9 +62,14 @@ def render_html(view: ReportView) -> str:
         # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
         return Markup(charts.draw(panel, dashed=dashed))
 
+    def arm_shape(slot: int) -> Markup:
+        """The point's shape that an arm has in charts, for its swatch."""
+        paint = Markup('<path d="{}" fill="var(--{})"/>')
+        return paint.format(charts.LEGEND_SHAPES[slot % charts.ARM_SLOTS], charts.css_key(f"arm-{slot}"))
+
     environment.filters |= {
         "arm_key": lambda slot: charts.css_key(f"arm-{slot}"),
-        "arm_shape": _arm_shape,
+        "arm_shape": arm_shape,
         "by_group": _by_group,
         "code": _with_code,
         "drawn": drawn,
@@ -84,12 +92,6 @@ def _with_code(text: str) -> Markup:
 def _has_own_keys(panel: Panel) -> bool:
     """Whether a panel's lines are no arms, so that it needs a legend of its own."""
     return any(not series.key.startswith("arm-") for series in panel.series)
-
-
-def _arm_shape(slot: int) -> Markup:
-    """The point's shape that an arm has in charts, for its swatch."""
-    paint = Markup('<path d="{}" fill="var(--{})"/>')
-    return paint.format(charts.LEGEND_SHAPES[slot % charts.ARM_SLOTS], charts.css_key(f"arm-{slot}"))
 
 
 # Markdown: tables ready for a blog or an issue. Charts and what is folded away are on the page only.

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 from scipy.special import fdtrc
 
 RUNGS_MIN = 4
@@ -143,6 +142,9 @@ def _slopes(parameters: Floats, threads: Floats) -> Floats:
 
 def _fit(threads: Floats, logs: Floats) -> Floats:
     """Least squares on ln X with sigma and kappa between 0 and 1; the best from several starts."""
+    # Only ladders need it, and it takes half a second to import.
+    from scipy.optimize import least_squares
+
     first = float(logs[0] - math.log(threads[0]))
     solutions = [
         least_squares(
