@@ -11,7 +11,7 @@ import typer
 
 from bakeoff.cli import doctor, duel, listing, plan, report, server
 from bakeoff.cli import run as run_command
-from bakeoff.cli.start import become_sysbench
+from bakeoff.engine_path import become_sysbench
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.results.manifest import bakeoff_version
 

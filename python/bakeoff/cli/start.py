@@ -1,12 +1,10 @@
 """Start the `bakeoff` command: give way to the engine for `bakeoff sysbench`, and import the rest only after that."""
 
-import os
 import signal
 import sys
-from collections.abc import Sequence
 from typing import NoReturn
 
-from bakeoff.engine_path import engine_path
+from bakeoff.engine_path import become_sysbench
 from bakeoff.errors import BakeoffError
 
 
@@ -28,20 +26,6 @@ def main() -> NoReturn:
     if heeds_ctrl_c:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run(arguments))
-
-
-def become_sysbench(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by `bakeoff-engine sysbench ARGUMENTS` (docs/sysbench.md).
-
-    Arguments (also `--help`) and signals reach the engine unchanged; exit codes are sysbench's (0, 1, 2).
-
-    Raises:
-        HostError: there is no engine.
-    """
-    engine = str(engine_path())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(engine, [engine, "sysbench", *arguments])
 
 
 if __name__ == "__main__":
