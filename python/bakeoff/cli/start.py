@@ -1,11 +1,19 @@
 """Start the `bakeoff` command: give way to the engine for `bakeoff sysbench`, and import the rest only after that."""
 
-import signal
-import sys
-from typing import NoReturn
+# `_signal` is built into Python: until here nothing is imported that Ctrl-C could interrupt.
+import _signal
 
-from bakeoff.engine_path import become_sysbench
-from bakeoff.errors import BakeoffError
+# Ctrl-C ends the imports, which take a second, as SIGTERM does: at once and in silence. A shell reports 130.
+_HEEDS_CTRL_C = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+if _HEEDS_CTRL_C:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+import contextlib  # noqa: E402
+import sys  # noqa: E402
+from typing import NoReturn  # noqa: E402
+
+from bakeoff.engine_path import become_sysbench  # noqa: E402
+from bakeoff.errors import BakeoffError, ExitCode  # noqa: E402
 
 
 def main() -> NoReturn:
@@ -17,15 +25,16 @@ def main() -> NoReturn:
         except BakeoffError as error:
             print(f"bakeoff: {error}", file=sys.stderr)
             sys.exit(error.exit_code)
-    # The imports take a second. Ctrl-C ends them as SIGTERM does, at once and in silence; a shell reports 130.
-    heeds_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if heeds_ctrl_c:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from bakeoff.cli.main import run
 
-    if heeds_ctrl_c:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(run(arguments))
+    code = int(ExitCode.INTERRUPTED)
+    with contextlib.suppress(KeyboardInterrupt):
+        if _HEEDS_CTRL_C:
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        code = run(arguments)
+    if _HEEDS_CTRL_C:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    sys.exit(code)
 
 
 if __name__ == "__main__":
