@@ -1,5 +1,6 @@
 """The load engine's client against real servers, which only Python can start (crates/load/tests/main.rs)."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -13,6 +14,19 @@ ROOT = Path(__file__).parent.parent
 SERVERS = {"MYSQL57": "mysql:5.7.22", "MYSQL80": "mysql:8.0.15", "MARIADB": "mariadb:10.11"}
 
 pytestmark = pytest.mark.server
+
+
+def built_test():
+    """The test program of crates/load, built with the whole workspace: `cargo test --workspace` has done that before."""
+    build = ["cargo", "test", "--quiet", "--workspace", "--no-run", "--message-format=json"]
+    messages = subprocess.run(build, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    artifacts = [json.loads(line) for line in messages if '"compiler-artifact"' in line]
+    (program,) = {
+        artifact["executable"]
+        for artifact in artifacts
+        if artifact["target"]["src_path"] == str(ROOT / "crates" / "load" / "tests" / "main.rs")
+    }
+    return program
 
 
 @pytest.mark.timeout(900)
@@ -32,17 +46,7 @@ def test_logins_statements_results_and_failures_on_three_servers():
             if authority.exists():
                 environment[f"BAKEOFF_TEST_{name}_CA"] = str(authority)
         ran = subprocess.run(
-            [
-                "cargo",
-                "test",
-                "--quiet",
-                "-p",
-                "bakeoff-load",
-                "--test",
-                "main",
-                "--",
-                "--ignored",
-            ],
+            [built_test(), "--ignored"],
             cwd=ROOT,
             env=os.environ | environment,
             capture_output=True,

@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bakeoff.servers import ServerPool
+
 SMALL = (
     "--tables",
     "1",
@@ -172,11 +174,10 @@ def test_a_full_disk_is_named_and_nothing_is_left(shell):
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_with_the_interval_and_a_complete_run(shell, signal_number):
+def test_ctrl_c_ends_with_the_interval_and_a_complete_run(shell):
     process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "2m", "--precision", "0.1%")
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/001/outcome.json")), limit_s=120)
-    process.send_signal(signal_number)
+    process.send_signal(signal.SIGINT)
     ran = shell.finish(process, limit_s=60)
     assert ran.code == 130
     (run,) = shell.runs
@@ -209,7 +210,7 @@ def test_ctrl_c_while_the_first_of_two_loads_ends_before_the_second(shell):
 @pytest.mark.server
 def test_kill_minus_nine_leaves_no_server(shell):
     process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "2m")
-    wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/outcome.json")), limit_s=120)
+    wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/servers/B/status-before.json")), limit_s=120)
     process.kill()
     process.communicate()
     running = [line for line in shell.left_behind() if not line.startswith(str(shell.cache))]
@@ -218,13 +219,10 @@ def test_kill_minus_nine_leaves_no_server(shell):
         time.sleep(0.2)
         running = [line for line in shell.left_behind() if not line.startswith(str(shell.cache))]
     assert running == []
-    # Finished epochs are still good, and the next command removes what the dead one left on disk.
-    reported = subprocess.run(
-        [*shell.command, "report", str(shell.runs[0]), "--format", "md"], capture_output=True, text=True, check=False
-    )
-    assert reported.returncode == 0, reported
-    assert "mysql:8.0.15" in reported.stdout
-    shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "15s")  # asserts that nothing is left
+    assert shell.left_behind()
+    with ServerPool(shell.cache / "bakeoff" / "work"):
+        pass  # whoever starts servers next removes what the dead one left on disk
+    assert shell.left_behind() == []
 
 
 def wait_for(condition, *, limit_s):

@@ -140,7 +140,7 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
         "1,4",
         "--control",
         "--budget",
-        "70s",
+        "50s",
     )
     assert {comparison.cell for comparison in analysis.comparisons} == {
         "oltp_point_select/1", "oltp_point_select/4", "oltp_read_write/1", "oltp_read_write/4",

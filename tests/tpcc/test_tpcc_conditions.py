@@ -4,8 +4,8 @@ import pytest
 
 pytestmark = pytest.mark.server
 
-SERVERS = ["mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11"]
-MORE_SERVERS = ["mysql:5.5", "mysql:5.6", "mysql:9", "mariadb:11.8"]
+SERVERS = ["mysql:8.0.15", "mariadb:10.11"]
+MORE_SERVERS = ["mysql:5.5", "mysql:5.6", "mysql:5.7.22", "mysql:9", "mariadb:11.8"]
 
 ROWS = {
     "warehouse": 1,

@@ -71,7 +71,7 @@ def test_every_way_of_asking_leaves_the_conditions_intact(filled):
     assert filled.failed_conditions() == set()
 
 
-@pytest.mark.parametrize("level", ["RR", "RC", "SER"])
+@pytest.mark.parametrize("level", ["RR", *(pytest.param(level, marks=pytest.mark.slow) for level in ("RC", "SER"))])
 def test_deliveries_go_on_when_the_queues_run_low(filled, level):
     filled.open()
     while filled.number("SELECT COUNT(*) FROM new_orders") > 100:
@@ -82,6 +82,7 @@ def test_deliveries_go_on_when_the_queues_run_low(filled, level):
     assert filled.failed_conditions() == set()
 
 
+@pytest.mark.slow
 def test_sets_names_and_no_foreign_keys(shop):
     options = {"tables": 2, "new_order_table": "new_order", "use_fk": False, "force_pk": True}
     shop.command("prepare", **options)
@@ -95,6 +96,7 @@ def test_sets_names_and_no_foreign_keys(shop):
     assert all(orders > 0 for orders in grown), grown
 
 
+@pytest.mark.slow
 def test_terminals_stay_at_home_unless_told_otherwise(shop):
     shop.command("prepare", scale=2)
     grown = "SELECT COUNT(*) FROM (SELECT d_w_id FROM district GROUP BY d_w_id HAVING SUM(d_next_o_id) > 30010) homes"

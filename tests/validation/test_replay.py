@@ -1,6 +1,8 @@
 """The size `replay` holds, and breaking the method makes it fail."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,10 +21,12 @@ def setting(tmp_path):
     return Setting(size=Size.REPLAY, seed=1, folder=tmp_path)
 
 
-@pytest.mark.timeout(900)  # half a minute on an idle machine
-def test_every_target_holds(tmp_path):
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("scale", [0.25, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_every_target_holds(tmp_path, scale):
     journal = SuiteRun.begin(tmp_path, size=Size.REPLAY, only=(), seed=1, server="mysql:8.0.15", command=("pytest",))
-    record = run_checks(journal, (*replay_checks.REPLAY_CHECKS, *number_checks.NUMBER_CHECKS))
+    checks = (*replay_checks.REPLAY_CHECKS, *number_checks.NUMBER_CHECKS)
+    record = run_checks(journal, [replace(check, run=partial(check.run, scale=scale)) for check in checks])
     assert {entry.test for entry in record.entries} == {
         "G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8", "G10", "G11", "G16", "G17", "G19",
     }  # fmt: skip
