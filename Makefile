@@ -5,7 +5,7 @@ PYTEST := .venv/bin/python -m pytest
 PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
+.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,11 @@ validate: setup ## the method against known truths: traces, simulated noise, fak
 validate-full: setup ## the same on real servers (6 to 7 hours)
 	cargo build --release --quiet -p bakeoff-fakeserver
 	.venv/bin/python -m validation suite --size full
+
+soak: MINUTES = 120
+soak: setup ## one duel of MINUTES (120) whose servers crash at random: memory, epochs, what is left behind
+	mkdir -p -m 755 /var/tmp/bakeoff-soak
+	.venv/bin/python -m validation soak --folder /var/tmp/bakeoff-soak --minutes $(MINUTES)
 
 test-tpcc: setup ## TPC-C on every server of the catalogue, and every option of its command line (30 minutes)
 	$(PYTEST) -m "slow and server" tests/tpcc

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 
 
 def built_test():
-    """The test program of crates/load, built with the whole workspace: `cargo test --workspace` has done that before."""
+    """The test program of crates/load, built with the whole workspace, as `cargo test --workspace` did before."""
     build = ["cargo", "test", "--quiet", "--workspace", "--no-run", "--message-format=json"]
     messages = subprocess.run(build, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     artifacts = [json.loads(line) for line in messages if '"compiler-artifact"' in line]

@@ -24,6 +24,7 @@ from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
 from validation.duels import LoadClass, Outcome
+from validation.soak import soak
 
 _SERVER = "mysql:8.0.15"
 
@@ -174,6 +175,25 @@ def campaign(
 
 def _report(text: str) -> None:
     print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+@app.command("soak")
+def soak_test(
+    folder: JournalFolder,
+    minutes: Annotated[float, typer.Option(help="Of the duel.")] = 120.0,
+    server: Server = _SERVER,
+    seed: Seed = 1,
+) -> int:
+    """Run one long duel whose servers crash at random; exit code 1 when memory grows or anything is left."""
+    seen = soak(folder, server=server, minutes=minutes, seed=seed, report=_report)
+    early, late = seen.quarters_bytes
+    print(
+        f"{seen.crashes} crashes, {seen.valid} epochs that count, {seen.discarded} discarded; "
+        f"memory {early / 1e6:.0f} MB in the second quarter, {late / 1e6:.0f} MB in the last"
+    )
+    for wrong in seen.wrong:
+        print(f"WRONG: {wrong}")
+    return ExitCode.DIFFERENCE if seen.wrong else ExitCode.DONE
 
 
 @app.command()
