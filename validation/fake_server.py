@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from bakeoff.engine import ArmAddress, Engine, Message
-from bakeoff.engine_path import engine_path
+from bakeoff.engine import ArmAddress, Engine, Message, engine_path
 from bakeoff.errors import HostError
 from bakeoff.plan.model import seed_for
 from bakeoff.plan.timing import guard_ns

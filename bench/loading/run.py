@@ -34,8 +34,7 @@ from rich.table import Table
 from shape import DATABASE, Loaded, LoadFailed, Shape, empty, require_whole, write_files
 from ways import Way
 
-from bakeoff.engine import Engine
-from bakeoff.engine_path import engine_path
+from bakeoff.engine import Engine, engine_path
 from bakeoff.errors import BakeoffError, HostError
 from bakeoff.servers import readiness
 from bakeoff.servers.paths import make_open_folder, work_root

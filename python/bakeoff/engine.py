@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, Self
 
-from bakeoff.engine_path import engine_path
-from bakeoff.errors import EngineError, SpecError
+from bakeoff.errors import EngineError, HostError, SpecError
+from bakeoff.find_engine import find_engine
 
 CONTRACT = 2
 _HELLO_LIMIT_S = 15.0
@@ -76,6 +77,17 @@ class Measurement:
     histograms: list[Message]
     seconds: float
     cancelled: bool
+
+
+def engine_path() -> Path:
+    """The engine's binary, where `find_engine` looks for it.
+
+    Raises:
+        HostError: it is nowhere.
+    """
+    if not (found := find_engine()):
+        raise HostError("bakeoff-engine was not found.", hint="Run `make setup`, or set BAKEOFF_ENGINE to its path.")
+    return Path(found)
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bakeoff.engine_path import engine_path
+from bakeoff.engine import engine_path
 
 ROOT = Path(__file__).resolve().parents[2]
 

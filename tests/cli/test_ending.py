@@ -64,6 +64,6 @@ def test_sysbench_starts_before_anything_else_is_imported():
     assert imported.stdout == "sysbench 1.0.20\n"
     modules = {line.rsplit("|", 1)[-1].strip() for line in imported.stderr.splitlines()}
     assert {name for name in modules if name.startswith("bakeoff")} == {
-        "bakeoff", "bakeoff.cli", "bakeoff.engine_path", "bakeoff.errors",
+        "bakeoff", "bakeoff.cli", "bakeoff.find_engine",
     }  # fmt: skip
     assert not modules & {"typer", "numpy", "polars", "subprocess"}

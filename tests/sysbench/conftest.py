@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bakeoff.engine_path import engine_path
+from bakeoff.engine import engine_path
 
 SCRIPTS = Path(__file__).with_name("scripts")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bakeoff.engine_path import engine_path
+from bakeoff.engine import engine_path
 
 CONNECTIONS = 5000
 ACTIVE = 50

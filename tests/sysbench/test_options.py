@@ -112,7 +112,7 @@ def test_luajits_compiler_can_be_switched_off(ours):
 
 
 def test_under_the_name_sysbench_the_engine_is_sysbench(ours, tmp_path):
-    from bakeoff.engine_path import engine_path
+    from bakeoff.engine import engine_path
 
     link = tmp_path / "sysbench"
     link.symlink_to(engine_path())

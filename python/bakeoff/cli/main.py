@@ -11,8 +11,9 @@ import typer
 
 from bakeoff.cli import doctor, duel, listing, plan, report, server
 from bakeoff.cli import run as run_command
-from bakeoff.engine_path import become_sysbench
+from bakeoff.engine import engine_path
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
+from bakeoff.find_engine import become_sysbench
 from bakeoff.results.manifest import bakeoff_version
 
 # `bakeoff sysbench` is here for the list of commands: `start.main` hands its arguments to the engine before this.
@@ -21,7 +22,7 @@ _UNPARSED = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_in
 
 def sysbench(context: typer.Context) -> None:
     """Drop-in for sysbench on MySQL and MariaDB: same options, same scripts, same output."""
-    become_sysbench(context.args)
+    become_sysbench(str(engine_path()), context.args)
 
 
 app = typer.Typer(

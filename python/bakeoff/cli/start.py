@@ -2,36 +2,30 @@
 
 # `_signal` is built into Python: until here nothing is imported that Ctrl-C could interrupt.
 import _signal
+import sys
 
 # Ctrl-C ends the imports, which take a second, as SIGTERM does: at once and in silence. A shell reports 130.
 _HEEDS_CTRL_C = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
 if _HEEDS_CTRL_C:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
-import contextlib  # noqa: E402
-import sys  # noqa: E402
-from typing import NoReturn  # noqa: E402
-
-from bakeoff.engine_path import become_sysbench  # noqa: E402
-from bakeoff.errors import BakeoffError, ExitCode  # noqa: E402
+from bakeoff.find_engine import become_sysbench, find_engine  # noqa: E402
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the command line; exits with one of `ExitCode`, or as the engine does."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["sysbench"]:
-        try:
-            become_sysbench(arguments[1:])
-        except BakeoffError as error:
-            print(f"bakeoff: {error}", file=sys.stderr)
-            sys.exit(error.exit_code)
+    if arguments[:1] == ["sysbench"] and (engine := find_engine()):
+        become_sysbench(engine, arguments[1:])
     from bakeoff.cli.main import run
 
-    code = int(ExitCode.INTERRUPTED)
-    with contextlib.suppress(KeyboardInterrupt):
+    code = 130
+    try:
         if _HEEDS_CTRL_C:
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         code = run(arguments)
+    except KeyboardInterrupt:
+        pass
     if _HEEDS_CTRL_C:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     sys.exit(code)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from bakeoff.engine_path import engine_path
+from bakeoff.engine import engine_path
 from bakeoff.errors import HostError
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory

@@ -1,0 +1,22 @@
+"""Find the engine's binary, and become it for `bakeoff sysbench`, which waits for every import of this module."""
+
+import os
+import sys
+
+
+def find_engine() -> str | None:
+    """The engine's binary: $BAKEOFF_ENGINE, else beside this Python, else on PATH; None when it is nowhere."""
+    named = os.environ.get("BAKEOFF_ENGINE")
+    folders = [sys.executable.rpartition("/")[0], *os.get_exec_path()]
+    candidates = [named] if named else [f"{folder}/bakeoff-engine" for folder in folders]
+    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+
+
+def become_sysbench(engine: str, arguments: list[str]) -> None:
+    """Replace this process by `bakeoff-engine sysbench ARGUMENTS` (docs/sysbench.md); does not return.
+
+    Arguments (also `--help`) and signals reach the engine unchanged; exit codes are sysbench's (0, 1, 2).
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(engine, [engine, "sysbench", *arguments])
