@@ -292,7 +292,7 @@ def _read_run(run: RunDirectory) -> dict[str, Any]:
     manifest = run.manifest()
     build = manifest.engine.get("build")
     outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
-    variables = run.server_json(outcomes[-1].epoch, "variables.json")
+    variables = run.variables(outcomes[-1].epoch)
     phases = dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
     return {
         "machine": Machine.of(run.scan_slices()),

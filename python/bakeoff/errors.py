@@ -16,7 +16,7 @@ class ExitCode(IntEnum):
     DONE = 0
     DIFFERENCE = 1  # a check was requested (`--publish`, `doctor --prove`) and failed
     USAGE = 2  # bad command line or study
-    NOT_READY = 3  # a server or the host cannot do this now
+    NOT_READY = 3  # a server or the host cannot do this now, or a run directory is damaged
     TRIAL_INVALID = 4  # the run finished, but its result cannot be used
     INTERNAL = 5  # a bug in bakeoff
     INTERRUPTED = 130
@@ -109,4 +109,4 @@ class ResultsError(BakeoffError):
     """A run directory is missing, damaged, or of a version that this program cannot read."""
 
     code = "results"
-    exit_code = ExitCode.USAGE
+    exit_code = ExitCode.NOT_READY

@@ -98,7 +98,7 @@ def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):
 
 def test_another_version_behind_the_same_name_is_reported(root, tmp_path):
     newer = made(tmp_path, "newer")
-    variables = newer.server_json(0, "variables.json")["B"]
+    variables = newer.variables(0)["B"]
     newer.write_json("epochs/000/servers/B/variables.json", variables | {"version": "8.0.36"})
     (note,) = compare_runs([*runs(root, "first"), newer]).notes
     assert (

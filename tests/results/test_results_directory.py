@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from messages import outcome, slice_message, study
 
-from bakeoff.errors import ResultsError
+from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import plan_study
 from bakeoff.results import RunDirectory, list_runs, open_run, runs_root
 from bakeoff.spec import Workload
@@ -23,7 +23,8 @@ def new_run(root: Path, **options: object) -> RunDirectory:
 def write_epoch(run: RunDirectory, number: int, **fields: object) -> None:
     writer = run.epoch(number, number % 2)
     writer.add_slices([slice_message(), slice_message(arm="B", server_cpu_ns=None)])
-    writer.add_histograms([{"cell": "oltp_read_only/4", "arm": "A", "operation": "event", "hdr": ""}])
+    counted = {"clock": "service", "count": 0, "mean_ns": 0.0, "max_ns": 0}
+    writer.add_histograms([counted | {"cell": "oltp_read_only/4", "arm": "A", "operation": "event", "hdr": ""}])
     writer.add_host_samples([{"time_ns": 1_000_000_000, "user": 0.5, "rss_bytes:A'": 7}])
     writer.write_server_json("A'", "variables.json", {"version": "5.7.22"})
     writer.finish(outcome(number, number % 2, **fields))
@@ -191,7 +192,7 @@ def test_the_file_names_of_arms_stay_inside_the_run(tmp_path):
         writer.write_server_json(name, "variables.json", {"arm": name})
     writer.finish(outcome())
     assert not list(tmp_path.glob("evil*")) and len(list((run.path / "epochs/000/servers").iterdir())) == 4
-    assert {arm: values["arm"] for arm, values in run.server_json(0, "variables.json").items()} == {
+    assert {arm: values["arm"] for arm, values in run.variables(0).items()} == {
         name: name for name in ("../../evil", "..", "a/b", "A'")
     }
 
@@ -254,10 +255,10 @@ def test_runs_are_found_by_path_by_name_and_by_a_beginning(tmp_path, monkeypatch
     assert runs_root() == tmp_path
     for text in (str(run.path), run.name, run.name[:-2]):
         assert open_run(text).path == run.path
-    with pytest.raises(ResultsError, match="not there"):
+    with pytest.raises(SpecError, match="not there"):
         open_run("mysql-9")
     other = new_run(tmp_path)
-    with pytest.raises(ResultsError, match="could be"):
+    with pytest.raises(SpecError, match="could be"):
         open_run("mysql")
     assert {summary.name for summary in list_runs()} == {run.name, other.name}
 

@@ -42,6 +42,6 @@ def test_the_pairs_that_people_ask_for_end_in_a_verdict(shell, baseline, contend
     assert comparison.verdict.words
     assert comparison.verdict.sentence.split(":")[0] in ran.out
     if "RocksDB" in baseline:
-        status = run.server_json(0, "status-after.json")
+        status = run.server_json(0, "status-after.json", dict[str, str])
         assert int(status["A"]["Rocksdb_rows_read"]) > 1000
         assert "Rocksdb_rows_read" not in status["B"]

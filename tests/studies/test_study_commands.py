@@ -103,7 +103,7 @@ def test_a_study_is_run_to_its_report(shell):
     assert len(study.arms) == 4
     analysis = Analysis.model_validate(run.analysis())
     assert analysis.contenders == ("B", "C", "D")
-    variables = run.server_json(0, "variables.json")
+    variables = run.variables(0)
     assert variables["A"]["version"].startswith("5.7.22")
     assert variables["D"]["character_set_server"] == "utf8mb4"
     assert study.design.question in (path / "report.html").read_text()

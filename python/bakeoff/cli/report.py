@@ -48,18 +48,14 @@ def report(
     if open_report and (output is not ReportFormat.HTML or to_screen):
         raise SpecError("report: --open shows the page, and no file of it is written.", hint="Leave --open out.")
     directory = open_run(run, runs)
-    stored = directory.analysis()
-    if stored is not None:
-        analysis = Analysis.model_validate(stored)
-    else:
+    analysis = directory.read("analysis.json", Analysis)
+    if analysis is None:
         # The run was killed; its finished epochs can still be analysed.
         epochs = directory.load_epochs()
         if not epochs:
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
-        plan = directory.plan()
-        analysis = analyse(
-            epochs, directory.study(), plan=Plan.model_validate(plan) if plan else None, ended=Stop.ABORTED
-        )
+        plan = directory.read("plan.json", Plan)
+        analysis = analyse(epochs, directory.study(), plan=plan, ended=Stop.ABORTED)
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT and to_screen:
         render_terminal(view, console())

@@ -126,7 +126,7 @@ def _measured(run: RunDirectory) -> _Measured:
             name = f"{labels[arm]} over {labels[base]}"
             values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
     epochs = run.finished_epochs()
-    variables = run.server_json(epochs[0], "variables.json") if epochs else {}
+    variables = run.variables(epochs[0]) if epochs else {}
     versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}
     return _Measured(run, study, values, versions)
 

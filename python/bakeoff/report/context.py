@@ -1,9 +1,10 @@
 """A run's documents and measurements, read once for all sections of its report."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -20,6 +21,8 @@ from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
 
 BINS = 160
 """Points a line, over all epochs together: a chart is 460 pixels wide."""
+
+ByArm = TypeVar("ByArm", bound=Mapping[str, object])
 
 _HOST = ("user", "system", "iowait", "steal", "idle")
 
@@ -152,15 +155,27 @@ class Context:
         Raises:
             ResultsError: a document is missing or damaged.
         """
-        plan = run.plan()
-        return cls(
+        context = cls(
             run=run,
             analysis=analysis,
             study=run.study(),
             manifest=run.manifest(),
-            plan=Plan.model_validate(plan) if plan else None,
+            plan=run.read("plan.json", Plan),
             outcomes=tuple(run.outcome(epoch) for epoch in run.finished_epochs()),
         )
+        context.of_the_study("analysis.json", analysis.named_arms())
+        return context
+
+    def of_the_study(self, name: str, by_arm: ByArm) -> ByArm:
+        """What a file has for arms of the study.
+
+        Raises:
+            ResultsError: it has something for another arm.
+        """
+        for arm in by_arm:
+            if arm not in self.arms:
+                raise self.run.damaged(name, f"the study has no arm {arm}")
+        return by_arm
 
     @cached_property
     def slots(self) -> dict[str, int]:
@@ -283,4 +298,4 @@ class Context:
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:
         """Arm -> its server's global variables in the last epoch that counts."""
-        return self.run.server_json(self.valid_epochs[-1], "variables.json") if self.valid_epochs else {}
+        return self.run.variables(self.valid_epochs[-1]) if self.valid_epochs else {}

@@ -443,12 +443,12 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
     A curve ends where fewer than `TAIL_MIN` events of the shortest epoch lie beyond: further out it would be chance.
     Without histograms it has the few quantiles of the summary.
     """
-    texts: dict[tuple[str, str], list[str]] = {}
+    texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
         for message in context.run.histograms(epoch):
             if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
-                texts.setdefault((message["cell"], message["arm"]), []).append(message["hdr"])
+                texts.setdefault((message["cell"], message["arm"]), []).append((message["hdr"], message["place"]))
     curves = {key: _mean_curve(found) for key, found in texts.items()}
     for summary in context.analysis.arms:
         key = (summary.cell, summary.arm)
@@ -458,8 +458,8 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
     return curves
 
 
-def _mean_curve(texts: list[str]) -> Curve:
-    histograms = [decode_histogram(text) for text in texts]
+def _mean_curve(texts: list[tuple[str, str]]) -> Curve:
+    histograms = [decode_histogram(text, place) for text, place in texts]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:
         return []

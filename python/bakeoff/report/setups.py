@@ -245,8 +245,7 @@ def _pilot_panels(context: Context) -> tuple[Panel, ...]:
 
 def _choices(context: Context) -> dict[str, SliceChoice]:
     """Cell -> what its pilot found; empty when there was no pilot."""
-    document = context.run.read_json("pilot.json") or {}
-    return {cell: SliceChoice.model_validate(choice) for cell, choice in document.items()}
+    return context.run.read("pilot.json", dict[str, SliceChoice]) or {}
 
 
 def data_check_status(context: Context) -> Status | None:
@@ -302,18 +301,12 @@ def _row_answers(context: Context) -> dict[str, dict[str, dict[str, dict[str, An
     """When asked -> arm -> table -> query -> answer."""
     found: dict[str, dict[str, dict[str, dict[str, Answer]]]] = {}
     build = 0
-    while (loaded := context.run.read_json(f"rows/{build}.json")) is not None:
-        found[f"load {build}"] = {
-            arm: {
-                table: {query: Answer.model_validate(answer) for query, answer in queries.items()}
-                for table, queries in tables.items()
-            }
-            for arm, tables in loaded.items()
-        }
+    while (loaded := context.run.read(f"rows/{build}.json", dict[str, dict[str, dict[str, Answer]]])) is not None:
+        found[f"load {build}"] = context.of_the_study(f"rows/{build}.json", loaded)
         build += 1
-    restored: Mapping[str, Mapping[str, Any]] = (
-        context.run.server_json(context.outcomes[0].epoch, "rows.json") if context.outcomes else {}
-    )
+    restored: dict[str, dict[str, dict[str, str]]] = {}
+    if context.outcomes:
+        restored = context.run.server_json(context.outcomes[0].epoch, "rows.json", dict[str, dict[str, str]])
     if restored:
         known = found.get("load 0", {})
         found["first epoch"] = {

@@ -1,30 +1,39 @@
 """Create, write, find and read run directories."""
 
 import fcntl
-import json
+import hashlib
 import os
 import re
 import secrets as random_text
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote
 
 import polars as pl
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
-from bakeoff.errors import ResultsError
+from bakeoff.errors import BakeoffError, ResultsError, SpecError
+from bakeoff.plan import Plan
 from bakeoff.results.epoch_data import (
+    CHECKSUMS,
     HOST_SCHEMA,
     SLICE_SCHEMA,
     EpochData,
     EpochWriter,
+    HistogramMessage,
+    Load,
     Outcome,
+    OwnCounts,
     sync_directory,
+    table_mistake,
     with_open_loop_time,
     write_atomically,
 )
@@ -40,9 +49,10 @@ from bakeoff.results.manifest import (
 from bakeoff.results.redaction import Redactor
 from bakeoff.spec import Study
 
-Model = TypeVar("Model", bound=BaseModel)
-Json = Any  # what json.loads gives
+T = TypeVar("T")
+Json = Any  # what JSON holds
 
+_REASON_MAX = 200  # characters: a reason may quote the file
 _DERIVED = ("analysis.json", "wall.json", "report.html")  # made anew when a run ends
 
 
@@ -57,6 +67,7 @@ class RunDirectory:
     def __init__(self, path: Path, *, secrets: Iterable[str] = ()) -> None:
         self.path = path
         self._redactor = Redactor(secrets)
+        self._sound: set[str] = set()
 
     @classmethod
     def create(
@@ -189,11 +200,11 @@ class RunDirectory:
 
     def manifest(self) -> Manifest:
         """Which program made this run, where and how."""
-        return self._model("manifest.json", Manifest)
+        return self._needed("manifest.json", Manifest)
 
     def study(self) -> Study:
         """The study as asked for."""
-        return self._model("study.json", Study)
+        return self._needed("study.json", Study)
 
     def read_json(self, name: str) -> Json:
         """A JSON file's content, or None when it was never written.
@@ -201,31 +212,43 @@ class RunDirectory:
         Raises:
             ResultsError: the file is not JSON.
         """
-        path = self.path / name
-        try:
-            return json.loads(path.read_text())
-        except FileNotFoundError:
+        content = self._bytes(name)
+        if content is None:
             return None
-        except (OSError, ValueError) as error:
-            raise self._damaged(name, str(error)) from error
+        try:
+            document = from_json(content)
+        except ValueError as error:
+            raise self.damaged(name, f"it is no JSON: {error}") from None
+        if document is None:
+            raise self.damaged(name, "it holds nothing")
+        return document
+
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """A JSON file's content as a model, or a dictionary of models; None when it was never written.
+
+        Raises:
+            ResultsError: the file is not JSON, or of another form.
+        """
+        document = self.read_json(name)
+        return None if document is None else self._shaped(name, document, kind)
 
     def plan(self) -> Json:
-        """`plan.json` as data (`bakeoff.plan.Plan` reads it), or None before it is written."""
+        """`plan.json` as data, or None before it is written."""
         return self.read_json("plan.json")
 
     def analysis(self) -> Json:
-        """`analysis.json` as data (`bakeoff.stats.model.Analysis` reads it), or None before it is written."""
+        """`analysis.json` as data, or None before it is written."""
         return self.read_json("analysis.json")
 
     def builds(self) -> dict[str, dict[str, Any]]:
         """Each load of the data: {"A-0": {rows, seconds, bytes …}}."""
-        return {
-            path.stem: self.read_json(f"builds/{path.name}") for path in sorted((self.path / "builds").glob("*.json"))
-        }
+        names = [path.name for path in sorted((self.path / "builds").glob("*.json"))]
+        return {name.removesuffix(".json"): dict(self._needed(f"builds/{name}", Load)) for name in names}
 
     def finished_epochs(self) -> tuple[int, ...]:
         """Numbers of the epochs that have an outcome, valid and discarded, ascending."""
-        return tuple(sorted(int(path.parent.name) for path in self._epochs_path.glob("[0-9]*/outcome.json")))
+        names = [path.name for path in self._epochs_path.glob("[0-9]*") if os.path.lexists(path / "outcome.json")]
+        return tuple(sorted(int(name) for name in names if re.fullmatch(r"\d{3}|[1-9]\d{3,8}", name, re.ASCII)))
 
     def abandoned_epochs(self) -> int:
         """How many attempts at an epoch were broken off (killed, crashed)."""
@@ -234,8 +257,8 @@ class RunDirectory:
 
     def outcome(self, epoch: int) -> Outcome:
         """How a finished epoch went; one that was set aside later is not valid."""
-        outcome = self._model(f"epochs/{epoch:03d}/outcome.json", Outcome)
-        aside: dict[str, str] = self.read_json("set-aside.json") or {}
+        outcome = self._needed(f"epochs/{epoch:03d}/outcome.json", Outcome)
+        aside = self.read("set-aside.json", dict[str, str]) or {}
         reason = aside.get(str(epoch))
         return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
 
@@ -255,8 +278,8 @@ class RunDirectory:
                 self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA), self._open_loop_cells()
             ),
             histograms=self.histograms(epoch),
-            variables=self.server_json(epoch, "variables.json"),
-            server_counts=self.server_json(epoch, "data-check.json"),
+            variables=self.variables(epoch),
+            server_counts=self.server_json(epoch, "data-check.json", OwnCounts),
         )
 
     def load_epochs(self) -> list[EpochData]:
@@ -272,36 +295,66 @@ class RunDirectory:
         return self._scan("warm-up.parquet")
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
-        """The engine's `histogram` messages of an epoch, one a cell, arm and operation."""
-        return self._json_lines(f"epochs/{epoch:03d}/histograms.jsonl")
+        """The engine's `histogram` messages of an epoch, one a cell, arm and operation, with the `place` of each."""
+        name = f"epochs/{epoch:03d}/histograms.jsonl"
+        lines = self._checked_bytes(name).splitlines()
+        arms = self._arm_names()
+        found: list[dict[str, Any]] = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                message = from_json(line)
+            except ValueError as error:
+                raise self.damaged(name, f"line {number} is no JSON: {error}") from None
+            row = self._shaped(name, message, HistogramMessage, where=f"line {number}")
+            if row["arm"] not in arms:
+                raise self.damaged(name, f"line {number}: the study has no arm {row['arm']}")
+            found.append({**row, "place": f"run {self.name}: {name} line {number}"})
+        return found
 
     def host_samples(self, epoch: int) -> pl.DataFrame:
         """The machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
         return self._parquet(f"epochs/{epoch:03d}/host.parquet", HOST_SCHEMA)
 
-    def server_json(self, epoch: int, name: str) -> dict[str, dict[str, Any]]:
-        """`variables.json`, `status-before.json`, `status-after.json` or `data-check.json` of each arm in an epoch."""
+    def variables(self, epoch: int) -> dict[str, dict[str, str]]:
+        """Each arm's global variables in an epoch."""
+        return self.server_json(epoch, "variables.json", dict[str, str])
+
+    def server_json(self, epoch: int, name: str, kind: type[T]) -> dict[str, T]:
+        """`variables.json`, `status-before.json`, `status-after.json`, `rows.json` … of each arm in an epoch."""
         found = sorted(self._epoch_path(epoch).glob(f"servers/*/{name}"))
-        return {unquote(path.parent.name): self.read_json(str(path.relative_to(self.path))) for path in found}
+        return {unquote(path.parent.name): self._needed(str(path.relative_to(self.path)), kind) for path in found}
 
     def server_text(self, epoch: int, arm: str, name: str) -> str | None:
         """`my.cnf` or `error.log` of an arm in an epoch; None when there is none."""
         for path in self._epoch_path(epoch).glob(f"servers/*/{name}"):
             if unquote(path.parent.name) == arm:
-                return path.read_text(errors="replace")
+                return (self._bytes(str(path.relative_to(self.path))) or b"").decode(errors="replace")
         return None
+
+    def damaged(self, name: str, reason: str) -> ResultsError:
+        """The error for a file that is not as bakeoff wrote it: one line that names it."""
+        first = reason.strip().splitlines()[0].rstrip(".")[:_REASON_MAX] if reason.strip() else "unreadable"
+        return ResultsError(f"run {self.name}: {name} is damaged: {first}.", hint="Restore the file or measure again.")
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
     def _scan(self, name: str) -> pl.LazyFrame:
-        valid = (epoch for epoch in self.finished_epochs() if self.outcome(epoch).valid)
-        files = [path for epoch in valid if (path := self._epoch_path(epoch) / name).exists()]
-        slices = pl.scan_parquet(files) if files else pl.LazyFrame(schema=SLICE_SCHEMA)
+        valid = [f"epochs/{epoch:03d}/{name}" for epoch in self.finished_epochs() if self.outcome(epoch).valid]
+        files = [file for file in valid if name == "slices.parquet" or os.path.lexists(self.path / file)]
+        for file in files:  # whoever collects the lazy table could not say which file is damaged
+            if file not in self._sound:
+                self._parquet(file, SLICE_SCHEMA)
+                self._sound.add(file)
+        paths = [self.path / file for file in files]
+        slices = pl.scan_parquet(paths) if paths else pl.LazyFrame(schema=SLICE_SCHEMA)
         return with_open_loop_time(slices, self._open_loop_cells())
 
     def _open_loop_cells(self) -> frozenset[str]:
-        plan = self.plan() or {"cells": []}
-        return frozenset(cell["name"] for cell in plan["cells"] if cell["open_loop"])
+        plan = self.read("plan.json", Plan)
+        return frozenset(cell.name for cell in plan.cells if cell.open_loop) if plan else frozenset()
+
+    def _arm_names(self) -> set[str]:
+        return {arm.name for arm in self.study().arms}
 
     @property
     def _epochs_path(self) -> Path:
@@ -310,40 +363,69 @@ class RunDirectory:
     def _epoch_path(self, number: int) -> Path:
         return self._epochs_path / f"{number:03d}"
 
-    def _model(self, name: str, kind: type[Model]) -> Model:
-        document = self.read_json(name)
-        if document is None:
-            raise ResultsError(f"run {self.name}: {name} is missing.", hint="Is this a run directory of bakeoff?")
+    def _bytes(self, name: str) -> bytes | None:
+        """A file's content, or None when there is none. A pipe would hang; a link may lead to somebody's secret."""
+        path = self.path / name
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path)):
+            raise self.damaged(name, "it is a link that leaves the run directory")
         try:
-            return kind.model_validate(document)
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise self.damaged(name, "it is no regular file")
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self.damaged(name, error.strerror or str(error)) from None
+
+    def _checked_bytes(self, name: str) -> bytes:
+        """The content of a file of an epoch, after a look at its checksum."""
+        content = self._bytes(name)
+        if content is None:
+            raise self._missing(name)
+        folder, _, own = name.rpartition("/")
+        sums = (self._bytes(f"{folder}/{CHECKSUMS}") or b"").decode(errors="replace")
+        known = re.search(rf"^(\S+)  {re.escape(own)}$", sums, re.MULTILINE)
+        if known and known[1] != hashlib.sha256(content).hexdigest():
+            raise self.damaged(name, f"its checksum is not that of {CHECKSUMS}")
+        return content
+
+    def _needed(self, name: str, kind: type[T]) -> T:
+        document = self.read(name, kind)
+        if document is None:
+            raise self._missing(name)
+        return document
+
+    def _shaped(self, name: str, document: Json, kind: type[T], *, where: str = "") -> T:
+        try:
+            shaped: T = _adapter(cast(Hashable, kind)).validate_python(document)
+            return shaped
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise self._damaged(name, f"{where}: {first['msg']}") from error
+            first = error.errors(include_input=False, include_context=False)[0]
+            place = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+            raise self.damaged(name, f"{place}: {first['msg']}" if place else first["msg"]) from None
+        except BakeoffError as error:  # a study that contradicts itself
+            raise self.damaged(name, error.message) from None
 
     def _parquet(self, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
-        path = self.path / name
+        content = self._checked_bytes(name)
         try:
-            frame = pl.read_parquet(path)
-        except FileNotFoundError as error:
-            raise ResultsError(
-                f"run {self.name}: {name} is missing.", hint="Restore the file or measure again."
-            ) from error
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise self._damaged(name, str(error)) from error
-        if missing := schema.keys() - set(frame.columns):
-            raise self._damaged(name, f"columns {', '.join(sorted(missing))} are missing")
+            frame = pl.read_parquet(content)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            raise self.damaged(name, str(error)) from None
+        mistake = table_mistake(frame, schema, arms=self._arm_names())
+        if mistake:
+            raise self.damaged(name, mistake)
         return frame
 
-    def _json_lines(self, name: str) -> list[dict[str, Any]]:
-        try:
-            return [json.loads(line) for line in (self.path / name).read_text().splitlines()]
-        except (OSError, ValueError) as error:
-            raise self._damaged(name, str(error)) from error
+    def _missing(self, name: str) -> ResultsError:
+        hint = "Is this a run directory of bakeoff?" if "/" not in name else "Restore the file or measure again."
+        return ResultsError(f"run {self.name}: {name} is missing.", hint=hint)
 
-    def _damaged(self, name: str, reason: str) -> ResultsError:
-        first = reason.strip().splitlines()[0].rstrip(".") if reason.strip() else "unreadable"
-        return ResultsError(f"run {self.name}: {name} is damaged: {first}.", hint="Restore the file or measure again.")
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(cast(Any, kind))
 
 
 def check_format(path: Path) -> None:
@@ -354,8 +436,10 @@ def check_format(path: Path) -> None:
     """
     run = RunDirectory(path)
     document = run.read_json("manifest.json")
+    if document is None:
+        raise run._missing("manifest.json")
     if not isinstance(document, dict) or not isinstance(document.get("format"), int):
-        raise ResultsError(f"{path} is no run directory: its manifest.json has no format version.")
+        raise run.damaged("manifest.json", "it has no format version")
     if document["format"] != FORMAT:
         raise ResultsError(
             f"run {path.name} has format {document['format']}; bakeoff {bakeoff_version()} reads format {FORMAT}.",
@@ -399,10 +483,11 @@ def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory
     """The run with this path or name; the beginning of a name is enough when only one run has it.
 
     Raises:
-        ResultsError: no such run, more than one, or one that this program cannot read.
+        SpecError: no such run, or more than one.
+        ResultsError: one that this program cannot read.
     """
     path = Path(path_or_name)
-    if not (path / "manifest.json").exists():
+    if not _is_run(path):
         path = _by_name(str(path_or_name), runs_root(root))
     check_format(path)
     return RunDirectory(path)
@@ -415,7 +500,11 @@ def list_runs(root: Path | None = None) -> list[RunSummary]:
 
 
 def _run_paths(root: Path) -> list[Path]:
-    return sorted(manifest.parent for manifest in root.glob("[!.]*/manifest.json"))
+    return sorted(path for path in root.glob("[!.]*") if _is_run(path))
+
+
+def _is_run(path: Path) -> bool:
+    return any(os.path.lexists(path / name) for name in ("manifest.json", "study.json"))
 
 
 def _by_name(name: str, root: Path) -> Path:
@@ -424,10 +513,10 @@ def _by_name(name: str, root: Path) -> Path:
     if len(found) == 1:
         return found[0]
     if found:
-        raise ResultsError(
+        raise SpecError(
             f"run {name!r} could be {', '.join(path.name for path in found)}.", hint="Write more of the name."
         )
-    raise ResultsError(
+    raise SpecError(
         f"run {name!r} is not there: no such directory, and no run of that name in {root}.",
         hint="See `bakeoff list runs`.",
     )
@@ -435,12 +524,14 @@ def _by_name(name: str, root: Path) -> Path:
 
 def _summary(path: Path) -> RunSummary:
     run = RunDirectory(path)
-    analysed = (path / "analysis.json").exists()
+    analysed = os.path.lexists(path / "analysis.json")
     try:
         check_format(path)
         manifest = run.manifest()
-        return RunSummary(
-            path.name, path, manifest.title, manifest.created_at, len(run.finished_epochs()), analysed, ""
-        )
+        run.study()
+        run.read("plan.json", Plan)
+        run.read_json("analysis.json")
+        epochs = [run.outcome(epoch) for epoch in run.finished_epochs()]
+        return RunSummary(path.name, path, manifest.title, manifest.created_at, len(epochs), analysed, "")
     except ResultsError as error:
         return RunSummary(path.name, path, "", None, 0, analysed, error.message)

@@ -1,18 +1,19 @@
 """Write and read one epoch of a run directory: its outcome, its measurements as tables, its wall time by phase."""
 
+import hashlib
 import io
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypeVar
 from urllib.parse import quote
 
 import polars as pl
-from pydantic import JsonValue
+from pydantic import AwareDatetime, ConfigDict, JsonValue, NonNegativeFloat, NonNegativeInt
+from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
 from bakeoff.results.manifest import FORMAT
@@ -36,7 +37,7 @@ class Outcome(Frozen):
     build: int
     valid: bool = True
     discard_reason: str = ""
-    started_at: datetime
+    started_at: AwareDatetime
     wall_s: float
     measured_s: float
     phases_s: dict[str, float] = {}
@@ -44,6 +45,57 @@ class Outcome(Frozen):
     cell_order: tuple[str, ...] = ()
     seeds: dict[str, int] = {}
     readiness: dict[str, dict[str, JsonValue]] = {}
+
+
+class Load(TypedDict):
+    """One load of the data: `builds/ARM-N.json`; fields that a report shows."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", allow_inf_nan=False)  # type: ignore[misc]
+
+    arm: str
+    arms: NotRequired[list[str]]
+    build: int
+    seconds: NotRequired[NonNegativeFloat]
+    rows: NotRequired[int]
+    threads: NotRequired[int]
+    data_bytes: NotRequired[dict[str, NonNegativeFloat]]
+    rows_bytes: NotRequired[dict[str, NonNegativeFloat]]
+    index_bytes: NotRequired[dict[str, NonNegativeFloat]]
+    snapshot_bytes: NotRequired[NonNegativeFloat]
+
+
+class HistogramMessage(TypedDict):
+    """The engine's `histogram` message as it is kept; its latencies stay encoded."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", allow_inf_nan=False)  # type: ignore[misc]
+
+    cell: str
+    arm: str
+    operation: str
+    clock: str
+    count: NonNegativeInt
+    mean_ns: NonNegativeFloat
+    max_ns: NonNegativeInt
+    hdr: str
+
+
+class Counts(TypedDict):
+    """What a server counted of TPC-C (`bakeoff.stats.tpcc.ServerCounts`)."""
+
+    next_order_ids: int
+    commits: int
+    rollbacks: int
+
+
+class Reading(TypedDict):
+    """One reading of `data-check.json`."""
+
+    before: Counts
+    after: Counts
+
+
+OwnCounts = dict[str, list[Reading]]
+"""`data-check.json`: cell -> one reading a round."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +119,7 @@ class EpochData:
     slices: pl.DataFrame
     histograms: list[dict[str, Any]]
     variables: dict[str, dict[str, str]]
-    server_counts: dict[str, dict[str, list[dict[str, dict[str, int]]]]] = field(default_factory=dict)
+    server_counts: dict[str, OwnCounts] = field(default_factory=dict)
 
 
 SLICE_SCHEMA: dict[str, type[pl.DataType]] = {
@@ -129,7 +181,38 @@ HOST_SCHEMA: dict[str, type[pl.DataType]] = {
 
 RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
 
+CHECKSUMS = "SHA256SUMS"
+"""File beside the measurements of an epoch, for `sha256sum --check`; runs before December 2026 lack it."""
+
 _NOT_KEPT = {"type", "id"}
+_KNOWN = ("cell", "arm", "block", "position", "start_ns", "length_ns", "busy_ns", "connections", "events", "time_ns")
+_COUNTS = r'^\{("([^"\\]|\\.)*": ?[0-9]{1,18}(, ?)?)*\}$'
+
+
+def table_mistake(frame: pl.DataFrame, schema: Mapping[str, Any], *, arms: Collection[str]) -> str:
+    """What a table has that no engine sends and a report could not show; empty for a sound one."""
+    if missing := schema.keys() - set(frame.columns):
+        return f"columns {', '.join(sorted(missing))} are missing"
+    found = frame.schema
+    odd = [name for name in found if found[name] != schema.get(name, pl.Int64 if name.startswith(RSS_PREFIX) else None)]
+    if odd:
+        return f"column {odd[0]} is of another type or unknown"
+    if any(frame[name].null_count() for name in _KNOWN if name in found):
+        return "values are missing"
+    # Ticks of the kernel may go backwards: iowait and idle are corrected afterwards.
+    whole = [name for name in found if found[name] in (pl.Int32, pl.Int64) and not name.startswith("host_")]
+    if frame.select((pl.col(whole) < 0).any()).transpose().to_series().any():
+        return "a count or a time is below zero"
+    if "arm" not in found:
+        return ""
+    if unknown := set(frame["arm"].unique()) - set(arms):
+        return f"the study has no arm {sorted(unknown)[0]}"
+    if not frame.select(pl.col("errors", "threads").str.contains(_COUNTS).all()).transpose().to_series().all():
+        return "errors or threads are no counts"
+    if frame.select(pl.min_horizontal("length_ns", "connections").min() < 1).item():
+        return "a slice without length or connections"
+    return ""
+
 
 Slices = TypeVar("Slices", pl.DataFrame, pl.LazyFrame)
 """A table of `SLICE_SCHEMA`."""
@@ -237,6 +320,7 @@ class EpochWriter:
         self._histograms: list[Mapping[str, Any]] = []
         self._warm_up: list[Mapping[str, Any]] = []
         self._host: list[Mapping[str, Any]] = []
+        self._digests: dict[str, str] = {}
 
     def add_slices(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """Add the engine's `slice` messages of a measured cell."""
@@ -285,13 +369,19 @@ class EpochWriter:
             self._write_parquet("warm-up.parquet", slices_frame(self._warm_up, epoch=self.epoch, build=self.build))
         self._write_parquet("host.parquet", host_frame(self._host))
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self._histograms)
-        write_atomically(self.path / "histograms.jsonl", lines.encode())
+        self._write("histograms.jsonl", lines.encode())
+        sums = "".join(f"{digest}  {name}\n" for name, digest in self._digests.items())
+        write_atomically(self.path / CHECKSUMS, sums.encode())
         write_atomically(self.path / "outcome.json", self._redactor.json_bytes(outcome))
 
     def _write_parquet(self, name: str, frame: pl.DataFrame) -> None:
         content = io.BytesIO()
         frame.write_parquet(content, compression="zstd")
-        write_atomically(self.path / name, content.getvalue())
+        self._write(name, content.getvalue())
+
+    def _write(self, name: str, content: bytes) -> None:
+        self._digests[name] = hashlib.sha256(content).hexdigest()
+        write_atomically(self.path / name, content)
 
 
 PHASES = ("load", "restore", "start", "readiness", "check", "warm", "pilot", "flush", "measure", "stop", "other")

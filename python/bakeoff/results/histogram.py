@@ -17,6 +17,8 @@ from bakeoff.errors import ResultsError
 
 _DEFLATED, _PLAIN = 0x1C849314, 0x1C849313
 _HEADER = struct.Struct(">iiiiqqd")
+_CELLS_MAX = 2**24  # 64 doublings of 5 digits
+_BYTES_MAX = 2**25
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Histogram:
         return self.highest_ns[np.minimum(places, len(self.highest_ns) - 1)]
 
 
-def decode_histogram(hdr: str) -> Histogram:
-    """Read the base64 text of one histogram.
+def decode_histogram(hdr: str, place: str = "a latency histogram") -> Histogram:
+    """Read the base64 text of one histogram; `place` names it in the error.
 
     Raises:
         ResultsError: not such a text, or damaged.
@@ -56,13 +58,18 @@ def decode_histogram(hdr: str) -> Histogram:
         cookie, length = struct.unpack_from(">ii", raw)
         if cookie != _DEFLATED:
             raise ValueError(f"cookie {cookie:#x}")
-        inside = zlib.decompress(raw[8 : 8 + length])
+        unpacking = zlib.decompressobj()
+        inside = unpacking.decompress(raw[8 : 8 + length], _BYTES_MAX)
+        if not unpacking.eof:
+            raise ValueError(f"it ends early, or has more than {_BYTES_MAX} bytes")
         cookie, size, _, digits, lowest, _, _ = _HEADER.unpack_from(inside)
-        if cookie != _PLAIN or not 1 <= digits <= 5 or lowest < 1:
+        if cookie != _PLAIN or not 1 <= digits <= 5 or not 1 <= lowest < 2**32:
             raise ValueError(f"inner cookie {cookie:#x}")
         indexes, counts = _cells(inside[_HEADER.size : _HEADER.size + size])
-    except (ValueError, struct.error, zlib.error, binascii.Error) as error:
-        raise ResultsError(f"a latency histogram cannot be read: {error}.") from error
+        if len(indexes) and not 0 <= indexes[-1] < _CELLS_MAX:
+            raise ValueError(f"cell {indexes[-1]}")
+    except (ValueError, OverflowError, struct.error, zlib.error, binascii.Error) as error:
+        raise ResultsError(f"{place} cannot be read: {error}.", hint="Restore the file or measure again.") from None
     return Histogram(_highest(indexes, digits, lowest), counts)
 
 

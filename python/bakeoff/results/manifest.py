@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
-from pydantic import JsonValue
+from pydantic import AwareDatetime, JsonValue
 
 from bakeoff.spec import Frozen
 
@@ -160,7 +160,7 @@ class Manifest(Frozen):
     format: int = FORMAT
     name: str
     title: str
-    created_at: datetime
+    created_at: AwareDatetime
     bakeoff: str
     commit: str | None
     python: str

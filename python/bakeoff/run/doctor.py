@@ -237,7 +237,8 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
     study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TRIAL_S)
     with tempfile.TemporaryDirectory(prefix="bakeoff-doctor-") as folder:
         run, _ = _run(study, folder, listener, stop)
-        plan = Plan.model_validate(run.plan())
+        plan = run.read("plan.json", Plan)
+        assert plan, "a run that ended has a plan"
         valid = [data for data in run.load_epochs() if data.valid]
         pairs = [pair for data in valid for pair in epoch_estimates(data, baseline="A").pairs]
     return resolution(pairs, overhead_s=plan.overhead_s, load_s=plan.load_s)

@@ -11,8 +11,6 @@ later resume must know it too.
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from pydantic import TypeAdapter
-
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.results import EpochData, RunDirectory
@@ -20,7 +18,7 @@ from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
-from bakeoff.stats.model import Stop
+from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration
 
 _MEMORY_FILE, _EXTENDED_FILE = "memory.json", "extended.json"
@@ -43,11 +41,10 @@ class Before:
 
 def read_before(run: RunDirectory) -> Before:
     """Read what a run holds already."""
-    plan = run.plan()
     loading_s = sum(float(build.get("seconds", 0.0)) for build in run.builds().values())
     return Before(
         history=tuple(run.load_epochs()),
-        plan=Plan.model_validate(plan) if plan else None,
+        plan=run.read("plan.json", Plan),
         used_s=loading_s + sum(run.outcome(epoch).wall_s for epoch in run.finished_epochs()),
     )
 
@@ -74,9 +71,9 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
                 hint="Leave the study out (bakeoff run --resume RUN), or begin a new run.",
             )
     changed: dict[str, float] = {} if budget_s is None else {"budget_s": budget_s}
-    plan = run.plan()
+    plan = run.read("plan.json", Plan)
     if plan is not None:
-        changed["builds"] = Plan.model_validate(plan).builds
+        changed["builds"] = plan.builds
     return study.model_copy(update=changed)
 
 
@@ -120,8 +117,7 @@ def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
 
 def kept_memory(run: RunDirectory) -> MemoryShare | None:
     """What the run's servers were given; None when it was killed before that was known."""
-    kept = run.read_json(_MEMORY_FILE)
-    return None if kept is None else TypeAdapter(MemoryShare).validate_python(kept)
+    return run.read(_MEMORY_FILE, MemoryShare)
 
 
 def _same_version(measured: str, binary: str) -> bool:
@@ -139,11 +135,11 @@ def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
         study: its study, with the budget of this time.
         goes_on: further epochs will be measured. Without them a run that its budget ended stays as it was.
     """
-    begun_s, analysis = run.study().budget_s, run.analysis()
+    begun_s, analysis = run.study().budget_s, run.read("analysis.json", Analysis)
     if analysis is not None:
-        if not goes_on and analysis["stopped"] == Stop.BUDGET:
+        if not goes_on and analysis.stopped is Stop.BUDGET:
             return
-        because = f"it had ended ({analysis['stopped']}) and its answer was reported"
+        because = f"it had ended ({analysis.stopped}) and its answer was reported"
     elif study.budget_s != begun_s:
         because = f"its budget was changed from {format_duration(begun_s)} to {format_duration(study.budget_s)}"
     else:

@@ -15,9 +15,9 @@ from bakeoff.errors import SpecError
 
 
 class Frozen(BaseModel):
-    """Base of the values of bakeoff: they do not change, and unknown fields are errors."""
+    """Base of the values of bakeoff: they do not change, unknown fields are errors, and so is a number that is none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Origin(StrEnum):

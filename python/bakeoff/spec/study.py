@@ -297,6 +297,9 @@ class Study(Frozen):
         names = [arm.name for arm in self.arms]
         if len(names) < 2 or len(set(names)) < len(names):
             raise SpecError("study: it takes at least two arms, each with a name of its own.")
+        design = self.design
+        if design and any(len(design.levels.get(name, ())) != len(design.factors) for name in names):
+            raise SpecError("study: its design needs a level of every factor for every arm.")
         if not self.workloads or not self.threads or min(self.threads) < 1:
             raise SpecError("study: it takes at least one workload and one number of threads above zero.")
         return self

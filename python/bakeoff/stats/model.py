@@ -6,7 +6,15 @@ All effects are natural-log ratios, contender over baseline; 0 is equal. Written
 from enum import StrEnum
 from typing import Literal
 
-from bakeoff.spec import Frozen as Frozen
+from pydantic import ConfigDict
+
+from bakeoff import spec
+
+
+class Frozen(spec.Frozen):
+    """Base of what the statistics say: a mean of no epochs is NaN."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
 
 
 class Stop(StrEnum):
@@ -223,3 +231,10 @@ class Analysis(Frozen):
     undeclared: dict[str, dict[str, tuple[str, str]]]
     epochs_used: int
     stopped: Stop
+
+    def named_arms(self) -> dict[str, None]:
+        """Every arm that it says something of, once."""
+        compared = [arm for each in self.comparisons for arm in (each.baseline, each.contender)]
+        summarised = [each.arm for each in self.arms] + [each.contender for each in self.latencies]
+        own = [self.baseline, *self.contenders, *([self.control] if self.control else [])]
+        return dict.fromkeys([*own, *compared, *summarised, *self.geometric_mean, *self.undeclared])

@@ -1,0 +1,149 @@
+"""Whatever is wrong in a run directory: one line that names the file, exit code 3, and the other runs are listed."""
+
+import json
+import os
+import random
+import shutil
+
+import pytest
+from plain_analysis import plain_analysis
+from synthetic import duel_study, make_run
+
+from bakeoff.cli.main import run as command
+from bakeoff.results.epoch_data import CHECKSUMS
+from bakeoff.stats.slice_length import SliceChoice
+
+DEEP = b"[" * 100_000
+CONTENTS = {
+    "empty": b"",
+    "null": b"null",
+    "list": b"[1]",
+    "object": b'{"x": {}}',
+    "text": b'"\\u202e\\u001b[31m"',
+    "deep": DEEP,
+    "not UTF-8": b"\xff\xfe\x00",
+    "half a character": b'{"title": "\\ud800"}',
+    "huge number": b'{"format": 1e999, "seed": 1' + b"0" * 400 + b"}",
+}
+NEEDED = ("manifest.json", "study.json", "slices.parquet", "outcome.json", "histograms.jsonl", "analysis.json")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder with a sound run, and another one to be damaged."""
+    root = tmp_path_factory.mktemp("damaged")
+    study = duel_study(workloads=("oltp_point_select",), threads=(1,), control=False)
+    for name in ("sound", "victim"):
+        run = make_run(root, study, epochs=2, blocks=2, name=name)
+        run.write_analysis(plain_analysis(run, study))
+        answer = {"sql": "SELECT 1", "answer": "1", "collation": None}
+        run.write_json("rows/0.json", {arm: {"sbtest1": {"count": answer}} for arm in "AB"})
+        run.write_json("set-aside.json", {"7": "a reason"})
+        choice = SliceChoice(cell="oltp_point_select/1", slice_ns=10, guard_ns=1, reason="short", curve=())
+        run.write_json("pilot.json", {choice.cell: choice.model_dump(mode="json")})
+        (run.path / "report.html").unlink(missing_ok=True)
+    return root
+
+
+@pytest.fixture
+def damaged(whole, tmp_path):
+    """A copy of it for one test."""
+    return shutil.copytree(whole, tmp_path / "runs")
+
+
+def files_of(root):
+    victim = root / "victim"
+    return sorted(path for path in victim.rglob("*") if path.is_file())
+
+
+def judge(root, path, capfd, *, what, noticed=False):
+    """Every command ends with 0, or with 3 and one line that names the file; `list runs` shows both runs."""
+    codes = []
+    for arguments in (
+        ("report", "victim", "--format", "csv"), ("compare", "sound", "victim"), ("list", "runs"),
+    ):  # fmt: skip
+        code = command([*arguments, "--runs", str(root)])
+        out, err = capfd.readouterr()
+        case = (what, path.name, arguments, out[-500:], err)
+        assert code in (0, 3), case
+        if code == 3:
+            lines = err.splitlines()
+            assert len(lines) == 1 and (path.name in lines[0] or "study.json" in lines[0]), case
+            assert len(lines[0]) < 600 and "\x1b" not in lines[0], case
+        if arguments[0] == "list":
+            assert code == 0 and "sound" in out and "victim" in out, case
+        codes.append(code)
+    assert not noticed or 3 in codes, (what, path.name, codes)
+
+
+@pytest.mark.parametrize("what", [*CONTENTS, "truncated", "a bit", "removed"])
+def test_damaged_content(damaged, capfd, what):
+    for path in files_of(damaged):
+        kept = path.read_bytes()
+        if what == "truncated":
+            path.write_bytes(kept[: len(kept) // 2])
+        elif what == "a bit":
+            path.write_bytes(kept[: len(kept) // 2] + bytes([kept[len(kept) // 2] ^ 1]) + kept[len(kept) // 2 + 1 :])
+        elif what == "removed":
+            path.unlink()
+        else:
+            path.write_bytes(CONTENTS[what])
+        harmless = ("a bit", "removed") if path.suffix == ".json" else ("removed",) if path.suffix != ".parquet" else ()
+        judge(damaged, path, capfd, what=what, noticed=path.name in NEEDED and what not in harmless)
+        path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("what", ["link nowhere", "link to itself", "link to a secret", "folder", "pipe", "device"])
+def test_no_file_in_its_place(damaged, capfd, what, tmp_path):
+    (tmp_path / "secret").write_text('{"password": "s3cret"}')
+    targets = {
+        "link nowhere": "/nowhere", "link to a secret": str(tmp_path / "secret"), "device": "/dev/zero",
+    }  # fmt: skip
+    for path in files_of(damaged):
+        kept = path.read_bytes()
+        path.unlink()
+        if what == "folder":
+            path.mkdir()
+        elif what == "pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(targets.get(what, path))
+        judge(damaged, path, capfd, what=what, noticed=path.name in NEEDED)
+        path.rmdir() if what == "folder" else path.unlink()
+        path.write_bytes(kept)
+
+
+def changed(node, rng):
+    """A copy of a document with one value replaced, chosen at random."""
+    if isinstance(node, dict) and node and rng.random() < 0.9:
+        key = rng.choice(sorted(node))
+        if rng.random() < 0.1:
+            return {name: value for name, value in node.items() if name != key}
+        return node | {key: changed(node[key], rng)}
+    if isinstance(node, list) and node and rng.random() < 0.9:
+        place = rng.randrange(len(node))
+        return [*node[:place], changed(node[place], rng), *node[place + 1 :]]
+    return rng.choice(
+        (None, True, -1, 0, 10**400, 1e308, float("nan"), "x", "Z", "", "\u202e\x1b[2J", [], {}, [[]], {"Z": 1})
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_value_of_another_kind(damaged, capfd, seed):
+    """Documents that are still JSON, and measurements whose checksum is right: what a person may have edited."""
+    rng = random.Random(seed)
+    for sums in damaged.rglob(CHECKSUMS):
+        sums.unlink()
+    for path in files_of(damaged):
+        if path.suffix not in (".json", ".jsonl"):
+            continue
+        kept = path.read_text()
+        for _ in range(2):
+            if path.suffix == ".json":
+                path.write_text(json.dumps(changed(json.loads(kept), rng)))
+            else:
+                path.write_text(
+                    "".join(json.dumps(changed(json.loads(line), rng)) + "\n" for line in kept.splitlines())
+                )
+            judge(damaged, path, capfd, what=path.read_text()[:3000])
+        path.write_text(kept)
