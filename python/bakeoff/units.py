@@ -10,6 +10,7 @@ from bakeoff.errors import SpecError
 
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_MAX_S = 366 * 86400.0
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -28,6 +29,8 @@ def parse_duration_s(text: str) -> float:
         raise SpecError(f"duration {text!r} is not understood.", hint="Write 90s, 4m or 1h30m.")
     if seconds <= 0:
         raise SpecError(f"duration {text!r} must be above zero.", hint="Write 90s, 4m or 1h30m.")
+    if seconds > _DURATION_MAX_S:
+        raise SpecError(f"duration {text[:40]!r} is longer than a year.", hint="Write 90s, 4m or 1h30m.")
     return seconds
 
 
@@ -62,7 +65,7 @@ def parse_bytes(text: str) -> int:
     Raises:
         SpecError: not a size.
     """
-    found = re.fullmatch(r"(\d+)([kmgt]?)(?:i?b)?", text.strip().lower())
+    found = re.fullmatch(r"(\d{1,15})([kmgt]?)(?:i?b)?", text.strip().lower())
     if not found:
         raise SpecError(f"size {text!r} is not understood.", hint="Write 128M or 2G.")
     return int(found[1]) * _BYTES[found[2]]

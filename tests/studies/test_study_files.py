@@ -1,6 +1,7 @@
 """Study files: what they become, and every mistake as one line with file, line, reason and remedy."""
 
 import math
+import time
 from functools import partial
 from pathlib import Path
 
@@ -316,3 +317,55 @@ def test_arm_names_are_unique(count):
 @pytest.mark.parametrize(("text", "rows"), [("20000", 20_000), ("100k", 100_000), ("10m", 10_000_000), ("1,000", 1000)])
 def test_rows_are_read_as_people_write_them(text, rows):
     assert rows_of(text) == rows
+
+
+TEXT = 'title: x\nservers: ["mysql:8.0.15", "mysql:8.0.15,env.A=1"]\nworkloads: [oltp_read_only]\n'
+ALIASES = "".join(f"a{at}: &a{at} [{','.join([f'*a{at - 1}'] * 9)}]\n" for at in range(1, 10))
+TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "says"),
+    [
+        ("a0: &a0 [x]\n" + ALIASES, 8, "aliases"),
+        ("factors:\n" + "".join(f"  option.o{at}: {TEN}\n" for at in range(12)), 4, "1,000,000,000,000 combinations"),
+        ("factors:\n" + "".join(f"  option.o{at}: [a, b]\n" for at in range(30)), 4, "combinations"),
+        ('question: !!python/object/apply:os.system ["true"]\n', 4, "tag"),
+        ("question: !foo x\n", 4, "tag"),
+        ("seed: !!int x\n", 4, "tag"),
+        ("about: " + "[" * 1500 + "]" * 1500 + "\n", 4, "inside each other"),
+        ("tables: 1" + "0" * 400 + "\n", 4, "401 digits"),
+        ('table_size: "1' + "0" * 5000 + '"\n', 4, "5001 digits"),
+        ("budget: 99999999999d\n", 4, "longer than a year"),
+        ("about: 2001-99-99\n", 4, "date"),
+        ("about: |\n  two\n  lines \x01\n", 6, "U+0001"),
+        ('about: "\\e[31m"\n', 4, "control character"),
+        ('about: "\\ud800"\n', 4, "control character"),
+        ("threads: [4, 4]\n", 4, "twice"),
+        ("threads: [99999999]\n", 4, "100000"),
+        ("factors: {engine: [innodb]}\n", 4, "one level"),
+        ("settings: {buffer_pool: 999999999999999999999x}\n", 4, "not understood"),
+        ("builds: 99999999999\n", 4, "1000"),
+        ("about: " + "x" * 200_000 + "\n", 1, "100,000 characters"),
+    ],
+)
+def test_a_hostile_study_is_refused_with_its_line_within_a_second(tmp_path, more, line, says):
+    begun = time.process_time()
+    with pytest.raises(SpecError) as caught:
+        study_of(tmp_path, TEXT + more)
+    assert f".yaml:{line}: " in str(caught.value) and says in str(caught.value) and "\n" not in str(caught.value)
+    assert time.process_time() - begun < 1
+
+
+def test_the_line_of_a_byte_that_is_not_utf8(tmp_path):
+    path = tmp_path / "latin.yaml"
+    path.write_bytes(TEXT.encode() + b"about: caf\xe9\n")
+    with pytest.raises(SpecError, match=r"latin\.yaml:4: a byte that is not UTF-8"):
+        read_study(path)
+
+
+def test_aliases_that_repeat_little_are_fine(tmp_path):
+    study = study_of(
+        tmp_path, TEXT.replace("[oltp_read_only]", "&w [oltp_read_only]") + "scales: {demo: {workloads: *w}}\n"
+    )
+    assert [workload.script for workload in study.workloads] == ["oltp_read_only"]

@@ -16,6 +16,7 @@ from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec import Study
+from bakeoff.spec.study import SEED_MAX
 from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
 from bakeoff.units import parse_duration_s, parse_precision
 
@@ -94,7 +95,8 @@ class Format(StrEnum):
 format_option = typer.Option("--format", help="text for people, json for programs.")
 
 Seed = Annotated[
-    int | None, typer.Option("--seed", help="Everything random follows from it; default: a new one, printed.")
+    int | None,
+    typer.Option("--seed", min=0, max=SEED_MAX, help="Everything random follows from it; default: a new one, printed."),
 ]
 Runs = Annotated[
     Path | None,

@@ -25,7 +25,7 @@ from bakeoff.spec import (
 )
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
 from bakeoff.spec.server import url_password
-from bakeoff.spec.study import OptionValue
+from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 
 Options = tuple[tuple[str, OptionValue], ...]
@@ -46,7 +46,7 @@ def duel(
     table_size: Annotated[
         str, typer.Option("--table-size", help="Rows a table; k and m are 1,000 and 1,000,000.")
     ] = "100000",
-    warehouses: Annotated[int, typer.Option(min=1, help="Of the workload tpcc.")] = 2,
+    warehouses: Annotated[int, typer.Option(min=1, max=100_000, help="Of the workload tpcc.")] = 2,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
@@ -58,7 +58,7 @@ def duel(
     ] = None,
     budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
     warm_up: Annotated[str, typer.Option("--warm-up", help="Load after every start, before measuring: 2s, 5m.")] = "3s",
-    builds: Annotated[int, typer.Option(min=1, help="Independent loads of the data per arm.")] = 2,
+    builds: Annotated[int, typer.Option(min=1, max=BUILDS_MAX, help="Independent loads of the data per arm.")] = 2,
     profile: Annotated[
         Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
     ] = Profile.MATCHED,
@@ -141,7 +141,7 @@ def duel(
             Workload(script=script, options=_scaled(script, options, warehouses), rate_per_s=_above_zero(rate))
             for script in _split(workload, "--workload")
         ),
-        threads=tuple(_number(text, "--threads") for text in _split([threads], "--threads")),
+        threads=_threads(threads),
         tables=tables,
         table_size=_number(table_size, "--table-size"),
         precision=target,
@@ -194,7 +194,9 @@ def _split(texts: list[str], flag: str) -> list[str]:
     parts = [part.strip() for text in texts for part in text.split(",")]
     if not parts or not all(parts):
         raise SpecError(f"{flag}: an empty entry in {','.join(texts)!r}.", hint=f"Write {flag} a,b,c.")
-    return list(dict.fromkeys(parts))
+    if len(set(parts)) < len(parts):
+        raise SpecError(f"{flag}: an entry comes twice in {','.join(texts)!r}.", hint="Leave one out.")
+    return parts
 
 
 def _number(text: str, flag: str) -> int:
@@ -216,9 +218,18 @@ def _parse_options(texts: list[str]) -> Options:
 
 
 def _above_zero(rate: float | None) -> float | None:
-    if rate is not None and rate <= 0:
-        raise SpecError(f"--rate: {rate:g} events per second are none.", hint="Write --rate 500.")
+    if rate is not None and not 0 < rate <= RATE_MAX:
+        raise SpecError(f"--rate: {rate:g} is outside 0 to {RATE_MAX:g} events per second.", hint="Write --rate 500.")
     return rate
+
+
+def _threads(text: str) -> tuple[int, ...]:
+    counts = tuple(_number(part, "--threads") for part in _split([text], "--threads"))
+    if len(set(counts)) < len(counts):
+        raise SpecError(f"--threads: a number comes twice in {text!r}.", hint="Leave one out.")
+    if max(counts) > THREADS_MAX:
+        raise SpecError(f"--threads: {max(counts)} are more than {THREADS_MAX}.", hint="Write --threads 1,16,64.")
+    return counts
 
 
 def _slowdown_percent(text: str) -> float:

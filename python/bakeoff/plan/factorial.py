@@ -32,6 +32,9 @@ ARMS_MAX = 64
 FACTORS_MIN = 5
 """Varied factors from which a study is fractioned unless it asks for all combinations."""
 
+COMBINATIONS_MAX = 2**16
+"""Combinations that are looked through, before `where` and a fraction leave some out."""
+
 _SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
 _DEFAULTS = {name: field.default for name, field in Study.model_fields.items()}
 
@@ -50,6 +53,13 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     """
     form = loaded.form
     baseline = tuple(form.baseline.get(factor, next(iter(levels))) for factor, levels in loaded.levels.items())
+    count = math.prod(map(len, loaded.levels.values()))
+    if count > COMBINATIONS_MAX:
+        raise loaded.error(
+            "factors",
+            reason=f"{count:,} combinations of levels are more than {COMBINATIONS_MAX:,}.",
+            hint="Leave factors or levels out, or split the study.",
+        )
     everything = list(itertools.product(*loaded.levels.values()))
     kept = [each for each in everything if not _excluded(loaded, each)]
     fraction, measured = _measured_combinations(loaded, baseline, kept)

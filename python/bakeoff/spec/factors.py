@@ -168,7 +168,7 @@ _OPTIONS_SET_BY = {
 }
 _OF_SCRIPTS = ("content", "text_length", "column_type", "column_length")
 _NAME = re.compile(r"[A-Za-z0-9_]+")
-_RATIO = re.compile(r"(\d+(?:\.\d+)?)\s*[x×]")
+_RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)\s*[x×]")
 _SHARE = re.compile(r"0(\.\d+)?|1(\.0+)?")
 _POOL_MIN_BYTES = 16 * 2**20
 _POOL_STEP_BYTES = 2**20
@@ -242,7 +242,7 @@ def check_level(name: str, level: str) -> None:
     elif name == "rows":
         rows_of(level)
     elif name in _LENGTHS:
-        if not level.isdecimal() or not 1 <= int(level) <= _LENGTHS[name]:
+        if not level.isdecimal() or len(level) > 9 or not 1 <= int(level) <= _LENGTHS[name]:
             raise SpecError(f"{level!r} is no {name}.", hint=f"Write 1 to {_LENGTHS[name]}, in characters.")
     elif name == "compressibility":
         if not _SHARE.fullmatch(level):
@@ -257,7 +257,7 @@ def rows_of(text: str) -> int:
     Raises:
         SpecError: not a whole number above zero.
     """
-    found = re.fullmatch(r"(\d[\d_,]*)([km]?)", text.strip().lower())
+    found = re.fullmatch(r"(\d[\d_,]{0,15})([km]?)", text.strip().lower())
     count = int(found[1].replace(",", "").replace("_", "")) if found else 0
     if not found or count < 1:
         raise SpecError(f"{text!r} is not a number of rows.", hint="Write 20000, 100k or 10m.")

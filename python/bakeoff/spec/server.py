@@ -70,6 +70,9 @@ class ServerSpec(Frozen):
         return self.model_copy(update={"options": tuple(merged.items())})
 
 
+UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, and halves of characters: no option, name or title has them."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -79,6 +82,8 @@ def parse_server(text: str) -> ServerSpec:
     Raises:
         SpecError: nothing typed, an option without a name, a form that does not exist.
     """
+    if odd := UNWRITABLE.search(text):
+        raise SpecError(f"server: a control character (U+{ord(odd[0]):04X}) is in its name.", hint="Remove it.")
     head, *rest = _split_commas(text.strip())
     if not head:
         raise SpecError("server: nothing was named.", hint="Write mysql:8.0, path:/opt/mysql or mysql://user@host/.")
@@ -91,7 +96,7 @@ def parse_server(text: str) -> ServerSpec:
             continue
         name, _, value = part.partition("=")
         name = name.strip().lstrip("-")
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or name == "env.":
             what = "what follows a comma" if _is_url(text) else repr(part)  # it may be part of a password
             raise SpecError(
                 f"server {_shown(text)}: {what} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync."

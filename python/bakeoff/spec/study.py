@@ -122,6 +122,13 @@ class Design(Frozen):
     published: Published | None = None
 
 
+BUILDS_MAX = 1_000
+RATE_MAX = 1e9
+"""Events per second: one a nanosecond."""
+SEED_MAX = 2**63 - 1
+THREADS_MAX = 100_000
+"""Connections of one arm: what `max_connections` of a server can be."""
+
 OptionValue = bool | int | float | str
 
 

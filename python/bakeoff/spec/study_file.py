@@ -4,6 +4,7 @@ The arms of the study are made by `bakeoff.plan.factorial`.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,11 +17,13 @@ from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
 from ruamel.yaml.scalarfloat import ScalarFloat
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
-from bakeoff.spec.study import OptionValue, Placement, Profile
+from bakeoff.spec.server import UNWRITABLE as _UNWRITABLE
+from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, SEED_MAX, THREADS_MAX, OptionValue, Placement, Profile
 from bakeoff.units import parse_duration_s, parse_precision
 
 
@@ -53,9 +56,12 @@ def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
     """Read one YAML 1.2 document (`on`, `off` and `no` are text; duplicate keys are errors) as plain data with lines.
 
     Raises:
-        SpecError: not YAML; with file and line.
+        SpecError: not YAML, or more than a study can be; with file and line.
     """
+    if len(text) > _CHARACTERS_MAX:
+        raise SpecError(f"{name}:1: it has more than {_CHARACTERS_MAX:,} characters.", hint="A study is a short file.")
     try:
+        _check_events(text, name)
         document = YAML(typ="rt", pure=True).load(StringIO(text))
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -65,6 +71,55 @@ def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
         raise SpecError(f"{name}:1: {' '.join(str(error).split())}.", hint="A study is a YAML file.") from None
     known: dict[KeyPath, int] = {}
     return _plain(document, (), known), Lines(name, known)
+
+
+_CHARACTERS_MAX = 100_000
+_VALUES_MAX = 5_000  # with every alias written out
+_DEPTH_MAX = 20
+_READ_AS_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([Tt ]|$)")
+_LONG_NUMBER = re.compile(r"[-+.]?[0-9][-+_.,0-9a-fxo]{40,}", re.IGNORECASE)
+
+
+def _check_events(text: str, name: str) -> None:
+    """Refuse what would take long, or make something other than data, before any value is made.
+
+    Raises:
+        SpecError: control characters, tags, dates, deep nesting, long numbers, aliases that multiply; with the line.
+        YAMLError: not YAML.
+    """
+    if odd := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
+        line = text.count("\n", 0, odd.start()) + 1
+        raise SpecError(f"{name}:{line}: there is a control character (U+{ord(odd[0]):04X}).", hint="Remove it.")
+    values = 0
+    begun: list[tuple[str | None, int]] = []  # anchor of each open value, and the values before it
+    sizes: dict[str | None, int] = {}
+    for event in YAML(typ="rt", pure=True).parse(StringIO(text)):
+        reason, hint = "", "Write it without."
+        if isinstance(event, AliasEvent):
+            values += sizes.get(event.anchor, 0)
+        elif isinstance(event, CollectionEndEvent):
+            anchor, before = begun.pop()
+            sizes[anchor] = values - before
+        elif isinstance(event, NodeEvent):
+            values += 1
+            if isinstance(event, CollectionStartEvent):
+                begun.append((event.anchor, values - 1))
+            elif isinstance(event, ScalarEvent):
+                sizes[event.anchor] = 1
+                if not event.style and _READ_AS_DATE.match(event.value):
+                    reason, hint = "YAML reads this as a date", "Write it in quotes."
+                elif _LONG_NUMBER.fullmatch(event.value):
+                    reason, hint = f"a number of {len(event.value)} digits", "Write a smaller one."
+                elif event.style == '"' and _UNWRITABLE.search(event.value):
+                    reason = "a control character is escaped here"
+            if tag := getattr(event, "tag", None):
+                reason = f"a tag ({tag})"
+        if values > _VALUES_MAX:
+            reason, hint = f"more than {_VALUES_MAX:,} values, counting what aliases repeat", "A study is a short file."
+        if len(begun) > _DEPTH_MAX:
+            reason, hint = f"more than {_DEPTH_MAX} lists or mappings inside each other", "See docs/studies.md."
+        if reason:
+            raise SpecError(f"{name}:{event.start_mark.line + 1}: {reason}.", hint=hint)
 
 
 def _plain(node: Any, path: KeyPath, known: dict[KeyPath, int]) -> Any:  # noqa: ANN401 — whatever YAML holds
@@ -114,7 +169,7 @@ Level = Annotated[str, BeforeValidator(_level, json_schema_input_type=str | int 
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | float)]
 Precision = Annotated[float, BeforeValidator(_precision, json_schema_input_type=str | float)]
 Rows = Annotated[int, BeforeValidator(_rows, json_schema_input_type=str | int), Field(ge=1)]
-Threads = Annotated[int, Field(ge=1, strict=True)]
+Threads = Annotated[int, Field(ge=1, le=THREADS_MAX, strict=True)]
 
 Levels = list[Level] | dict[str, dict[str, Level]]
 """Levels of a factor: values of one setting, or named bundles of settings."""
@@ -132,7 +187,7 @@ class WorkloadForm(Form):
     script: str = Field(description="Bundled name (`bakeoff list workloads`) or path of a Lua file beside the study.")
     options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
     rate_per_s: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Open loop at this many events per second."
+        default=None, gt=0, le=RATE_MAX, allow_inf_nan=False, description="Open loop at this many events per second."
     )
     name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
     writes: bool | None = Field(
@@ -167,7 +222,7 @@ class Sizes(Form):
     precision: Precision | None = Field(default=None, description="Half-width at which to stop: 1%.")
     equivalence: Precision | None = Field(default=None, description="Margin of EQUIVALENT; the precision by default.")
     budget: Seconds | None = Field(default=None, description="Wall time from loading to verdict: 90s, 2h.")
-    builds: int | None = Field(default=None, ge=1, description="Independent loads of the data per arm.")
+    builds: int | None = Field(default=None, ge=1, le=BUILDS_MAX, description="Independent loads of the data per arm.")
     warm_up: Seconds | None = Field(default=None, description="Load after every start, before measuring: 30s, 5m.")
 
 
@@ -202,7 +257,7 @@ class StudyFile(Sizes):
     placement: Placement | None = Field(
         default=None, description="paired: both threads of a connection on one CPU; free; default: the better one."
     )
-    seed: int | None = Field(default=None, ge=0)
+    seed: int | None = Field(default=None, ge=0, le=SEED_MAX)
     scales: dict[str, Scale] = Field(default={}, description="demo, small, paper: sizes of the same question.")
     published: PublishedForm | None = None
 
@@ -269,10 +324,14 @@ def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) ->
         SpecError: whatever is wrong with it; with file, line, reason and remedy.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SpecError(f"study {path} cannot be read: {reason}.", hint="See `bakeoff list studies`.") from None
+        with path.open("rb") as file:
+            content = file.read(4 * _CHARACTERS_MAX + 1)
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SpecError(f"{path.name}:{line}: a byte that is not UTF-8 text.", hint="Save the file as UTF-8.") from None
+    except OSError as error:
+        raise SpecError(f"study {path} cannot be read: {error.strerror}.", hint="See `bakeoff list studies`.") from None
     document, lines = load_yaml(text, path.name)
     if not isinstance(document, dict):
         raise lines.error((), "a study is a mapping of keys.", hint="It begins with `title: …`; see docs/studies.md.")
@@ -280,14 +339,14 @@ def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) ->
         form = StudyFile.model_validate(_shares_as_text(_with_installed(document, installed)))
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
-    whole = LoadedStudy(path, form, lines, "", _all_levels(form, lines))
+    whole = LoadedStudy(path, form, lines, "", _all_levels(form, lines, varied=True))
     _check(whole)
     for name in form.scales:  # a mistake in any scale is reported, whichever is chosen
         _scaled(form, name, lines)
     if not scale:
         return whole
     form = _scaled(form, scale, lines)
-    loaded = LoadedStudy(path, form, lines, scale, _all_levels(form, lines))
+    loaded = LoadedStudy(path, form, lines, scale, _all_levels(form, lines, varied=False))
     _check_baseline(loaded)
     return loaded
 
@@ -342,8 +401,8 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
     return form.model_copy(update=changed)
 
 
-def _all_levels(form: StudyFile, lines: Lines) -> dict[str, dict[str, dict[str, str]]]:
-    """Every factor with its levels as settings, each checked."""
+def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dict[str, dict[str, str]]]:
+    """Every factor with its levels as settings, each checked; `varied`: each needs two, as no scale was applied."""
     if form.servers and "server" in form.factors:
         raise lines.error(("servers",), "servers and factors.server say the same.", hint="Keep one of them.")
     factors: dict[str, Levels] = {"server": form.servers} if form.servers else {}
@@ -353,6 +412,8 @@ def _all_levels(form: StudyFile, lines: Lines) -> dict[str, dict[str, dict[str, 
         place: KeyPath = ("servers",) if factor == "server" and form.servers else ("factors", factor)
         if not levels:
             raise lines.error(place, "a factor needs a level.", hint="Write at least two, or move it to settings.")
+        if len(levels) == 1 and factor != "server" and varied:
+            raise lines.error(place, "one level varies nothing.", hint="Write at least two, or move it to settings.")
         if isinstance(levels, dict):
             found[factor] = levels
             for level, settings in levels.items():
@@ -371,6 +432,10 @@ def _all_levels(form: StudyFile, lines: Lines) -> dict[str, dict[str, dict[str, 
                 raise lines.error(
                     ("settings", name), f"factor {factor} varies it already.", hint="Keep one of the two."
                 )
+    threads = form.threads or []
+    for index, count in enumerate(threads):
+        if count in threads[:index]:
+            raise lines.error(("threads", index), f"{count} comes twice.", hint="Leave one out.")
     for index, script in enumerate(form.workloads or []):
         if not (script if isinstance(script, str) else script.script).strip():
             raise lines.error(("workloads", index), "a workload needs a name.", hint="See `bakeoff list workloads`.")
