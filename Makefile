@@ -86,10 +86,11 @@ bench-method: setup ## what the defaults of the method rest on: restarts, slices
 	.venv/bin/python bench/method/run.py all
 	.venv/bin/python bench/method/run.py report
 
-fuzz: ## what a hostile server may send, half a minute each (nightly Rust and cargo-fuzz; fuzz/README.md)
+MINUTES ?= 0.5
+fuzz: ## what a hostile server may send, MINUTES each (default 0.5; nightly Rust and cargo-fuzz; fuzz/README.md)
 	fuzz/seed
 	for target in greeting login replies template; do \
-	    cargo +nightly fuzz run $$target -- -max_total_time=30 || exit 1; done
+	    cargo +nightly fuzz run $$target -- -max_total_time=$$(awk "BEGIN { print int($(MINUTES) * 60) }") || exit 1; done
 
 requirements: ## write requirements.txt anew from pyproject.toml
 	uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.txt

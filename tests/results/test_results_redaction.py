@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +55,14 @@ def test_a_long_secret_never_survives(secret, before, after):
     redactor = Redactor([secret, ""])
     assert secret not in redactor.free_text(before + secret + after).replace("***", "\0")
     assert secret not in str(redactor.tree([before + secret])).replace("***", "\0")
+
+
+def test_a_password_in_a_url_is_overwritten_in_the_process_list():
+    code = (
+        "import sys; from pathlib import Path; from bakeoff.results.redaction import hide_in_process_list as hide; hide();"
+        "print(sys.argv[1]); print(Path('/proc/self/cmdline').read_text())"
+    )
+    words = [sys.executable, "-c", code, "mysql://root:pa%40ss@db:3306/?x=1", "mysql:8.0"]
+    given, shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert given == "mysql://root:pa%40ss@db:3306/?x=1"
+    assert shown.split("\0")[3:5] == ["mysql://root:*******@db:3306/?x=1", "mysql:8.0"]

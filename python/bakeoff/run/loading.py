@@ -132,7 +132,8 @@ class Loader:
         if found:
             raise SpecError(
                 f"{setup.arm.label}: database {database} is not what the study asks for: {found}.",
-                hint=f"Drop database {database} there, to have it loaded, or give its sizes (tables and table_size).",
+                hint="Give its sizes (tables and table_size), or name a server without that database; it may be "
+                "somebody's, so bakeoff leaves it alone.",
                 field=("arms", setup.arm.name, "server"),
             )
 
