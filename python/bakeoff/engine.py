@@ -333,7 +333,7 @@ class Engine:
             self._process.wait(timeout=2)
         words = " | ".join(self._stderr) or "it said nothing"
         return EngineError(
-            f"the engine ended unexpectedly (status {self._process.returncode}): {words}", code="internal"
+            f"the engine ended unexpectedly (status {self._process.returncode}): {words}", code="engine_lost"
         )
 
     def _read_stdout(self) -> None:

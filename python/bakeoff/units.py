@@ -116,6 +116,14 @@ def format_percent(log_ratio: float, *, signed: bool = True, digits: int = 1) ->
     return ("−" if percent < 0 else "+") + text
 
 
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """A text of somebody else's for terminal or page: characters that command, hide or turn text around as escapes."""
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def decimals_for(half_width: float) -> int:
     """Decimals of a value with that uncertainty: those of the first digit of the half-width; 0 to 5."""
     if not math.isfinite(half_width) or half_width <= 0:

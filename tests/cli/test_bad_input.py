@@ -246,3 +246,31 @@ def wait_for(condition, *, limit_s):
             return
         time.sleep(0.1)
     raise AssertionError(f"not within {limit_s} s")
+
+
+@pytest.mark.server
+def test_a_killed_engine_costs_an_epoch_and_not_the_verdict(shell):
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "60s", "--precision", "5%")
+    wait_for(lambda: list(shell.folder.glob("runs/*/epochs/001/servers/B/status-before.json")), limit_s=120)
+    (engine,) = [child for child in psutil.Process(process.pid).children() if "bakeoff-engine" in child.name()]
+    engine.kill()
+    ran = shell.finish(process)
+    assert ran.code == 0, ran
+    assert "epoch 1 is discarded for all arms: the engine ended unexpectedly" in ran.err
+    assert "ratio" in ran.out
+
+
+@pytest.mark.server
+def test_a_run_that_ends_early_says_what_it_keeps_and_how_to_go_on(shell):
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "3m", "--precision", "0.1%")
+    kills = 0
+    while process.poll() is None and kills < 2:
+        begun = list(shell.folder.glob(f"runs/*/epochs/{kills + 1:03d}/servers/B/status-before.json"))
+        if begun and kill_one_server(shell):
+            kills += 1
+        time.sleep(0.2)
+    ran = shell.finish(process)
+    (run,) = shell.runs
+    assert ran.code == 4, ran
+    assert f"Finished epochs are kept: 3; `bakeoff report {run}`" in ran.complaint
+    assert f"bakeoff run --resume {run}" in ran.complaint

@@ -1,16 +1,19 @@
 """Names, logs and settings come from other people's machines: none of them may become markup."""
 
 import html
+import io
 import re
 
 import pytest
 from plain_analysis import plain_analysis
+from rich.console import Console
 from synthetic import duel_study, make_run
 
-from bakeoff.report import build_view, render_html, render_markdown
+from bakeoff.cli.main import run as command
+from bakeoff.report import build_view, render_html, render_markdown, render_terminal
 from bakeoff.stats.model import Flag
 
-EVIL = '</svg></style></title><script>alert("1")</script>{{ 7*7 }}|`x`*<img src=x onerror=y>\''
+EVIL = '</svg></style></title><script>alert("1")</script>{{ 7*7 }}|`x`*<img src=x onerror=y>\'\x1b[2J\u202e\x00\x9b'
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +63,21 @@ def test_the_page_forbids_scripts_and_requests_by_itself(page):
 def _near(text, word):
     at = text.index(word)
     return text[at : at + 200]
+
+
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+def test_hidden_characters_are_shown_in_page_and_terminal(page):
+    screen = Console(file=io.StringIO(), width=200, markup=False, emoji=False)
+    render_terminal(page, screen)
+    for text in (screen.file.getvalue(), render_html(page), render_markdown(page)):
+        assert not HIDDEN.search(text)
+        assert "\\x1b[2J" in text or "\\\\x1b" in text
+
+
+def test_a_list_of_runs_shows_hidden_characters(tmp_path, capfd):
+    make_run(tmp_path, duel_study(title=EVIL), epochs=1, blocks=2)
+    assert command(["list", "runs", "--runs", str(tmp_path)]) == 0
+    shown = capfd.readouterr().out
+    assert "\\x1b[2J\\u202e" in shown and not HIDDEN.search(shown)

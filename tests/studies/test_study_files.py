@@ -328,7 +328,7 @@ TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
     ("more", "line", "says"),
     [
         ("a0: &a0 [x]\n" + ALIASES, 8, "aliases"),
-        ("factors:\n" + "".join(f"  option.o{at}: {TEN}\n" for at in range(12)), 4, "1,000,000,000,000 combinations"),
+        ("factors:\n" + "".join(f"  option.o{at}: {TEN}\n" for at in range(12)), 4, "2,000,000,000,000 combinations"),
         ("factors:\n" + "".join(f"  option.o{at}: [a, b]\n" for at in range(30)), 4, "combinations"),
         ('question: !!python/object/apply:os.system ["true"]\n', 4, "tag"),
         ("question: !foo x\n", 4, "tag"),

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
@@ -18,7 +19,7 @@ from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec import Study
 from bakeoff.spec.study import SEED_MAX
 from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
-from bakeoff.units import parse_duration_s, parse_precision
+from bakeoff.units import parse_duration_s, parse_precision, visible
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,10 @@ def console(*, piped_width: int | None = None) -> Console:
 
 
 class _Console(Console):
-    """Raises BrokenPipeError for `bakeoff.cli.main`, as `print` does; Rich would end the process with 1."""
+    """Makes hidden characters visible; raises BrokenPipeError for `bakeoff.cli.main`, where Rich would end with 1."""
+
+    def render_str(self, text: str, **style: Any) -> Text:  # noqa: ANN401 — Rich's own
+        return super().render_str(visible(text), **style)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -15,6 +15,7 @@ from bakeoff.engine import engine_path
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.find_engine import become_sysbench
 from bakeoff.results.manifest import bakeoff_version
+from bakeoff.units import visible
 
 # `bakeoff sysbench` is here for the list of commands: `start.main` hands its arguments to the engine before this.
 _UNPARSED = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
@@ -93,9 +94,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _complain(message: str, log_tail: str = "") -> None:
-    print(f"bakeoff: {message}", file=sys.stderr)
+    print(f"bakeoff: {visible(message)}", file=sys.stderr)
     for line in log_tail.strip().splitlines()[-8:]:
-        print(f"  | {line}", file=sys.stderr)
+        print(f"  | {visible(line)}", file=sys.stderr)
 
 
 def _keep_traceback() -> Path:

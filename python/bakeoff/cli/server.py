@@ -14,7 +14,7 @@ from bakeoff.cli.listing import Kind, list_things
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import Catalog, install, installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server
-from bakeoff.units import format_bytes
+from bakeoff.units import format_bytes, visible
 
 app = typer.Typer(help="Install, start and remove servers.", rich_markup_mode=None)
 
@@ -59,7 +59,7 @@ def start_server(
         while not ended.wait(0.5):
             if not box.instance.running:
                 downloads.say(f"{box.instance.installation.name} ended by itself. Its log says:")
-                downloads.say(box.instance.error_log_tail())
+                downloads.say(visible(box.instance.error_log_tail()))
                 return ExitCode.NOT_READY
     return ExitCode.DONE
 

@@ -22,7 +22,7 @@ from bakeoff.report import numbers
 from bakeoff.spec import Study
 from bakeoff.stats.model import Comparison, Interval, Stop
 from bakeoff.stats.resolution import NoiseCard
-from bakeoff.units import format_duration, format_ns, format_rate
+from bakeoff.units import format_duration, format_ns, format_rate, visible
 
 _PLAIN_EVERY_S = 10.0  # a line of progress at most that often
 _AXIS = 31  # characters of the live interval
@@ -160,7 +160,7 @@ class PlainLive(LiveView):
 
     def _say(self, text: str) -> None:
         with self._lock:
-            print(f"[{_clock(time.monotonic() - self._begin)}] {text}", file=self._stream, flush=True)
+            print(f"[{_clock(time.monotonic() - self._begin)}] {visible(text)}", file=self._stream, flush=True)
 
 
 class RichLive(LiveView):
@@ -186,7 +186,7 @@ class RichLive(LiveView):
     def stage(self, text: str) -> None:
         """Shown until the next stage; finished progress bars go."""
         with self._lock:
-            self._stage = text
+            self._stage = visible(text)
             self._progress = {k: (d, t) for k, (d, t) in self._progress.items() if t is not None and d < t}
 
     def progress(self, label: str, done: int, total: int | None) -> None:
@@ -214,7 +214,7 @@ class RichLive(LiveView):
 
     def note(self, text: str) -> None:
         """Printed above the table, to stay."""
-        self._live.console.print(Text.assemble(("note: ", "yellow"), text))
+        self._live.console.print(Text.assemble(("note: ", "yellow"), visible(text)))
 
     def close(self) -> None:
         """Remove the table; what was printed above stays."""
@@ -222,7 +222,7 @@ class RichLive(LiveView):
 
     def _render(self) -> RenderableType:
         with self._lock:
-            parts: list[RenderableType] = [Text(self._study.title, style="bold")]
+            parts: list[RenderableType] = [Text(visible(self._study.title), style="bold")]
             if self._comparisons:
                 parts.append(self._table())
             for label, (done, total) in list(self._progress.items())[-4:]:
@@ -347,7 +347,7 @@ def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:
 
 
 def _labels(study: Study) -> dict[str, str]:
-    return {arm.name: arm.label for arm in study.arms}
+    return {arm.name: visible(arm.label) for arm in study.arms}
 
 
 def _left_text(remaining_s: float | None) -> str:

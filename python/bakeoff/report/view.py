@@ -7,7 +7,23 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Literal, Self
 
-from bakeoff.stats.model import Frozen
+from pydantic import field_validator
+
+from bakeoff.stats import model
+from bakeoff.units import visible
+
+
+class Frozen(model.Frozen):
+    """Base of a report's parts. Titles, labels, settings and logs come from others: none may command a terminal."""
+
+    @field_validator("*")
+    @classmethod
+    def _visible(cls, value: object) -> object:
+        if isinstance(value, str) and not isinstance(value, StrEnum):
+            return visible(value)
+        if isinstance(value, tuple):
+            return tuple(visible(each) if type(each) is str else each for each in value)
+        return value
 
 
 class Role(StrEnum):

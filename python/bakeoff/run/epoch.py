@@ -36,7 +36,9 @@ _BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
 # Errors per event: above this an arm measures failing rather than working.
 _ERROR_SHARE = 0.01
 # Errors of one epoch; all others (refused password, bad script) would be the same in every epoch and end the run.
-_DISCARDING = frozenset({"server_lost", "sql_error", "connect_failed", "thread_init_timeout", "not_paired"})
+_DISCARDING = frozenset(
+    {"engine_lost", "server_lost", "sql_error", "connect_failed", "thread_init_timeout", "not_paired"}
+)
 
 
 class Interrupted(Exception):

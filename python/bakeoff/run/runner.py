@@ -4,6 +4,7 @@
 `bakeoff.run.epoch_servers` starts and stops its servers. Everything is written to the run directory as it happens.
 """
 
+import errno
 import math
 import threading
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, EngineError, TrialInvalid
+from bakeoff.errors import BakeoffError, EngineError, HostError, TrialInvalid
 from bakeoff.plan import (
     EpochDraft,
     Plan,
@@ -140,10 +141,24 @@ def run_study(
                     history=list(before.history),
                 )
                 return run, study_run.run()
-            except BaseException:
+            except BaseException as error:
+                if run.finished_epochs():
+                    raise _with_what_is_kept(error, run) from error
                 if resume is None:
                     run.discard_if_empty()
                 raise
+
+
+def _with_what_is_kept(error: BaseException, run: RunDirectory) -> BaseException:
+    """The error that ends a run early, with the epochs that were kept and the commands that use them."""
+    kept = f"Finished epochs are kept: {len(run.finished_epochs())}"
+    use = f"`bakeoff report {run.path}` gives their verdict, `bakeoff run --resume {run.path}` goes on."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        place = Path(error.filename).parent if isinstance(error.filename, str) else run.path
+        return HostError(f"the disk of {place} is full.", hint=f"Make room there. {kept}; {use}")
+    if isinstance(error, BakeoffError):
+        error.hint = f"{error.hint} {kept}; {use}".strip()
+    return error
 
 
 @dataclass
