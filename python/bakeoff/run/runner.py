@@ -143,7 +143,7 @@ def run_study(
                 return run, study_run.run()
             except BaseException as error:
                 if run.finished_epochs():
-                    raise _with_what_is_kept(error, run) from error
+                    raise _with_what_is_kept(error, run) from None
                 if resume is None:
                     run.discard_if_empty()
                 raise

@@ -148,7 +148,7 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
             raise ServerError(
                 f"{installation.name} could not initialise a data directory (status {result.status}).",
                 hint=advice(result.errors + result.output)
-                or f"Its files may be incomplete: `bakeoff server rm {installation.name}` removes them, to be fetched anew.",
+                or f"Its files may be incomplete: `bakeoff server rm {installation.name}`, then try again.",
                 log_tail=tail(log.with_name(f"{log.name}.err")) or tail(log),
             )
         data.rename(home)

@@ -28,10 +28,11 @@ DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _AIO_LIMIT = "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."
+_DISK_FULL = "The disk is full: make room in $XDG_CACHE_HOME/bakeoff (~/.cache/bakeoff), or set XDG_CACHE_HOME."
 _ADVICE = {
     "io_setup() failed": _AIO_LIMIT,
-    "No space left": "The disk is full.",
-    "OS error: 28": "The disk is full.",
+    "No space left": _DISK_FULL,
+    "OS error: 28": _DISK_FULL,
     "Cannot allocate memory": "Memory is too small for innodb_buffer_pool_size.",
     "unknown variable": "It does not know one of the options.",
     "unknown option": "It does not know one of the options.",
