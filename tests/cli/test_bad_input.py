@@ -251,9 +251,14 @@ def wait_for(condition, *, limit_s):
 @pytest.mark.server
 def test_a_killed_engine_costs_an_epoch_and_not_the_verdict(shell):
     process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "60s", "--precision", "5%")
-    wait_for(lambda: list(shell.folder.glob("runs/*/epochs/001/servers/B/status-before.json")), limit_s=120)
-    (engine,) = [child for child in psutil.Process(process.pid).children() if "bakeoff-engine" in child.name()]
-    engine.kill()
+
+    def engines():
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in children if "bakeoff-engine" in " ".join(child.cmdline()[:1])]
+
+    begun = "runs/*/epochs/001/servers/B/status-before.json"
+    wait_for(lambda: list(shell.folder.glob(begun)) and engines(), limit_s=120)
+    engines()[0].kill()
     ran = shell.finish(process)
     assert ran.code == 0, ran
     assert "epoch 1 is discarded for all arms: the engine ended unexpectedly" in ran.err
