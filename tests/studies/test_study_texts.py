@@ -113,7 +113,7 @@ changed = partial(study_files.changed, GOOD)
         ),
         (changed("ujis_bin]", "ujs_bin]"), 7, "no character set ujs", "ujis?"),
         (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can use ucs2", "utf8mb4"),
-        (changed("  text_length: [100", "  page_compression: [zip]\n  text_length: [100"), 8, "'zip'", "lz4"),
+        (changed("  text_length: [100", "  page_compression: [zip, lz4]\n  text_length: [100"), 8, "'zip'", "lz4"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):

@@ -122,7 +122,7 @@ def test_bad_calls_are_exit_code_2(monkeypatch, tmp_path, capsys):
     assert validation(monkeypatch, tmp_path, check("G1", holds), arguments=["--only", "G99"]) == 2
     assert validation(monkeypatch, tmp_path, check("G1", holds), arguments=["--server", "mysql 5.7"]) == 2
     assert program.run(["suite", "--resume", str(tmp_path), "--seed", "1"]) == 2
-    assert program.run(["suite", "--resume", str(tmp_path)]) == 2
+    assert program.run(["suite", "--resume", str(tmp_path)]) == 3  # no run is there
     assert len(capsys.readouterr().err.splitlines()) == 4
     assert list(tmp_path.iterdir()) == []
 

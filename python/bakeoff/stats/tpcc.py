@@ -141,7 +141,7 @@ class _Latencies:
         self.sum_ns += float(row["mean_ns"]) * int(row["count"])
         self.max_ns = max(self.max_ns, int(row["max_ns"]))
         if row["count"]:
-            histogram = decode_histogram(row["hdr"], row["place"])
+            histogram = decode_histogram(row["hdr"], row.get("place", "a latency histogram"))
             self.counts.update(dict(zip(histogram.highest_ns.tolist(), histogram.counts.tolist(), strict=True)))
 
     def quantiles(self) -> dict[str, int]:
