@@ -20,7 +20,7 @@ function event() end
 
 
 def answer(ours, *arguments, sql, **env) -> str:
-    ran = ours("-", *arguments, "prepare", stdin=SAY.replace("{sql}", sql), **env)
+    ran = ours("/dev/stdin", *arguments, "prepare", stdin=SAY.replace("{sql}", sql), **env)
     assert ran.code == 0, ran.out
     return ran.out.split("answer\t", 1)[1].strip()
 
@@ -53,9 +53,9 @@ def test_the_character_set_is_chosen_told_and_recorded(ours, server):
     script = (
         "function thread_init() con = sysbench.sql.driver():connect() end function event() con:query('SELECT 1') end"
     )
-    ran = ours("-", *server.options, *latin1, "--events=1", "run", stdin=script)
+    ran = ours("/dev/stdin", *server.options, *latin1, "--events=1", "run", stdin=script)
     assert "Connection character set: latin1, collation: latin1_bin\nThreads started!\n" in ran.out
-    result = json.loads(ours("-", *server.options, "--events=1", "--json", "run", stdin=script).out)
+    result = json.loads(ours("/dev/stdin", *server.options, "--events=1", "--json", "run", stdin=script).out)
     assert (result["charset"], result["collation"]) == ("utf8mb4", None)
     assert result["server"]["collation"] == "utf8mb4_0900_ai_ci"
     assert result["server"]["version"].startswith("8.0.15")
@@ -101,15 +101,15 @@ def test_a_certificate_is_checked_when_that_is_asked_for(ours, tls_server):
     assert answer(ours, *verify, f"--mysql-ssl-ca={datadir}/ca.pem", sql="SELECT 1") == "1"
     # A certificate that did not sign the server's.
     stranger = f"--mysql-ssl-ca={datadir}/client-cert.pem"
-    ran = ours("-", *verify, stranger, "prepare", stdin=SAY.replace("{sql}", "SELECT 1"))
+    ran = ours("/dev/stdin", *verify, stranger, "prepare", stdin=SAY.replace("{sql}", "SELECT 1"))
     assert ran.code == 1
     assert "FATAL: error 2026: " in ran.out
-    assert ours("-", *verify, "prepare", stdin=SAY.replace("{sql}", "SELECT 1")).code == 1
+    assert ours("/dev/stdin", *verify, "prepare", stdin=SAY.replace("{sql}", "SELECT 1")).code == 1
 
 
 def test_a_server_without_tls_is_not_spoken_to_in_clear_when_tls_is_required(ours, server, account):
     required = (*account, "--mysql-password=a b#c", "--mysql-ssl=required")
-    ran = ours("-", *required, "prepare", stdin=SAY.replace("{sql}", "SELECT 1"))
+    ran = ours("/dev/stdin", *required, "prepare", stdin=SAY.replace("{sql}", "SELECT 1"))
     assert ran.code == 1
     assert "FATAL: error 2026: TLS connection error: TLS was asked for" in ran.out
 
@@ -124,7 +124,9 @@ def test_connections_take_turns_over_the_addresses(ours, server):
     end
     function event() end
     """
-    ran = ours("-", f"--mysql-socket={server.socket},/nowhere.sock", *server.options[1:], "prepare", stdin=script)
+    ran = ours(
+        "/dev/stdin", f"--mysql-socket={server.socket},/nowhere.sock", *server.options[1:], "prepare", stdin=script
+    )
     assert re.findall(r"went\t(\w+)", ran.out) == ["true", "false", "true", "false"]
 
 
@@ -137,7 +139,7 @@ def test_a_script_names_its_own_account(ours, account, server):
     end
     function event() end
     """
-    ran = ours("-", *server.options, "prepare", stdin=script)
+    ran = ours("/dev/stdin", *server.options, "prepare", stdin=script)
     assert ran.out.split("answer\t")[1].strip() == "drop_in@127.0.0.1"
 
 
@@ -158,7 +160,7 @@ def test_statements_mean_the_same_in_every_prepare_mode(ours, server):
     """
     said = {}
     for mode in ("auto", "server", "disable", "client", "text"):
-        ran = ours("-", *server.options, f"--db-ps-mode={mode}", "prepare", stdin=script)
+        ran = ours("/dev/stdin", *server.options, f"--db-ps-mode={mode}", "prepare", stdin=script)
         said[mode] = re.findall(r"^row\t.*", ran.out, re.MULTILINE)
     assert said["auto"] == ["row\tabcdef\twhat?\t-7\t0.5", "row\tx'y\\z\twhat?\t-7\t0.5", "row\t\twhat?\t-7\t0.5"]
     assert all(lines == said["auto"] for lines in said.values())
@@ -174,7 +176,7 @@ def test_a_lost_connection_is_made_again_when_its_error_is_ignored(ours, server)
       con:query("SELECT 1")
     end
     """
-    ran = ours("-", *server.options, "--mysql-ignore-errors=all", "--events=10", "--json", "run", stdin=script)
+    ran = ours("/dev/stdin", *server.options, "--mysql-ignore-errors=all", "--events=10", "--json", "run", stdin=script)
     result = json.loads(ran.out)
     assert ran.code == 0
     assert (result["events"], result["reconnects"]) == (10, 1)

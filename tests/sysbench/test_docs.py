@@ -17,7 +17,7 @@ def words_after(start: str) -> set[str]:
 
 
 def reported(ours, script: str) -> set[str]:
-    ran = ours("-", "prepare", stdin=script)
+    ran = ours("/dev/stdin", "prepare", stdin=script)
     assert ran.code == 0, ran.out
     return {line.removeprefix("name ") for line in ran.out.splitlines() if line.startswith("name ")}
 
@@ -93,7 +93,7 @@ def test_every_method_on_the_page_exists(ours):
     methods = {name for name in STATES if ":" in name and not name.startswith("rs:")}
     methods = {name.replace("con:connect", "drv:connect") for name in methods}
     script = METHODS % ", ".join(f'"{name}"' for name in sorted(methods))
-    ran = ours("-", "--mysql-dry-run", "prepare", stdin=script)
+    ran = ours("/dev/stdin", "--mysql-dry-run", "prepare", stdin=script)
     assert {line.removeprefix("name ") for line in ran.out.splitlines() if line.startswith("name ")} == methods
 
 

@@ -139,7 +139,7 @@ def test_thread_init_timeout_exits_2(ours):
     script = (
         "ffi.cdef('int usleep(unsigned int);') function thread_init() ffi.C.usleep(60000000) end function event() end"
     )
-    ran = ours("-", "--thread-init-timeout=1", "--threads=2", "run", stdin=script)
+    ran = ours("/dev/stdin", "--thread-init-timeout=1", "--threads=2", "run", stdin=script)
     assert ran.code == 2
     assert "FATAL: Worker threads failed to initialize within 1 seconds!" in ran.out
 

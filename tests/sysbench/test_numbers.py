@@ -92,7 +92,9 @@ def test_warm_up_leaks_nowhere(ours):
     local began = os.time()
     function event() ffi.C.usleep(os.time() - began < 1 and 1000 or 50000) end
     """
-    result = result_of(ours("-", "--warmup-time=3", "--time=2", "--json", "--report-interval=1", "run", stdin=script))
+    result = result_of(
+        ours("/dev/stdin", "--warmup-time=3", "--time=2", "--json", "--report-interval=1", "run", stdin=script)
+    )
     assert result["latency_ms"]["min"] >= 49
     assert result["events"] <= 45
     assert all(interval["events"] <= 25 for interval in result["intervals"])
@@ -103,7 +105,7 @@ def test_unfinished_events_are_counted_not_guessed(ours):
     ffi.cdef("int usleep(unsigned int);")
     function event() ffi.C.usleep(sysbench.tid == 2 and 60000000 or 1000) end
     """
-    ran = ours("-", "--threads=8", "--time=1", "--forced-shutdown=1", "run", stdin=script)
+    ran = ours("/dev/stdin", "--threads=8", "--time=1", "--forced-shutdown=1", "run", stdin=script)
     assert ran.code == 2
     assert "Number of unfinished transactions on forced shutdown: 1\n" in ran.out
 
@@ -114,7 +116,7 @@ def test_what_a_forced_shutdown_breaks_is_told_as_no_failure(ours):
     function event() ffi.C.usleep(2500000) error("broken off") end
     function sysbench.hooks.report_cumulative() ffi.C.usleep(2000000) end
     """
-    ran = ours("-", "--time=1", "--forced-shutdown=1", "run", stdin=script)
+    ran = ours("/dev/stdin", "--time=1", "--forced-shutdown=1", "run", stdin=script)
     assert ran.code == 2
     assert "broken off" not in ran.out
 
@@ -127,7 +129,7 @@ def test_events_are_shared_out_exactly(ours):
 @pytest.mark.parametrize("name", ["new_order", "payment"])
 def test_named_operations_have_latencies_of_their_own(ours, name):
     script = "n = 0 function event() n = n + 1 bakeoff.operation(n % 3 == 0 and 'payment' or 'new_order') end"
-    result = result_of(ours("-", "--events=30", "--json", "run", stdin=script))
+    result = result_of(ours("/dev/stdin", "--events=30", "--json", "run", stdin=script))
     assert result["operations"][name]["count"] == {"new_order": 20, "payment": 10}[name]
 
 
@@ -147,7 +149,7 @@ def test_reports_through_hooks(ours):
       print("total", stat.events, stat.latency_max >= stat.latency_min)
     end
     """
-    ran = ours("-", "--time=2", "--report-interval=1", "--report-checkpoints=1", "run", stdin=script)
+    ran = ours("/dev/stdin", "--time=2", "--report-interval=1", "--report-checkpoints=1", "run", stdin=script)
     csv = [line.split(",") for line in ran.out.splitlines() if line.count(",") == 9]
     assert [row[0] for row in csv] == ["1", "2"]
     totals = [line.split("\t") for line in ran.out.splitlines() if line.startswith("total\t")]

@@ -92,7 +92,7 @@ def test_the_seed_repeats_a_run(ours):
     )
 
     def drawn(seed):
-        return ours("-", f"--rand-seed={seed}", "prepare", stdin=script).out
+        return ours("/dev/stdin", f"--rand-seed={seed}", "prepare", stdin=script).out
 
     assert drawn(7) == drawn(7) != drawn(8)
 
@@ -106,9 +106,9 @@ def test_help_of_a_script_shows_its_options(ours):
 
 def test_luajits_compiler_can_be_switched_off(ours):
     script = "function prepare() print('jit', (jit.status())) end"
-    assert said(ours("-", "prepare", stdin=script))["jit"] == "true"
-    assert said(ours("-", "--luajit-cmd=off", "prepare", stdin=script))["jit"] == "false"
-    assert ours("-", "--luajit-cmd=v", "prepare", stdin=script).code == 1
+    assert said(ours("/dev/stdin", "prepare", stdin=script))["jit"] == "true"
+    assert said(ours("/dev/stdin", "--luajit-cmd=off", "prepare", stdin=script))["jit"] == "false"
+    assert ours("/dev/stdin", "--luajit-cmd=v", "prepare", stdin=script).code == 1
 
 
 def test_under_the_name_sysbench_the_engine_is_sysbench(ours, tmp_path):

@@ -15,6 +15,9 @@ const LONGEST_CHUNK_NS: u64 = 1_000_000_000;
 /// ... or shorter, so that a piece holds about so many starts at most (8 bytes each).
 const CHUNK_STARTS: u64 = 65_536;
 
+/// Starts of a stream that may wait: sysbench's queue. A stream is not followed beyond, which a mistyped rate would take for ever.
+pub const LONGEST_QUEUE: u64 = 100_000;
+
 /// Law of the gaps between intended starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -251,13 +254,14 @@ impl ArrivalSchedule {
         (self.first.starts.len() - first_untaken) as u64
     }
 
-    /// Intended starts of a stream before `now_ns` [ns of the clock].
+    /// Intended starts of a stream before `now_ns` [ns of the clock]; less where more than [`LONGEST_QUEUE`] wait.
     pub fn due(&self, now_ns: u64) -> u64 {
         let Some(stream) = &self.stream else {
             return self.first.before(now_ns) as u64;
         };
         let mut drawn = stream.lock();
-        while drawn.arrived.origin_ns.saturating_add(stream.chunk_ns) < now_ns {
+        let most = drawn.latest.earlier + drawn.latest.taken() as u64 + LONGEST_QUEUE;
+        while drawn.arrived.origin_ns.saturating_add(stream.chunk_ns) < now_ns && drawn.arrived.earlier <= most {
             let Some(next) = stream.following(&drawn.arrived) else {
                 break;
             };

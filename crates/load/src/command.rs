@@ -45,6 +45,10 @@ impl Host for CommandHost {
         self.environment.connect(&self.connector, target)
     }
 
+    fn driver(&self, name: &str) -> Result<(), String> {
+        self.environment.driver(name)
+    }
+
     fn count(&self, counter: Counter, amount: u64) {
         self.counters.borrow_mut()[counter as usize] += amount;
     }

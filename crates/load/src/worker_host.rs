@@ -7,10 +7,11 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use bakeoff_metrics::now_ns;
 use bakeoff_script::ScriptError;
-use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, Reply, SqlError};
+use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, NullHost, Reply, SqlError};
 
 use crate::arrivals::Chunk;
 use crate::barrier::Barrier;
@@ -34,6 +35,14 @@ pub trait Environment: Send + Sync + 'static {
     /// As [`Connector::connect`].
     fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         connector.connect(target)
+    }
+
+    /// As [`Host::driver`].
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn driver(&self, name: &str) -> Result<(), String> {
+        NullHost.driver(name)
     }
 
     /// A line of the script, or about it.
@@ -281,6 +290,22 @@ impl WorkerHost {
         }
     }
 
+    /// Does what happens now count? In a run an event counts that outlasts the warm-up, from then on, as in sysbench.
+    #[inline]
+    fn counts(&self) -> bool {
+        self.event.counted.get() || (self.is_run() && self.outlasts_warm_up())
+    }
+
+    #[cold]
+    fn outlasts_warm_up(&self) -> bool {
+        let (turn, event) = (&self.turn, &self.event);
+        let crosses = turn.running.get() && !event.in_window.get() && self.stats.is_in_event();
+        let counts = crosses && now_ns() >= turn.guard_end_ns.get() && self.may_begin(true);
+        event.counted.set(counts);
+        event.in_window.set(counts);
+        counts
+    }
+
     /// Less long when the gate closes.
     fn sleep_until(&self, until_ns: u64) {
         self.gate.sleep_until(self.turn.number.get(), until_ns);
@@ -312,6 +337,15 @@ impl Host for WorkerHost {
         self.environment.connect(&self.connector, target)
     }
 
+    fn driver(&self, name: &str) -> Result<(), String> {
+        self.environment.driver(name)
+    }
+
+    /// sysbench does not outlive its server.
+    fn reconnect_for(&self) -> Duration {
+        Duration::from_secs(if self.is_run() { 0 } else { 10 })
+    }
+
     #[inline]
     fn more_events(&self) -> bool {
         while !(self.turn.running.get() && self.next_in_slice()) {
@@ -341,12 +375,13 @@ impl Host for WorkerHost {
         let event = &self.event;
         let now_ns = now_ns();
         event.boundary_ns.set(now_ns);
+        let counts = self.counts();
         self.stats.set_in_event(false);
         if end == EventEnd::Done {
             if event.in_window.get() {
                 self.stats.counters().extend_window(now_ns);
             }
-            if event.counted.get() {
+            if counts {
                 self.record_event(now_ns);
             }
         }
@@ -363,7 +398,7 @@ impl Host for WorkerHost {
 
     /// An event that fails for ever must not outlast a request that has ended, nor the time of a run.
     fn event_restart(&self) -> bool {
-        if self.event.counted.get() {
+        if self.counts() {
             self.stats.counters().add_retry();
         }
         self.is_open() && (!self.is_run() || now_ns() < self.turn.deadline_ns.get())
@@ -371,20 +406,20 @@ impl Host for WorkerHost {
 
     #[inline]
     fn count_reply(&self, reply: &Reply) {
-        if self.event.counted.get() {
+        if self.counts() {
             self.stats.add_reply(reply);
         }
     }
 
     fn count_error(&self, code: u16) {
         self.environment.ignored_error(code);
-        if self.event.counted.get() {
+        if self.counts() {
             self.stats.counters().add_errors(code, 1);
         }
     }
 
     fn count(&self, counter: Counter, amount: u64) {
-        if self.event.counted.get() {
+        if self.counts() {
             self.stats.add(counter, amount);
         }
     }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 
-use crate::host::{Connection, SqlError};
+use crate::host::Connection;
 use crate::random::Texts;
 
 /// No error; ignorable; ends the script.
@@ -27,36 +27,6 @@ impl SqlDriver {
             short_name: c"mysql".as_ptr(),
             long_name: c"MySQL driver".as_ptr(),
         }
-    }
-}
-
-/// Why the last connect failed.
-#[repr(C)]
-pub(crate) struct LastError {
-    code: c_int,
-    state: *const c_char,
-    message: *const c_char,
-    texts: [CString; 2],
-}
-
-impl Default for LastError {
-    fn default() -> Self {
-        let texts = [CString::default(), CString::default()];
-        Self {
-            code: 0,
-            state: texts[0].as_ptr(),
-            message: texts[1].as_ptr(),
-            texts,
-        }
-    }
-}
-
-impl LastError {
-    pub(crate) fn set(&mut self, error: &SqlError) {
-        self.code = c_int::from(error.code);
-        self.texts = [c_text(&error.sqlstate), c_text(&error.message)];
-        self.state = self.texts[0].as_ptr();
-        self.message = self.texts[1].as_ptr();
     }
 }
 

@@ -17,6 +17,32 @@ impl fmt::Display for Place {
     }
 }
 
+/// The call of the client library's that sysbench would have made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum SqlCall {
+    Connect,
+    Prepare,
+    Query,
+    Execute,
+    BulkNext,
+    BulkDone,
+}
+
+impl SqlCall {
+    /// What sysbench's API raises when it fails; none: the error's number and words.
+    #[must_use]
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Connect => Some("connection creation failed"),
+            Self::Prepare => Some("SQL API error"),
+            Self::BulkNext => Some("db_bulk_insert_next() failed"),
+            Self::BulkDone => Some("db_bulk_insert_done() failed"),
+            Self::Query | Self::Execute => None,
+        }
+    }
+}
+
 /// A script could not be found, loaded or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
@@ -43,6 +69,8 @@ pub enum ScriptError {
     Sql {
         /// The line that ran the statement.
         place: Option<Place>,
+        /// What failed.
+        call: SqlCall,
         /// Server error number, or a client one (2000-2999).
         errno: u16,
         /// Five characters.

@@ -5,6 +5,7 @@
 //! (query, prepare, execute) neither copies nor allocates.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The value of one bound parameter at the moment of execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -178,6 +179,22 @@ pub trait Host {
     /// A fatal [`SqlError`]: 2002/2003 unreachable, 1045 refused, 2026 TLS, 1049 unknown database.
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
+    /// Is there a driver of that name, and can it be used? An empty name is the default.
+    ///
+    /// # Errors
+    /// Why not.
+    fn driver(&self, name: &str) -> Result<(), String> {
+        match name {
+            "" | "mysql" => Ok(()),
+            other => Err(format!("invalid database driver name: '{other}'")),
+        }
+    }
+
+    /// How long a lost connection is made again when its error is ignored; at least one attempt.
+    fn reconnect_for(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
     /// May the worker start another event? Blocks while its arm is paused and, in an open loop, until the next intended start.
     fn more_events(&self) -> bool {
         false
@@ -216,7 +233,7 @@ pub trait Host {
 
     /// Keying and thinking time: waits between two events. Part of no event's latency; ends early with the slice.
     fn think(&self, duration_ns: u64) {
-        std::thread::sleep(std::time::Duration::from_nanos(duration_ns));
+        std::thread::sleep(Duration::from_nanos(duration_ns));
     }
 
     /// Waits until every thread of the running command is here. Returns at once when there is one thread.
@@ -238,7 +255,8 @@ pub trait Host {
 pub type HostRef = Rc<dyn Host>;
 
 /// The host of a script that is only described: no server, no events.
-pub(crate) struct NullHost;
+#[derive(Debug)]
+pub struct NullHost;
 
 impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {

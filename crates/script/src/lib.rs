@@ -24,10 +24,10 @@ pub mod settings;
 pub mod source;
 mod symbols;
 
-pub use error::ScriptError;
+pub use error::{ScriptError, SqlCall};
 pub use options::{OptionDecl, OptionType, OptionValue};
 pub use random::{RandKind, RandSettings};
-pub use runtime::{CommandDecl, Statistics};
+pub use runtime::{CommandDecl, Statistics, luajit_version};
 pub use script::{Description, Script, ThreadRole, describe};
 pub use session::reseed;
 pub use settings::{IgnoreErrors, Settings};

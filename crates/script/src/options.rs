@@ -72,9 +72,11 @@ impl OptionValue {
 pub struct OptionDecl {
     /// With underscores.
     pub name: String,
+    /// As the script writes it, for its help.
+    pub written: String,
     /// The script's words.
     pub description: String,
-    /// Value when none is given; `None`: false, 0, an empty text or list.
+    /// Value when none is given; `None`: on, 0, an empty text or list, as in sysbench.
     pub default: Option<OptionValue>,
     /// Its type.
     pub kind: OptionType,
@@ -89,11 +91,33 @@ impl OptionDecl {
         fit(self.kind, given).ok_or_else(|| self.bad(given, self.kind.expected()))
     }
 
+    /// As [`Self::fit`], but as sysbench reads a command line: a number ends where its digits end, and what is no number is 0. Only
+    /// whole numbers and flags can be wrong. A flag alone is [`OptionValue::Bool`], another option without a value 0 or empty.
+    ///
+    /// # Errors
+    /// [`ScriptError::BadOption`].
+    pub fn fit_as_sysbench(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
+        let text = match given {
+            OptionValue::Bool(true) if self.kind != OptionType::Bool => "",
+            OptionValue::Text(text) => text,
+            other => return self.fit(other),
+        };
+        let fitted = fit(self.kind, &OptionValue::Text(text.to_owned()));
+        match self.kind {
+            OptionType::Bool if !FLAGS.contains(&text) => None,
+            OptionType::Int if text.is_empty() => Some(OptionValue::Int(0)),
+            OptionType::Size => fitted.or(Some(OptionValue::Int(0))),
+            OptionType::Double => fitted.or_else(|| Some(OptionValue::Double(leading_number(text)))),
+            _ => fitted,
+        }
+        .ok_or_else(|| self.bad(given, self.kind.expected()))
+    }
+
     /// The value when none is given.
     #[must_use]
     pub fn default_value(&self) -> OptionValue {
         let empty = match self.kind {
-            OptionType::Bool => OptionValue::Bool(false),
+            OptionType::Bool => OptionValue::Bool(true),
             OptionType::Int | OptionType::Size => OptionValue::Int(0),
             OptionType::Double => OptionValue::Double(0.0),
             OptionType::List => OptionValue::List(Vec::new()),
@@ -113,9 +137,9 @@ impl OptionDecl {
         }
     }
 
-    /// The line of `help`: `  --tables=N   Number of tables [1]`.
+    /// The option in `help`, `--tables=N`, and what stands beside it: `Number of tables [1]`.
     #[must_use]
-    pub fn help_line(&self) -> String {
+    pub fn help(&self) -> (String, String) {
         let form = match self.kind {
             OptionType::Bool => "[=on|off]",
             OptionType::Int | OptionType::Double => "=N",
@@ -124,13 +148,9 @@ impl OptionDecl {
             OptionType::File => "=FILENAME",
             OptionType::Null | OptionType::String => "=STRING",
         };
-        let flag = format!("--{}{form}", self.name);
-        let default = match &self.default {
-            Some(value) => format!(" [{}]", value.to_text()),
-            None if self.kind == OptionType::Bool => " [off]".to_owned(),
-            None => String::new(),
-        };
-        format!("  {flag:<29} {}{default}", self.description)
+        let default = self.default.as_ref().map(|value| format!(" [{}]", value.to_text()));
+        let words = format!("{}{}", self.description, default.unwrap_or_default());
+        (format!("--{}{form}", self.written), words)
     }
 }
 
@@ -159,6 +179,17 @@ fn as_bool(given: &OptionValue) -> Option<bool> {
         },
         _ => None,
     }
+}
+
+/// What sysbench takes for a flag.
+const FLAGS: [&str; 6] = ["on", "off", "true", "false", "1", "0"];
+
+/// The number that a text begins with, or 0.
+fn leading_number(text: &str) -> f64 {
+    let ends = (0..=text.len()).rev().filter_map(|end| text.get(..end));
+    ends.filter_map(|start| start.trim_start().parse().ok())
+        .next()
+        .unwrap_or(0.0)
 }
 
 fn as_number(given: &OptionValue) -> Option<f64> {

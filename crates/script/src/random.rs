@@ -138,19 +138,38 @@ impl Unique {
     pub fn draw(&mut self) -> u32 {
         let place = self.place.next;
         self.place.next = place.wrapping_add(self.step);
-        self.permute(place)
+        self.permute(place, 16)
     }
 
-    /// A Feistel network over two halves of 16 bits: a bijection for any round function.
-    fn permute(&self, place: u32) -> u32 {
-        let (mut left, mut right) = ((place >> 16) as u16, place as u16);
+    /// The next number below `bound` (0 is 2^32); the sequence comes round after `bound` / `threads` of them.
+    pub fn draw_below(&mut self, bound: u32) -> u32 {
+        let place = self.place.next;
+        self.place.next = place.wrapping_add(self.step);
+        let Some(largest) = bound.checked_sub(1) else {
+            return self.permute(place, 16);
+        };
+        let half_bits = (u32::BITS - largest.leading_zeros()).div_ceil(2).max(1);
+        let mut number = place % bound;
+        // Of a bijection of up to four times as many numbers: it comes back below the bound after four steps on average.
+        loop {
+            number = self.permute(number, half_bits);
+            if number < bound {
+                return number;
+            }
+        }
+    }
+
+    /// A Feistel network over two halves of so many bits: a bijection for any round function.
+    fn permute(&self, place: u32, half_bits: u32) -> u32 {
+        let mask = u32::MAX >> (u32::BITS - half_bits);
+        let (mut left, mut right) = (place >> half_bits, place & mask);
         for key in self.keys {
-            let mut round = (u32::from(right) ^ key).wrapping_mul(0x9e37_79b1);
+            let mut round = (right ^ key).wrapping_mul(0x9e37_79b1);
             round ^= round >> 15;
             round = round.wrapping_mul(0x85eb_ca77) ^ key.rotate_left(16);
-            (left, right) = (right, left ^ (round >> 16) as u16);
+            (left, right) = (right, left ^ ((round >> 16) & mask));
         }
-        (u32::from(left) << 16) | u32::from(right)
+        (left << half_bits) | right
     }
 }
 

@@ -90,22 +90,38 @@ fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
     missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
 }
 
+/// The LuaJIT in this program: `LuaJIT 2.1.1767980792`.
+#[must_use]
+pub fn luajit_version() -> String {
+    let version = || Lua::new().globals().get::<Table>("jit")?.get("version");
+    version().unwrap_or_else(|_: mlua::Error| "LuaJIT 2.1".to_owned())
+}
+
 /// A yes-or-no function of our Lua files.
 pub(crate) fn ask(runtime: &Table, question: &str) -> Result<bool, ScriptError> {
     Ok(runtime.get::<Function>(question)?.call(())?)
 }
 
+/// sysbench's words for a script whose table of options is not what it should be.
+const READING: &str = "`sysbench.cmdline.read_cmdline_options' function failed:";
+
 /// The options that the script's body has declared.
 pub(crate) fn declared_options(runtime: &Table) -> Result<Vec<OptionDecl>, ScriptError> {
-    let list: Vec<Table> = runtime.get::<Function>("declared_options")?.call(())?;
+    let (list, wrong): (Option<Vec<Table>>, Option<String>) = runtime.get::<Function>("declared_options")?.call(())?;
+    let list = list.ok_or_else(|| mlua::Error::runtime(format!("{READING} {}", wrong.unwrap_or_default())))?;
     Ok(list.iter().map(option_decl).collect::<mlua::Result<_>>()?)
 }
 
 fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     let name = text(table, "name")?.unwrap_or_default();
-    let kind: i64 = table.get("kind")?;
-    let kind = OptionType::from_number(kind)
-        .ok_or_else(|| mlua::Error::runtime(format!("option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)")))?;
+    let kind: Value = table.get("kind")?;
+    let number = kind.as_i64().or_else(|| kind.as_f64().map(|number| number as i64));
+    let kind = number.and_then(OptionType::from_number).ok_or_else(|| {
+        let kind = kind.to_string().unwrap_or_default();
+        mlua::Error::runtime(format!(
+            "{READING} option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)"
+        ))
+    })?;
     let default = match table.get::<Value>("default")? {
         Value::Nil => None,
         Value::Boolean(value) => Some(OptionValue::Bool(value)),
@@ -122,6 +138,7 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     };
     Ok(OptionDecl {
         name,
+        written: text(table, "written")?.unwrap_or_default(),
         description: text(table, "description")?.unwrap_or_default(),
         default,
         kind,

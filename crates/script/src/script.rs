@@ -4,10 +4,10 @@ use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Tab
 
 use crate::error::{ScriptError, nearest, split_place};
 use crate::host::{HostRef, NullHost};
-use crate::options::{OptionDecl, OptionValue};
+use crate::options::{OptionDecl, OptionType, OptionValue};
 use crate::random::UniquePlace;
 use crate::runtime::{self, CommandDecl, DebugInfo, Statistics, load_chunk};
-use crate::session::Session;
+use crate::session::{Failure, Session};
 use crate::settings::{self, Settings};
 use crate::source::ScriptSource;
 
@@ -329,9 +329,14 @@ impl Script {
     fn raised(&self, message: &str, traceback: String) -> ScriptError {
         let (place, message) = split_place(message);
         let failure = self.session.take_failure();
-        match failure.filter(|failure| message.starts_with(&format!("SQL error, errno = {},", failure.error.code))) {
+        let is_its = |failure: &Failure| {
+            let words = format!("SQL error, errno = {},", failure.error.code);
+            message.starts_with(failure.call.words().unwrap_or(&words))
+        };
+        match failure.filter(is_its) {
             Some(failure) => ScriptError::Sql {
                 place,
+                call: failure.call,
                 errno: failure.error.code,
                 sqlstate: failure.error.sqlstate,
                 message: failure.error.message,
@@ -358,7 +363,7 @@ impl Script {
             let name = name.replace('-', "_");
             let free = matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil));
             if free || OPTIONS.contains(&name.as_str()) {
-                globals.raw_set(name.as_str(), value.to_text())?;
+                globals.raw_set(name.as_str(), legacy_text(value, settings))?;
                 offered.push(name);
             }
         }
@@ -372,14 +377,24 @@ impl Script {
             self.withdraw_legacy_globals(settings, legacy)?;
         }
         let mut values = settings::values(settings);
-        for decl in &self.options {
+        // A file is the one option that may have no value at all.
+        let has_value = |decl: &&OptionDecl| decl.default.is_some() || decl.kind != OptionType::File;
+        for decl in self.options.iter().filter(has_value) {
             values.insert(decl.name.clone(), decl.default_value());
         }
-        for (name, given) in &settings.options {
+        let mut given: Vec<_> = settings.options.iter().collect();
+        // Of several mistakes the first that was typed is told.
+        given.sort_by_key(|(name, _)| settings.argv.iter().position(|word| is_option(word, name)));
+        for (name, given) in given {
             let name = name.replace('-', "_");
             match self.options.iter().find(|decl| decl.name == name) {
                 Some(decl) => {
-                    let value = decl.fit(given)?;
+                    let fit = if settings.strict {
+                        OptionDecl::fit
+                    } else {
+                        OptionDecl::fit_as_sysbench
+                    };
+                    let value = fit(decl, given)?;
                     runtime::validate(&runtime, self.lua(), decl, given, &value)?;
                     values.insert(name, value);
                 }
@@ -398,7 +413,7 @@ impl Script {
             let name = name.replace('-', "_");
             let untouched = globals
                 .raw_get::<Option<String>>(name.as_str())
-                .is_ok_and(|now| now == Some(value.to_text()));
+                .is_ok_and(|now| now == Some(legacy_text(value, settings)));
             if legacy.contains(&name) && untouched {
                 globals.raw_set(name.as_str(), Value::Nil)?;
             }
@@ -414,6 +429,20 @@ impl Script {
             suggestion: nearest(name, known),
         }
     }
+}
+
+/// An option as a global; one without a value is an empty text in sysbench.
+fn legacy_text(value: &OptionValue, settings: &Settings) -> String {
+    match value {
+        OptionValue::Bool(true) if !settings.strict => String::new(),
+        value => value.to_text(),
+    }
+}
+
+/// Is this word of a command line the option of that name?
+fn is_option(word: &str, name: &str) -> bool {
+    let option = word.strip_prefix("--").and_then(|option| option.split('=').next());
+    option.is_some_and(|option| option.replace('-', "_") == name.replace('-', "_"))
 }
 
 #[cfg(test)]

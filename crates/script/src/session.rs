@@ -7,7 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use crate::c_types::{ConnectionPool, LastError, SqlDriver};
+use crate::c_types::{ConnectionPool, SqlDriver};
+use crate::error::SqlCall;
 use crate::host::{HostRef, SqlError};
 use crate::options::OptionDecl;
 use crate::random::{Distributions, Generator, StreamKind, Unique, UniquePlace};
@@ -28,6 +29,7 @@ pub(crate) struct Random {
 pub(crate) struct Failure {
     pub(crate) error: SqlError,
     pub(crate) query: Vec<u8>,
+    pub(crate) call: SqlCall,
 }
 
 pub(crate) struct Session {
@@ -37,7 +39,6 @@ pub(crate) struct Session {
     pub(crate) ignore_errors: IgnoreErrors,
     pub(crate) driver: SqlDriver,
     pub(crate) connections: ConnectionPool,
-    pub(crate) last_error: RefCell<LastError>,
     pub(crate) declared: RefCell<Vec<OptionDecl>>,
     failure: RefCell<Option<Failure>>,
     undecided: Cell<bool>,
@@ -61,7 +62,6 @@ impl Session {
             ignore_errors: settings.ignore_errors.clone(),
             driver: SqlDriver::mysql(),
             connections: ConnectionPool::default(),
-            last_error: RefCell::default(),
             declared: RefCell::default(),
             failure: RefCell::default(),
             undecided: Cell::new(false),
@@ -95,12 +95,13 @@ impl Session {
     }
 
     /// A statement failed. Whether the script survives that is not known yet.
-    pub(crate) fn failed(&self, error: &SqlError, query: &[u8]) {
+    pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
         self.survived();
         let shown = &query[..query.len().min(1000)];
         *self.failure.borrow_mut() = Some(Failure {
             error: error.clone(),
             query: shown.to_vec(),
+            call,
         });
         self.undecided.set(true);
     }

@@ -55,6 +55,8 @@ pub struct Settings {
     pub ignore_errors: IgnoreErrors,
     /// Command line, program first, for `sysbench.cmdline.argv`; may be empty.
     pub argv: Vec<String>,
+    /// A value of the wrong form is an error; else it is read as sysbench reads it ([`OptionDecl::fit_as_sysbench`]).
+    pub strict: bool,
     /// Command of the command line, for `sysbench.cmdline.command`.
     pub command: Option<String>,
 }
@@ -70,6 +72,7 @@ impl Default for Settings {
             rand: RandSettings::default(),
             ignore_errors: IgnoreErrors::default(),
             argv: Vec::new(),
+            strict: true,
             command: None,
         }
     }
@@ -161,6 +164,7 @@ pub(crate) fn values(settings: &Settings) -> BTreeMap<String, OptionValue> {
 fn decl(name: &str, kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
     OptionDecl {
         name: name.to_owned(),
+        written: name.to_owned(),
         description: String::new(),
         default,
         kind,

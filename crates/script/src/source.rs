@@ -145,7 +145,10 @@ pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
         .then_some(path)
         .or_else(|| search_path(name));
     match path {
-        Some(path) => ScriptSource::file(&path),
+        Some(path) => Ok(ScriptSource {
+            name: name.to_owned(),
+            ..ScriptSource::file(&path)?
+        }),
         None => ScriptSource::bundled(name).ok_or_else(|| not_found(name)),
     }
 }

@@ -51,8 +51,7 @@ anchors! {
         sb_histogram_new, sb_histogram_delete, sb_histogram_update, sb_histogram_print,
     },
     connections::{
-        db_create, db_destroy, db_connection_create, bakeoff_connect, bakeoff_connect_error, db_connection_close,
-        db_connection_reconnect, db_connection_free,
+        db_create, db_destroy, db_connection_create, bakeoff_connect, db_connection_close, db_connection_reconnect, db_connection_free,
     },
     statements::{
         db_query, db_fetch_row, db_more_results, db_next_result, db_free_results, bakeoff_column_name,
@@ -61,6 +60,7 @@ anchors! {
     bulk::{db_bulk_insert_init, db_bulk_insert_next, db_bulk_insert_done, bakeoff_bulk_limit, bakeoff_bulk_sbtest_rows},
     random::{
         sb_rand_default, sb_rand_uniform, sb_rand_gaussian, sb_rand_special, sb_rand_pareto, sb_rand_zipfian, sb_rand_unique,
+        bakeoff_rand_unique_below,
         sb_rand_uniform_uint64, sb_rand_uniform_double, sb_rand_str, bakeoff_rand_str, sb_rand_varstr,
         bakeoff_texts_new, bakeoff_texts_free, bakeoff_texts_draw, bakeoff_texts_of, bakeoff_bulk_texts,
     },

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bakeoff_script::{OptionDecl, OptionType, OptionValue, bundled_names};
+use bakeoff_script::{OptionDecl, OptionType, OptionValue, bundled_names, describe, find_on_path};
 
 use crate::option_files::config_file;
 use crate::options::{self, OPTIONS, OptionSpec, REFUSED_TESTS, Section};
+use crate::server::tls_mode;
 
 /// What was typed, checked for form.
 #[derive(Debug, Default)]
@@ -17,6 +18,10 @@ pub(crate) struct CommandLine {
     pub(crate) others: Vec<(String, Option<String>)>,
     /// Lines of configuration files that name no option of the table: the script's own, or none of our business.
     pub(crate) others_of_files: Vec<(String, String)>,
+    /// Flags of the table whose value is none, which are among the others, too: they are told after the first line.
+    pub(crate) bad_flags: Vec<String>,
+    /// `--strict`: what sysbench lets pass is refused.
+    pub(crate) strict: bool,
     /// Built-in test, script or path.
     pub(crate) test: Option<String>,
     /// `run`, `prepare`, ….
@@ -29,11 +34,14 @@ impl CommandLine {
     /// # Errors
     /// The line to be printed on standard error.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut line = Self::default();
+        let mut line = Self {
+            strict: arguments.iter().any(|word| word == "--strict" || word == "--strict=on"),
+            ..Self::default()
+        };
+        let wants_help = arguments.iter().any(|word| word == "--help");
         let mut words = Vec::new();
-        let mut rest = arguments.iter().peekable();
-        while let Some(argument) = rest.next() {
-            let Some(option) = argument.strip_prefix("--").filter(|option| !option.is_empty()) else {
+        for argument in arguments {
+            let Some(option) = argument.strip_prefix("--") else {
                 words.push(argument.clone());
                 continue;
             };
@@ -45,18 +53,21 @@ impl CommandLine {
                 line.others.push((name.to_owned(), value));
                 continue;
             };
-            let value = match value {
-                Some(value) => value,
-                None if may_stand_alone(spec) => String::new(),
-                // sysbench knows only `--name=value`; a value that follows is unambiguous where one must come.
-                None => rest
-                    .next_if(|next| !next.starts_with("--"))
-                    .cloned()
-                    .ok_or_else(|| needs_value(name))?,
+            if value.is_none() && line.strict && !may_stand_alone(spec) {
+                return Err(needs_value(name));
+            }
+            let alone = if spec.kind == OptionType::Bool || spec.name == "mysql_ssl" {
+                "on"
+            } else {
+                ""
             };
-            line.give(spec, value)?;
+            match line.give(spec, value.unwrap_or_else(|| alone.to_owned())) {
+                Err(words) if !wants_help => return Err(words),
+                _ => {}
+            }
         }
         line.take_words(words)?;
+        line.yield_to_script();
         Ok(line)
     }
 
@@ -74,9 +85,15 @@ impl CommandLine {
 
     /// Sets an option of the table; a configuration file is read where it is named, so that later options win over it.
     fn give(&mut self, spec: &'static OptionSpec, value: String) -> Result<(), String> {
-        check(spec, &value)?;
-        if spec.name == "config_file" {
-            for (name, value) in config_file(Path::new(&value))? {
+        let is_no_flag = spec.kind == OptionType::Bool && fit(spec, &value).is_none();
+        if is_no_flag || spec.name == "mysql_ssl" && tls_mode(&value).is_none() {
+            self.bad_flags.push(spec.dashed());
+            self.others.push((spec.dashed(), Some(value)));
+            return Ok(());
+        }
+        self.check(spec, &value)?;
+        if spec.name == "config_file" && !value.is_empty() {
+            for (name, value) in config_file(Path::new(&value), self.strict)? {
                 match options::find(&name) {
                     Some(spec) if spec.name == "config_file" => {
                         return Err("a configuration file cannot name another one".to_owned());
@@ -88,6 +105,47 @@ impl CommandLine {
         }
         self.given.insert(spec.name, value);
         Ok(())
+    }
+
+    /// Refuses a value that is not of the option's type, in sysbench's words.
+    fn check(&self, spec: &OptionSpec, value: &str) -> Result<(), String> {
+        // There may be several percentiles here, which are whole numbers in sysbench.
+        let is_number = |label: &str| label.is_empty() || label.parse::<f64>().is_ok();
+        let is_percentile = spec.name != "percentile" || value.split(',').map(str::trim).all(is_number);
+        let given = OptionValue::Text(value.to_owned());
+        let fits = fit(spec, value).is_some() && (!self.strict || decl(spec).fit(&given).is_ok());
+        let name = if spec.section == Section::Random {
+            spec.name.to_owned()
+        } else {
+            spec.dashed()
+        };
+        if is_percentile && fits {
+            return Ok(());
+        }
+        Err(bad_value(&name, value))
+    }
+
+    /// A script's own option goes before ours of that name, which sysbench does not have.
+    fn yield_to_script(&mut self) {
+        let is_ours = |name: &&str| options::find(name).is_some_and(|spec| spec.section == Section::Ours);
+        let ours: Vec<&str> = self.given.keys().copied().filter(is_ours).collect();
+        let name = self.test.as_deref().unwrap_or("-");
+        // What is no file cannot be read twice.
+        let readable = Path::new(name).metadata().map_or(name != "-", |facts| facts.is_file());
+        if ours.is_empty() || !readable {
+            return;
+        }
+        let script = find_on_path(name).and_then(|source| describe(&source));
+        for option in script.map(|script| script.options).unwrap_or_default() {
+            if let Some((name, value)) = self
+                .given
+                .remove_entry(option.name.as_str())
+                .filter(|(name, _)| ours.contains(name))
+            {
+                self.strict &= name != "strict";
+                self.others.push((name.to_owned(), Some(value)));
+            }
+        }
     }
 
     /// Was the option given, by the command line or a file?
@@ -160,6 +218,7 @@ fn may_stand_alone(spec: &OptionSpec) -> bool {
 fn decl(spec: &OptionSpec) -> OptionDecl {
     OptionDecl {
         name: spec.name.to_owned(),
+        written: spec.dashed(),
         description: spec.words.to_owned(),
         default: Some(OptionValue::Text(spec.default.to_owned())),
         kind: spec.kind,
@@ -167,57 +226,34 @@ fn decl(spec: &OptionSpec) -> OptionDecl {
 }
 
 fn fit(spec: &OptionSpec, value: &str) -> Option<OptionValue> {
-    decl(spec).fit(&OptionValue::Text(value.to_owned())).ok()
-}
-
-/// The lines of `--help` for one option: name with the form of its value, words, default.
-fn help_of(spec: &OptionSpec) -> (String, String) {
-    let form = match spec.kind {
-        OptionType::Bool => "[=on|off]",
-        OptionType::Int | OptionType::Double => "=N",
-        OptionType::Size => "=SIZE",
-        OptionType::List => "=[LIST,...]",
-        OptionType::File if may_stand_alone(spec) => "[=FILE]",
-        OptionType::File => "=FILENAME",
-        OptionType::Null | OptionType::String => "=STRING",
-    };
-    (
-        format!("--{}{form}", spec.dashed()),
-        format!("{} [{}]", spec.words, spec.default),
-    )
+    decl(spec).fit_as_sysbench(&OptionValue::Text(value.to_owned())).ok()
 }
 
 /// The text of `--help`.
 pub(crate) fn help() -> String {
-    let mut text = "Usage:\n  sysbench [options]... [testname] [command]\n\nCommands implemented by most tests: prepare run cleanup help\n".to_owned();
+    let mut text = "Usage:\n  sysbench [options]... [testname] [command]\n\nCommands implemented by most tests: prepare run cleanup help\n\n".to_owned();
     for (section, heading) in Section::ALL {
-        let lines: Vec<(String, String)> = OPTIONS
-            .iter()
-            .filter(|option| option.section == section)
-            .map(help_of)
-            .collect();
+        let of_section = OPTIONS.iter().filter(|option| option.section == section);
+        let lines: Vec<(String, String)> = of_section.map(|option| decl(option).help()).collect();
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        text += &format!("\n{heading}:\n");
+        text += &format!("{heading}\n");
         for (name, words) in lines {
             text += &format!("  {name:width$} {words}\n");
         }
+        text.push('\n');
+        if section == Section::Database {
+            text += "\nCompiled-in database drivers:\n  mysql - MySQL and MariaDB\n\n";
+        }
     }
-    text += "\nCompiled-in database drivers:\n  mysql - MySQL and MariaDB\n";
-    text += "\nCompiled-in tests:\n  cpu - prime numbers, to see what a CPU does\n";
+    text += "Compiled-in tests:\n  cpu - prime numbers, to see what a CPU does\n";
     text += &format!("  not to be had here: {}\n", REFUSED_TESTS.join(", "));
     text += &format!("\nBundled scripts:\n  {}\n", bundled_names().join("\n  "));
-    text + "\nSee 'sysbench <testname> help' for a list of options for each test."
+    text + "\nSee 'sysbench <testname> help' for a list of options for each test.\n"
 }
 
-/// Refuses a value that is not of the option's type, in sysbench's words.
-fn check(spec: &OptionSpec, value: &str) -> Result<(), String> {
-    if fit(spec, value).is_some() {
-        return Ok(());
-    }
-    Err(match spec.kind {
-        OptionType::Bool => format!("invalid option: --{}={value}", spec.dashed()),
-        _ => format!("Invalid value for the '{}' option: '{value}'", spec.dashed()),
-    })
+/// sysbench's words for a value that is no whole number.
+pub(crate) fn bad_value(name: &str, value: &str) -> String {
+    format!("Invalid value for the '{name}' option: '{value}'")
 }
 
 #[cfg(test)]

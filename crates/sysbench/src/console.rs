@@ -6,8 +6,8 @@
 use std::io::{Write, stderr, stdout};
 use std::sync::{Mutex, PoisonError};
 
-use bakeoff_script::ScriptError;
 use bakeoff_script::host::LogLevel;
+use bakeoff_script::{ScriptError, SqlCall};
 
 /// Where all threads write.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Console {
     verbosity: i64,
     /// Everything goes to standard error, because standard output carries the JSON result.
     aside: bool,
+    /// Statements go as text (`--db-ps-mode=disable`).
+    text_statements: bool,
     last: Mutex<Last>,
 }
 
@@ -27,10 +29,11 @@ struct Last {
 }
 
 impl Console {
-    pub(crate) fn new(verbosity: i64, aside: bool) -> Self {
+    pub(crate) fn new(verbosity: i64, aside: bool, text_statements: bool) -> Self {
         Self {
             verbosity,
             aside,
+            text_statements,
             last: Mutex::default(),
         }
     }
@@ -81,7 +84,6 @@ impl Console {
 
     /// A line of the script's own: always shown, never collapsed.
     pub(crate) fn print(&self, line: &str) {
-        self.end_repetition(&mut self.last.lock().unwrap_or_else(PoisonError::into_inner));
         self.write(&format!("{line}\n"));
     }
 
@@ -100,23 +102,57 @@ impl Console {
 
     /// Reports an error that ended one of the script's functions, in sysbench's words. `function` is empty for the file's body.
     pub(crate) fn script_failed(&self, function: &str, error: &ScriptError) {
+        let mut words = error.to_string();
         if let ScriptError::Sql {
-            errno, message, query, ..
+            place,
+            call,
+            errno,
+            sqlstate,
+            message,
+            query,
+            ..
         } = error
-            && !query.is_empty()
         {
-            self.fatal(&format!(
-                "mysql_drv_query() returned error {errno} ({message}) for query '{query}'"
-            ));
+            let (sqlstate, message) = match errno {
+                2013 => ("HY000", "Lost connection to server during query"),
+                _ => (sqlstate.as_str(), message.as_str()),
+            };
+            let place = place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
+            words = match call.words() {
+                Some(raised) => place + raised,
+                None => format!("{place}SQL error, errno = {errno}, state = '{sqlstate}': {message}"),
+            };
+            self.statement_failed(*call, *errno, message, query);
         }
-        match (function, error) {
-            ("", _) | (_, ScriptError::NoEvent { .. }) => self.fatal(&error.to_string()),
-            _ => self.fatal(&format!("`{function}' function failed: {error}")),
-        }
+        let is_whole = function.is_empty() || words.starts_with('`') || matches!(error, ScriptError::NoEvent { .. });
+        self.fatal(&if is_whole {
+            words
+        } else {
+            format!("`{function}' function failed: {words}")
+        });
         if let ScriptError::Lua { traceback, .. } = error
             && !traceback.is_empty()
         {
             self.log(LogLevel::Debug, traceback.trim());
+        }
+    }
+
+    /// What the original's driver says of a failed statement. A refused connection has been reported.
+    fn statement_failed(&self, call: SqlCall, errno: u16, message: &str, query: &str) {
+        let function = match call {
+            SqlCall::Connect => return,
+            SqlCall::Prepare if !self.text_statements => {
+                self.fatal("mysql_stmt_prepare() failed");
+                self.fatal(&format!("MySQL error: {errno} \"{message}\""));
+                return;
+            }
+            SqlCall::Execute if !self.text_statements => "mysql_stmt_execute()",
+            _ => "mysql_drv_query()",
+        };
+        if !query.is_empty() {
+            self.fatal(&format!(
+                "{function} returned error {errno} ({message}) for query '{query}'"
+            ));
         }
     }
 

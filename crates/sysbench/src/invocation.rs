@@ -1,18 +1,20 @@
 //! One call of the command, from its arguments to its exit code.
 
 use std::io::Write;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use bakeoff_load::worker_pool::allow_many_files;
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{
-    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe, find_on_path,
+    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, bundled_names, describe,
+    find_on_path,
 };
 use serde_json::{Map, Value, json};
 
 use crate::Build;
-use crate::command_line::{CommandLine, help, needs_value};
+use crate::command_line::{CommandLine, bad_value, help, needs_value};
 use crate::console::Console;
 use crate::options::REFUSED_TESTS;
 use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
@@ -58,12 +60,46 @@ fn complain(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }
 
+/// What bakeoff has not: other tests, another database.
+fn is_for_the_original(line: &CommandLine) -> bool {
+    let test = line.test.as_deref().unwrap_or_default();
+    REFUSED_TESTS.contains(&test) || line.text("db_driver") == "pgsql"
+}
+
+/// Becomes the first sysbench on the path that is not this program; returns where there is none.
+fn run_original(arguments: &[String]) {
+    /// Set for it: a `sysbench` that calls bakeoff must not be called again.
+    const HANDED_OVER: &str = "BAKEOFF_SYSBENCH";
+    if std::env::var_os(HANDED_OVER).is_some() {
+        return;
+    }
+    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for file in std::env::split_paths(&path).map(|folder| folder.join("sysbench")) {
+        if file.is_file() && file.canonicalize().ok() != own {
+            // Returns only where it cannot be executed.
+            let _ = Command::new(file).args(arguments).env(HANDED_OVER, "1").exec();
+        }
+    }
+}
+
 fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     if line.is_on("help") {
         let _ = writeln!(std::io::stdout(), "{}", help());
         return DONE;
     }
-    let early = Console::new(line.int("verbosity"), line.has("json") && line.text("json").is_empty());
+    let text_statements = ["disable", "client", "text"].contains(&line.text("db_ps_mode"));
+    let to_stderr = line.has("json") && line.text("json").is_empty();
+    let early = Console::new(line.int("verbosity"), to_stderr, text_statements);
+    let verbosity = line.int("verbosity") & 0xff;
+    if verbosity > LogLevel::Debug as i64 {
+        early.print(&format!("Invalid value for verbosity: {verbosity}"));
+        return FAILED;
+    }
+    if is_for_the_original(line) {
+        run_original(arguments);
+    }
+    deprecations(line).iter().for_each(|words| early.print(words));
     let options = match RunOptions::read(line) {
         Ok(options) => Arc::new(options),
         Err(words) => {
@@ -76,12 +112,9 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
         return DONE;
     }
     let aside = options.json == Some(JsonTarget::StandardOutput);
-    let console = Arc::new(Console::new(options.verbosity, aside));
+    let console = Arc::new(Console::new(options.verbosity, aside, text_statements));
     if line.has("test") {
         complain(OLD_TEST_OPTION);
-    }
-    for words in deprecations(line) {
-        console.log(LogLevel::Warning, &words);
     }
     console.notice(&header(&options));
     let code = Invocation {
@@ -110,9 +143,16 @@ impl Invocation<'_> {
         let name = self.line.test.as_deref().unwrap_or("-");
         let done = match name {
             "cpu" => self.run_cpu(),
-            name if REFUSED_TESTS.contains(&name) => Err(format!(
-                "the {name} test is not to be had: bakeoff measures MySQL and MariaDB; cpu is the one built-in test here"
-            )),
+            name if is_for_the_original(self.line) => {
+                let what = if REFUSED_TESTS.contains(&name) {
+                    format!("{name} test")
+                } else {
+                    "pgsql driver".to_owned()
+                };
+                Err(format!(
+                    "the {what} is not to be had: bakeoff measures MySQL and MariaDB. Install sysbench, which is then run for it"
+                ))
+            }
             name => self.run_script(name),
         };
         done.unwrap_or_else(|words| {
@@ -124,20 +164,27 @@ impl Invocation<'_> {
     }
 
     fn run_cpu(&self) -> Result<u8, String> {
+        if self.line.command.is_none() {
+            complain("The 'cpu' test requires a command argument. See 'sysbench cpu help'");
+            return Ok(FAILED);
+        }
         let is_limit = |name: &str| name.replace('_', "-") == "cpu-max-prime";
         let of_line = self.line.others.iter();
         if let Some((name, value)) = of_line.clone().find(|(name, _)| !is_limit(name)) {
             return Ok(unknown_option(name, value.as_deref()));
         }
-        let of_line = of_line.map(|(_, value)| value.as_deref().unwrap_or_default());
+        let of_line = of_line.map(|(_, value)| value.as_deref().unwrap_or("0"));
         // A file may hold options of scripts, too.
         let of_files = self.line.others_of_files.iter();
         let of_files = of_files
             .filter(|(name, _)| is_limit(name))
             .map(|(_, value)| value.as_str());
-        let max_prime = of_files
-            .chain(of_line)
-            .try_fold(MAX_PRIME, |_, number| max_prime(number))?;
+        let mut limits = of_files.chain(of_line);
+        if let Some(number) = limits.clone().find(|number| number.parse::<i64>().is_err()) {
+            complain(&bad_value("cpu_max_prime", number));
+            return Ok(FAILED);
+        }
+        let max_prime = limits.try_fold(MAX_PRIME, |_, number| max_prime(number))?;
         match self.line.command.as_deref() {
             Some("run") => {}
             Some("help") => {
@@ -146,11 +193,10 @@ impl Invocation<'_> {
                 ));
                 return Ok(DONE);
             }
-            None => return Ok(DONE),
-            Some(command) => return Ok(no_command("cpu", command)),
+            command => return Ok(no_command("cpu", command.unwrap_or_default())),
         }
         let mysql = MySqlOptions::read(self.line)?;
-        let session = Arc::new(Session::new(Arc::clone(&self.console), mysql.rotation()?, true));
+        let session = Arc::new(Session::new(Arc::clone(&self.console), mysql.rotation()?, true, None));
         let limit = format!("Prime numbers limit: {max_prime}");
         self.console.notice(&preamble(&self.options, Some(&limit)));
         let run = Run {
@@ -177,6 +223,7 @@ impl Invocation<'_> {
             Arc::clone(&self.console),
             mysql.rotation()?,
             mysql.is_dry_run(),
+            mysql.driver_failure(),
         ));
         let test = ScriptTest {
             settings: self.settings(&source, &mysql)?,
@@ -188,16 +235,38 @@ impl Invocation<'_> {
                 let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
                 return Ok(unknown_option(name, value));
             }
+            Err(ScriptError::BadOption { name, value, expected }) if expected == OptionType::Int.expected() => {
+                complain(&bad_value(&name, &value));
+                return Ok(FAILED);
+            }
+            Err(ScriptError::BadOption { name, value, expected }) if expected == OptionType::Bool.expected() => {
+                return Ok(unknown_option(&name, Some(&value)));
+            }
             Err(error) => {
                 self.console.script_failed("", &error);
                 return Ok(FAILED);
             }
         };
+        let is_stdin = name == "-";
+        if let Some((name, value)) = self
+            .line
+            .bad_flags
+            .first()
+            .and_then(|name| self.as_typed(&name.replace('-', "_")))
+            && !is_stdin
+        {
+            return Ok(unknown_option(name, value));
+        }
         if let Some(name) = self.without_its_value(&main) {
             complain(&needs_value(name));
             return Ok(FAILED);
         }
         match self.line.command.as_deref() {
+            // sysbench runs the body of a script from standard input, and no command.
+            _ if is_stdin => Ok(DONE),
+            None if bundled_names().contains(&name) && has_command(&main, "prewarm") => {
+                Err("Command is required. Supported commands: prepare, prewarm, run, cleanup, help".to_owned())
+            }
             None => Ok(DONE),
             Some("run") if !has_command(&main, "run") => self.run_events(name, main, test, &session, &mysql),
             Some("help") => self.help(&main, name),
@@ -217,7 +286,11 @@ impl Invocation<'_> {
                 .find(|option| option.name == name.replace('-', "_"))
                 .is_some_and(|option| !matches!(option.kind, OptionType::Bool | OptionType::Null))
         };
-        let mut alone = self.line.others.iter().filter(|(_, value)| value.is_none());
+        let mut alone = self
+            .line
+            .others
+            .iter()
+            .filter(|(_, value)| value.is_none() && self.line.strict);
         alone.find(|(name, _)| takes_value(name)).map(|(name, _)| name.as_str())
     }
 
@@ -233,10 +306,7 @@ impl Invocation<'_> {
             return Ok(no_command(name, "help"));
         }
         match main.command("help") {
-            Ok(()) => {
-                self.console.print("");
-                Ok(DONE)
-            }
+            Ok(()) => Ok(DONE),
             Err(error) => {
                 self.console.script_failed("help", &error);
                 Ok(FAILED)
@@ -290,9 +360,13 @@ impl Invocation<'_> {
             // A file may hold options of other scripts: only this one's are passed on.
             let known = describe(source).map(|known| known.options).unwrap_or_default();
             let is_known = |name: &str| known.is_empty() || known.iter().any(|option| option.name == name);
+            let exported = "will not be exported, because the type is unknown";
             for (name, value) in &self.line.others_of_files {
                 if is_known(name) {
                     options.insert(name.clone(), OptionValue::Text(value.clone()));
+                } else {
+                    let words = format!("Global option '{name}' {exported}");
+                    self.console.log(LogLevel::Warning, &words);
                 }
             }
         }
@@ -315,6 +389,7 @@ impl Invocation<'_> {
             unique_from: None,
             rand: self.options.rand,
             ignore_errors: mysql.ignored_errors()?,
+            strict: self.line.strict,
             argv: argv.chain(self.arguments.iter().cloned()).collect(),
             command: self.line.command.clone(),
         })

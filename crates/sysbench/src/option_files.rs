@@ -103,13 +103,19 @@ fn option(line: &str) -> Option<(&'static str, String)> {
 /// Names and values in the order of the file. Empty lines and those that begin with `#` are skipped; values may be quoted.
 ///
 /// # Errors
-/// One line: the file cannot be read, or a line has no `=`.
-pub(crate) fn config_file(path: &Path) -> Result<Vec<(String, String)>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("--config-file {}: {error}", path.display()))?;
-    parse(&text).map_err(|(line, words)| format!("{}:{line}: {words}", path.display()))
+/// One line: the file cannot be read, or a line has no `=`. Unless `strict`, sysbench's line for a file that is not there.
+pub(crate) fn config_file(path: &Path, strict: bool) -> Result<Vec<(String, String)>, String> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !strict => {
+            eprintln!("{}: No such file or directory", path.display());
+            String::new()
+        }
+        read => read.map_err(|error| format!("--config-file {}: {error}", path.display()))?,
+    };
+    parse(&text, strict).map_err(|(line, words)| format!("{}:{line}: {words}", path.display()))
 }
 
-fn parse(text: &str) -> Result<Vec<(String, String)>, (usize, String)> {
+fn parse(text: &str, strict: bool) -> Result<Vec<(String, String)>, (usize, String)> {
     let mut options = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -117,6 +123,9 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, (usize, String)> {
             continue;
         }
         let Some((name, value)) = line.split_once('=') else {
+            if !strict {
+                continue;
+            }
             return Err((index + 1, format!("{line:?} is not name=value")));
         };
         let name = name.trim().trim_start_matches("--").replace('-', "_");

@@ -25,13 +25,13 @@ pub(crate) enum Section {
 impl Section {
     /// In the order of `--help`, with their headings.
     pub(crate) const ALL: [(Self, &str); 7] = [
-        (Self::General, "General options"),
-        (Self::Random, "Random number options"),
-        (Self::Log, "Log options"),
-        (Self::Database, "Database options"),
-        (Self::MySql, "MySQL and MariaDB options"),
-        (Self::Ours, "Options that sysbench does not have"),
-        (Self::Refused, "Options that are refused here"),
+        (Self::General, "General options:"),
+        (Self::Random, "Pseudo-Random Numbers Generator options:"),
+        (Self::Log, "Log options:"),
+        (Self::Database, "General database options:\n"),
+        (Self::MySql, "mysql options:"),
+        (Self::Ours, "Options that sysbench does not have:"),
+        (Self::Refused, "Options that are refused here:"),
     ];
 }
 
@@ -140,6 +140,8 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
     option(Ours, "idle_connections", Int, "0", "connections held open besides the workers' own, doing nothing"),
     option(Ours, "mysql_charset", Text, "utf8mb4", "character set of the connections"),
     option(Ours, "mysql_collation", Text, "", "their collation; when empty, the server's default for the character set"),
+    option(Ours, "strict", Bool, "off", "refuse what sysbench lets pass: numbers that are none, options without their value, files that are not there"),
+    option(Ours, "remarks", Bool, "off", "print lines that sysbench does not: the character set, and events that were due and never begun"),
     option(Ours, "my_cnf", File, "", "read account, address and TLS from this my.cnf; without a file: the usual ones"),
 
     option(Refused, "mysql_ssl_cipher", Text, "", "the TLS library chooses the cipher"),

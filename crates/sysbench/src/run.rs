@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bakeoff_load::arrivals::ArrivalSchedule;
+use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
 use bakeoff_load::barrier::Semaphore;
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::Failure;
@@ -29,6 +29,9 @@ use crate::run_options::RunOptions;
 use crate::session::Session;
 use crate::stats::{Delta, Snapshot, Stats};
 use crate::test::{Test, TestWorker};
+
+/// sysbench's words where `--rate` is more than the workers can do.
+const FULL_QUEUE: &str = "The event queue is full. This means the worker threads are unable to keep up with the specified event generation rate";
 
 /// Longest wait between two looks at a failure.
 const POLL: Duration = Duration::from_millis(200);
@@ -114,7 +117,7 @@ impl Run {
         // A reporter that could not be started is missed below.
         let _ = start.send(Arc::clone(&slice));
 
-        let ending = self.wait_until_done(&workers, &stats, slice.deadline_ns);
+        let ending = self.wait_until_done(&workers, &stats, &slice);
         let end_ns = match ending {
             Ending::Complete => stats.last_departure_ns().unwrap_or_else(now_ns),
             _ => now_ns(),
@@ -192,16 +195,29 @@ impl Run {
         }
     }
 
-    /// Waits until every worker has ended, or one has failed, or the time for a forced shutdown has come.
-    fn wait_until_done(&self, workers: &WorkerPool, stats: &Stats, deadline_ns: u64) -> Ending {
+    /// Waits until every worker has ended, or one has failed, or the time for a forced shutdown has come, or too many events wait.
+    fn wait_until_done(&self, workers: &WorkerPool, stats: &Stats, slice: &Slice) -> Ending {
         let gate = workers.gate();
+        let waiting = || {
+            let due_by_ns = now_ns().min(slice.deadline_ns);
+            slice
+                .schedule
+                .as_ref()
+                .map_or(0, |schedule| schedule.waiting(due_by_ns))
+        };
         let limit_ns = match self.options.forced_shutdown {
-            Some(grace) => deadline_ns.saturating_add(ns(grace)),
+            Some(grace) => slice.deadline_ns.saturating_add(ns(grace)),
             None => u64::MAX,
         };
         loop {
             let left = Duration::from_nanos(limit_ns.saturating_sub(now_ns()));
-            if gate.wait_all_gone(left.min(POLL)) == 0 {
+            let are_gone = gate.wait_all_gone(left.min(POLL)) == 0;
+            if gate.failure().is_none() && waiting() > LONGEST_QUEUE {
+                self.session.console.fatal(FULL_QUEUE);
+                end_workers(workers);
+                return Ending::Failed;
+            }
+            if are_gone {
                 break;
             }
             if gate.failure().is_some() {
@@ -242,11 +258,21 @@ impl Run {
 
     fn announce(&self) {
         let console = &self.session.console;
-        if let Some(server) = self.session.server().filter(|_| !self.session.dry_run) {
+        if let Some(server) = self
+            .session
+            .server()
+            .filter(|_| self.options.remarks && !self.session.dry_run)
+        {
             let (charset, collation) = (&server.charset, &server.collation);
             console.notice(&format!("Connection character set: {charset}, collation: {collation}"));
         }
         console.notice("Threads started!\n");
+        if !self.options.warmup.is_zero() {
+            console.notice(&format!(
+                "Warming up for {} seconds...\n",
+                self.options.warmup.as_secs()
+            ));
+        }
     }
 
     /// With `--placement=paired`; `None`, and a warning, where the server's threads cannot be known.
@@ -331,14 +357,13 @@ impl Run {
         console.notice(&block(&delta, total_s, heading, options.dialect, &options.percentiles));
         self.report_operations(&delta);
         if options.debug {
+            console.log(LogLevel::Debug, "Verbose per-thread statistics:\n");
             for (thread, (events, seconds)) in delta.by_worker.iter().enumerate() {
-                console.log(
-                    LogLevel::Debug,
-                    &format!(
-                        "    thread #{thread:3}: events: {events}  total time taken by event execution: {seconds:.4}s"
-                    ),
-                );
+                for line in text::of_thread(thread, *events, *seconds, stats.extremes_ms(thread)) {
+                    console.log(LogLevel::Debug, &line);
+                }
             }
+            console.notice("");
         }
     }
 
@@ -349,7 +374,7 @@ impl Run {
             return Some(0);
         }
         let dropped = schedule.waiting(slice.deadline_ns);
-        if schedule.fell_behind(dropped, self.options.threads, slice.deadline_ns) {
+        if self.options.remarks && schedule.fell_behind(dropped, self.options.threads, slice.deadline_ns) {
             self.session.console.log(
                 LogLevel::Warning,
                 &format!("{dropped} events were due and never begun: the servers did not keep up with --rate"),

@@ -71,6 +71,8 @@ pub(crate) struct RunOptions {
     pub(crate) checkpoints_s: Vec<u64>,
     pub(crate) debug: bool,
     pub(crate) validate: bool,
+    /// `--remarks`.
+    pub(crate) remarks: bool,
     /// The first is what intermediate lines and hooks show; empty: none.
     pub(crate) percentiles: Vec<Percentile>,
     pub(crate) histogram: bool,
@@ -91,7 +93,7 @@ impl RunOptions {
     /// The fatal message.
     pub(crate) fn read(line: &CommandLine) -> Result<Self, String> {
         let number = |name: &str, old_name: &str| {
-            let old = line.has(old_name) && !line.has(name);
+            let old = replaces(old_name, line.int(old_name));
             line.int(if old { old_name } else { name })
         };
         let threads = number("threads", "num_threads");
@@ -103,7 +105,7 @@ impl RunOptions {
                 .map(Duration::from_secs)
                 .map_err(|_| format!("Invalid value for --{name}: {number}"))
         };
-        let time = seconds("time", number("time", "max_time"))?;
+        let time = seconds("time", number("time", "max_time").max(0))?;
         let rate = number("rate", "tx_rate");
         let stack = line.int("thread_stack_size");
         if stack <= 0 {
@@ -138,6 +140,7 @@ impl RunOptions {
             checkpoints_s: checkpoints(&line.list("report_checkpoints"))?,
             debug: line.is_on("debug"),
             validate: line.is_on("validate"),
+            remarks: line.is_on("remarks"),
             percentiles,
             histogram: line.is_on("histogram"),
             verbosity: if line.is_on("debug") { 5 } else { line.int("verbosity") },
@@ -161,6 +164,15 @@ impl RunOptions {
     }
 }
 
+/// Does a deprecated option go before its new name? Only with a value that is not its default, as in sysbench.
+fn replaces(old_name: &str, value: i64) -> bool {
+    match old_name {
+        "num_threads" => value < 0 || value > 1,
+        "max_time" => value > 0,
+        _ => value != 0,
+    }
+}
+
 /// Deprecated options that were given, in sysbench's words.
 pub(crate) fn deprecations(line: &CommandLine) -> Vec<String> {
     let mut words = Vec::new();
@@ -170,9 +182,9 @@ pub(crate) fn deprecations(line: &CommandLine) -> Vec<String> {
         ("max_time", "time"),
         ("tx_rate", "rate"),
     ] {
-        if line.has(old) {
+        if replaces(old, line.int(old)) {
             let old = old.replace('_', "-");
-            words.push(format!("--{old} is deprecated, use --{new} instead"));
+            words.push(format!("WARNING: --{old} is deprecated, use --{new} instead"));
         }
     }
     words
@@ -214,6 +226,7 @@ fn forced_shutdown(text: &str) -> Result<Option<Duration>, String> {
     if text == "off" {
         return Ok(None);
     }
+    let text = if text.is_empty() { "0" } else { text };
     text.parse()
         .map(|seconds| Some(Duration::from_secs(seconds)))
         .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))
@@ -240,13 +253,22 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
     let kind = line.text("rand_type");
     let share = |name: &str| {
-        let number = line.double(name);
+        let number = if line.strict {
+            line.double(name)
+        } else {
+            line.double(name).max(0.0)
+        };
         (number >= 0.0)
             .then_some(number)
             .ok_or_else(|| format!("Invalid value for --{}: {number}", name.replace('_', "-")))
     };
     let whole = |name: &str, range: std::ops::RangeInclusive<i64>| {
         let number = line.int(name);
+        let number = if line.strict {
+            number
+        } else {
+            number.clamp(*range.start(), *range.end())
+        };
         range
             .contains(&number)
             .then_some(number)

@@ -71,13 +71,6 @@ impl<'a> MySqlOptions<'a> {
     /// # Errors
     /// One line.
     pub(crate) fn check(&self) -> Result<(), String> {
-        match self.text("db_driver") {
-            "mysql" => {}
-            "pgsql" => {
-                return Err("the pgsql driver is not to be had: bakeoff measures MySQL and MariaDB".to_owned());
-            }
-            other => return Err(format!("invalid database driver name: '{other}'")),
-        }
         if self.line.is_on("mysql_compression") {
             return Err(
                 "--mysql-compression is not to be had: the protocol's compression is not spoken here".to_owned(),
@@ -103,6 +96,17 @@ impl<'a> MySqlOptions<'a> {
         self.line.is_on("mysql_dry_run")
     }
 
+    /// Why a script that asks for the driver cannot have it, in sysbench's words.
+    pub(crate) fn driver_failure(&self) -> Option<String> {
+        if self.sockets().is_empty() && self.list("mysql_host").is_empty() {
+            return Some("No MySQL hosts specified, aborting".to_owned());
+        }
+        let mode = self.text("db_ps_mode");
+        prepare_mode(mode)
+            .is_none()
+            .then(|| format!("Invalid value for db-ps-mode: {mode}"))
+    }
+
     /// Errors after which an event is run again.
     ///
     /// # Errors
@@ -113,7 +117,7 @@ impl<'a> MySqlOptions<'a> {
             return Ok(IgnoreErrors::All);
         }
         let code = |item: &String| {
-            item.parse()
+            self.number(item)
                 .map_err(|_| format!("Invalid value for --mysql-ignore-errors: '{item}'"))
         };
         Ok(IgnoreErrors::Codes(list.iter().map(code).collect::<Result<_, _>>()?))
@@ -132,7 +136,7 @@ impl<'a> MySqlOptions<'a> {
             charset,
             collation,
             tls: self.tls()?,
-            prepare_mode: self.prepare_mode()?,
+            prepare_mode: prepare_mode(self.text("db_ps_mode")).unwrap_or(PrepareMode::Server),
             connect_timeout: CONNECT_LIMIT,
             read_timeout: REPLY_LIMIT,
             ..ServerAddress::default()
@@ -164,18 +168,29 @@ impl<'a> MySqlOptions<'a> {
         let mut endpoints = Vec::new();
         for host in self.list("mysql_host") {
             for port in self.list("mysql_port") {
-                let port = port
-                    .parse()
+                let number = self
+                    .number(&port)
                     .ok()
-                    .filter(|port| *port > 0)
-                    .ok_or_else(|| format!("Invalid value for --mysql-port: '{port}'"))?;
+                    .filter(|number| *number > 0 || !self.line.strict);
+                let port = number.ok_or_else(|| format!("Invalid value for --mysql-port: '{port}'"))?;
                 endpoints.push(self.endpoint(&host, port));
             }
         }
         if endpoints.is_empty() {
-            return Err("neither host nor socket is given: --mysql-host is empty".to_owned());
+            // Nobody connects: the driver has failed before.
+            endpoints.push(self.endpoint("localhost", 3306));
         }
         Ok(endpoints)
+    }
+
+    /// A small number of a list; as sysbench reads it, it ends where its digits end.
+    fn number(&self, text: &str) -> Result<u16, std::num::ParseIntError> {
+        let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+        match &text[..digits] {
+            _ if self.line.strict => text.parse(),
+            "" => Ok(0),
+            digits => digits.parse(),
+        }
     }
 
     /// As MySQL's client library has it, `localhost` is the usual unix socket; unless another port is asked for, which the
@@ -207,14 +222,6 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    fn prepare_mode(&self) -> Result<PrepareMode, String> {
-        match self.text("db_ps_mode") {
-            "auto" | "server" => Ok(PrepareMode::Server),
-            "disable" | "client" | "text" => Ok(PrepareMode::Client),
-            other => Err(format!("Invalid value for db-ps-mode: '{other}'")),
-        }
-    }
-
     fn tls(&self) -> Result<TlsOptions, String> {
         let file = |name: &str| Some(self.text(name)).filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut tls = TlsOptions {
@@ -223,36 +230,47 @@ impl<'a> MySqlOptions<'a> {
             cert: file("mysql_ssl_cert"),
             key: file("mysql_ssl_key"),
         };
-        tls.mode = match self.text("mysql_ssl") {
-            "off" | "disabled" | "false" | "0" => TlsMode::Disabled,
-            "preferred" => TlsMode::Preferred,
-            "required" => TlsMode::Required,
-            "verify_ca" => TlsMode::VerifyCa,
-            "verify_identity" => TlsMode::VerifyIdentity,
-            "" | "on" | "true" | "1" => {
-                let here = |name: &str| Some(PathBuf::from(name)).filter(|path| Path::exists(path));
-                let [ca, cert, key] = FILES_OF_1_0;
-                if tls.cert.is_none() && tls.key.is_none() {
-                    tls.cert = here(cert).filter(|_| here(key).is_some());
-                    tls.key = here(key).filter(|_| tls.cert.is_some());
-                }
-                tls.ca = tls.ca.or_else(|| here(ca));
-                if tls.ca.is_some() {
-                    TlsMode::VerifyCa
-                } else {
-                    TlsMode::Required
-                }
+        let mode = self.text("mysql_ssl");
+        tls.mode = tls_mode(mode).ok_or_else(|| {
+            let known = "disabled, preferred, required, verify_ca or verify_identity";
+            format!("Invalid value for --mysql-ssl: '{mode}'. It is {known}")
+        })?;
+        if ["on", "true", "1"].contains(&mode) {
+            let here = |name: &str| Some(PathBuf::from(name)).filter(|path| Path::exists(path));
+            let [ca, cert, key] = FILES_OF_1_0;
+            if tls.cert.is_none() && tls.key.is_none() {
+                tls.cert = here(cert).filter(|_| here(key).is_some());
+                tls.key = here(key).filter(|_| tls.cert.is_some());
             }
-            other => {
-                return Err(format!(
-                    "Invalid value for --mysql-ssl: '{other}'. It is disabled, preferred, required, verify_ca or verify_identity"
-                ));
+            tls.ca = tls.ca.or_else(|| here(ca));
+            if tls.ca.is_some() {
+                tls.mode = TlsMode::VerifyCa;
             }
-        };
+        }
         if matches!(tls.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity) && tls.ca.is_none() {
             return Err(format!("--mysql-ssl={} needs --mysql-ssl-ca", self.text("mysql_ssl")));
         }
         Ok(tls)
+    }
+}
+
+/// `--mysql-ssl`.
+pub(crate) fn tls_mode(name: &str) -> Option<TlsMode> {
+    Some(match name {
+        "off" | "disabled" | "false" | "0" => TlsMode::Disabled,
+        "preferred" => TlsMode::Preferred,
+        "required" | "on" | "true" | "1" => TlsMode::Required,
+        "verify_ca" => TlsMode::VerifyCa,
+        "verify_identity" => TlsMode::VerifyIdentity,
+        _ => return None,
+    })
+}
+
+fn prepare_mode(name: &str) -> Option<PrepareMode> {
+    match name {
+        "auto" | "server" => Some(PrepareMode::Server),
+        "disable" | "client" | "text" => Some(PrepareMode::Client),
+        _ => None,
     }
 }
 

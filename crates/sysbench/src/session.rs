@@ -9,7 +9,9 @@ use bakeoff_load::connector::{Connector, Rotation};
 use bakeoff_load::net::{Endpoint, ServerAddress};
 use bakeoff_load::worker_host::Environment;
 use bakeoff_script::ScriptError;
-use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, QueryClass, Reply, SqlError, StatementId, Value};
+use bakeoff_script::host::{
+    ConnectTarget, Connection, Host as _, LogLevel, NullHost, QueryClass, Reply, SqlError, StatementId, Value,
+};
 
 use crate::console::Console;
 
@@ -31,15 +33,23 @@ pub(crate) struct Session {
     pub(crate) console: Arc<Console>,
     pub(crate) rotation: Arc<Rotation>,
     pub(crate) dry_run: bool,
+    /// Why no script can have the driver.
+    driver_failure: Option<String>,
     server: OnceLock<ServerFacts>,
 }
 
 impl Session {
-    pub(crate) fn new(console: Arc<Console>, rotation: Rotation, dry_run: bool) -> Self {
+    pub(crate) fn new(
+        console: Arc<Console>,
+        rotation: Rotation,
+        dry_run: bool,
+        driver_failure: Option<String>,
+    ) -> Self {
         Self {
             console,
             rotation: Arc::new(rotation),
             dry_run,
+            driver_failure,
             server: OnceLock::new(),
         }
     }
@@ -86,6 +96,7 @@ impl Environment for Session {
         let address = connector.next_address(target);
         let client = connector
             .connect_to(&address)
+            .map_err(|error| as_client_library(&address.endpoint, error))
             .inspect_err(|error| self.report_refusal(&address, error))?;
         self.server.get_or_init(|| {
             let (charset, collation) = client.charset();
@@ -97,6 +108,11 @@ impl Environment for Session {
             }
         });
         Ok(Box::new(client))
+    }
+
+    fn driver(&self, name: &str) -> Result<(), String> {
+        self.driver_failure.clone().map_or(Ok(()), Err)?;
+        NullHost.driver(name)
     }
 
     fn log(&self, level: LogLevel, message: &str) {
@@ -112,6 +128,33 @@ impl Environment for Session {
     fn command_failed(&self, error: &ScriptError) {
         self.console.script_failed(CALL_COMMAND, error);
     }
+}
+
+/// An error of the operating system's with number and words of the client library that Debian's sysbench is linked with.
+fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
+    let number = error
+        .message
+        .rsplit_once("(os error ")
+        .and_then(|(_, end)| end.strip_suffix(')'));
+    let (code, message) = match (endpoint, number) {
+        (Endpoint::Tcp { host, .. }, _) if error.message.contains("failed to lookup address") => {
+            (2005, format!("Unknown server host '{host}' (-2)"))
+        }
+        (Endpoint::Unix(path), Some(number)) => {
+            let path = path.display();
+            (
+                2002,
+                format!("Can't connect to local server through socket '{path}' ({number})"),
+            )
+        }
+        (Endpoint::Tcp { host, .. }, Some(number)) => {
+            // It waits for its connections, and tells the number that says so instead of "refused".
+            let number = if number == "111" { "115" } else { number };
+            (2002, format!("Can't connect to server on '{host}' ({number})"))
+        }
+        _ => return error,
+    };
+    SqlError { code, message, ..error }
 }
 
 /// `--mysql-dry-run`: a connection to nowhere, where every statement succeeds at once and returns nothing.

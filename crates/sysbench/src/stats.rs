@@ -10,6 +10,8 @@ use bakeoff_load::latencies::{Latencies, LatencyShard, LatencyStore};
 use bakeoff_load::worker_stats::WorkerStats;
 use bakeoff_metrics::{LatencyHistogram, SliceTotals};
 
+use crate::report::ms;
+
 /// Histograms at most; up to this many workers each has its own.
 const MOST_SHARDS: usize = 64;
 
@@ -30,6 +32,8 @@ struct Collected {
     interval: Latencies,
     period: Latencies,
     whole: Latencies,
+    /// Shortest and longest event of each shard [ns].
+    extremes_ns: Vec<Option<(u64, u64)>>,
 }
 
 /// What happened between two moments of the run.
@@ -155,9 +159,18 @@ impl Stats {
         self.delta(&mut Snapshot::start(counting_since_ns), now_ns, latencies)
     }
 
+    /// Shortest and longest event of a worker; where there are more of them than histograms, of those that share its own.
+    pub(crate) fn extremes_ms(&self, thread: usize) -> (f64, f64) {
+        let collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_shard = collected.extremes_ns.get(thread % self.shards.len());
+        let (min, max) = of_shard.copied().flatten().unwrap_or_default();
+        (ms(min), ms(max))
+    }
+
     fn collect(&self) -> MutexGuard<'_, Collected> {
         let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
-        for shard in &self.shards {
+        collected.extremes_ns.resize(self.shards.len(), None);
+        for (place, shard) in self.shards.iter().enumerate() {
             // Added up outside the lock: workers wait for the taking out only.
             let mut latest = shard.with(Latencies::take);
             latest.forget_empty();
@@ -165,8 +178,12 @@ impl Stats {
                 interval,
                 period,
                 whole,
+                extremes_ns,
             } = &mut *collected;
-            if latest.by_operation()[0].1.count() > 0 {
+            let events = latest.by_operation()[0].1;
+            if events.count() > 0 {
+                let (min, max) = extremes_ns[place].unwrap_or((u64::MAX, 0));
+                extremes_ns[place] = Some((min.min(events.min_ns()), max.max(events.max_ns())));
                 for sum in [interval, period, whole] {
                     sum.merge(&latest);
                 }

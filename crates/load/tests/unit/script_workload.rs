@@ -6,6 +6,7 @@ use super::*;
 fn a_lost_server_is_told_from_a_bad_statement() {
     let sql = |errno| ScriptError::Sql {
         place: None,
+        call: bakeoff_script::SqlCall::Query,
         errno,
         sqlstate: "HY000".into(),
         message: "words".into(),

@@ -36,18 +36,33 @@ function runtime.declares_options()
   return type(cmdline.options) == "table" and next(cmdline.options) ~= nil
 end
 
+-- The list, or nil and what is wrong with the script's table.
 function runtime.declared_options()
-  local list = {}
+  local list, wrong = {}, "wrong table structure in sysbench.cmdline.options"
+  if cmdline.options ~= nil and type(cmdline.options) ~= "table" then
+    return nil, "wrong type for sysbench.cmdline.options: " .. type(cmdline.options)
+  end
   for _, name in ipairs(sorted_keys(cmdline.options)) do
     local decl = cmdline.options[name]
     if type(decl) ~= "table" then
-      error(string.format("option %s: a declaration is a table {description, default, type}, not a %s", name, type(decl)), 0)
+      return nil, wrong
+    end
+    if decl[1] == nil then
+      return nil, "nil description for option " .. name
     end
     local kind = decl[3] or type_of_default[type(decl[2])]
-    if not kind then
-      error(string.format("option %s: a default cannot be a %s", name, type(decl[2])), 0)
+    if type(decl[1]) == "table" or not kind then
+      return nil, string.format("cannot convert '%s' to 'const char *'", type(kind and decl[1] or decl[2]))
     end
-    list[#list + 1] = { name = underscored(name), description = decl[1] and tostring(decl[1]), default = decl[2], kind = kind }
+    if type(decl[2]) == "table" then
+      local ok, message = pcall(table.concat, decl[2])
+      if not ok then
+        return nil, message
+      end
+    end
+    list[#list + 1] = {
+      name = underscored(name), written = name, description = tostring(decl[1]), default = decl[2], kind = kind,
+    }
   end
   return list
 end
@@ -125,7 +140,7 @@ function runtime.command(name)
   end
   if name == "help" and runtime.declares_options() then
     return function()
-      print(string.format("%s options:", cmdline.script_path))
+      print(string.format("%s options:", cmdline.script_path:match("[^/]*$")))
       cmdline.print_test_options()
     end
   end

@@ -18,9 +18,9 @@ sb_rand_uniform = rand.uniform
 sb_rand_gaussian = rand.gaussian
 sb_rand_special = rand.special
 
--- Never-repeating numbers folded into a..b: unique as long as the range is that of all 32-bit numbers.
+-- Never twice the same number of a..b, until all have been drawn.
 function sb_rand_uniq(a, b)
-  return a + rand.unique() % (b - a + 1)
+  return a + ffi.C.bakeoff_rand_unique_below(b - a + 1)
 end
 
 -- A number of 0 .. 2^31 - 1.
@@ -30,15 +30,15 @@ end
 
 local connection
 
-local function connected()
-  if not connection then
-    error("not connected: call db_connect() first", 3)
-  end
-  return connection
-end
-
 function db_connect()
   connection = sql.driver():connect()
+end
+
+local function connected()
+  if not connection then
+    db_connect()
+  end
+  return connection
 end
 
 function db_disconnect()
@@ -49,7 +49,7 @@ function db_disconnect()
 end
 
 function db_query(query)
-  return connected():query(query)
+  connected():query(query)
 end
 
 function db_bulk_insert_init(query)

@@ -34,13 +34,14 @@ function sysbench.report_csv(stat)
     latency_ms(stat), rate.errors, rate.reconnects))
 end
 
--- Global, as in sysbench. One array for the whole run: opened by the first report, closed when the state is.
+-- Global, as in sysbench. One array for the whole run: opened by the first report, closed when the state is. The last
+-- line of each report waits for the next, which adds its comma.
 gobj = nil
 
 local function open_array()
   gobj = newproxy(true)
   getmetatable(gobj).__gc = function()
-    print("]")
+    print("  }\n]")
   end
 end
 
@@ -59,10 +60,9 @@ function sysbench.report_json(stat)
     },
     "latency": %4.2f,
     "errors": %4.2f,
-    "reconnects": %4.2f
-  }]], stat.time_total, stat.threads_running, rate.tps, rate.qps, rate.reads, rate.writes, rate.other,
+    "reconnects": %4.2f]], stat.time_total, stat.threads_running, rate.tps, rate.qps, rate.reads, rate.writes, rate.other,
     latency_ms(stat), rate.errors, rate.reconnects)
-  print((gobj and "  ,\n" or "[\n") .. object)
+  print((gobj and "  },\n" or "[\n") .. object)
   if not gobj then
     open_array()
   end

@@ -28,8 +28,8 @@ function runtime.sql_message(err)
 end
 
 -- Raises what the connection's last statement left behind: a table that makes the event run again, or a message that ends it.
--- `level` is that of the script's own line.
-local function raise(con, query, level)
+-- `level` is that of the script's own line, `words` the message if not the server's.
+local function raise(con, query, level, words)
   local err = {
     connection = con,
     query = query,
@@ -45,7 +45,7 @@ local function raise(con, query, level)
     err.errcode = sysbench.error.RESTART_EVENT
     error(err)
   end
-  error(runtime.sql_message(err), level + 1)
+  error(words or runtime.sql_message(err), level + 1)
 end
 
 -- Drivers ------------------------------------------------------------------------------------------------------------
@@ -74,8 +74,7 @@ function driver_methods:connect(target)
     con = C.bakeoff_connect(self, where)
   end
   if con == nil then
-    local err = C.bakeoff_connect_error()
-    error(string.format("SQL error, errno = %d, state = '%s': %s", err.sql_errno, text(err.sql_state), text(err.sql_errmsg)), 2)
+    error("connection creation failed", 2)
   end
   return ffi.gc(con, C.db_connection_free)
 end
@@ -93,7 +92,7 @@ function sql.driver(name)
   name = name or sysbench.opt.db_driver or "mysql"
   local driver = C.db_create(name)
   if driver == nil then
-    error(string.format("there is no driver '%s': this program speaks MySQL's protocol only (driver 'mysql')", tostring(name)), 2)
+    error("failed to initialize the DB driver", 2)
   end
   return driver
 end
@@ -132,7 +131,7 @@ end
 function connection_methods:prepare(query)
   local stmt = C.db_prepare(self, query, #query)
   if stmt == nil then
-    raise(self, query, 2)
+    error("SQL API error", 2)
   end
   stmt = ffi.gc(stmt, C.bakeoff_statement_free)
   anchors[stmt] = { connection = self, query = query }
@@ -146,18 +145,21 @@ function connection_methods:bulk_insert_init(query, max_bytes)
     C.bakeoff_bulk_limit(self, max_bytes)
   end
   C.db_bulk_insert_init(self, query, #query)
+  return true
 end
 
 function connection_methods:bulk_insert_next(values)
   if C.db_bulk_insert_next(self, values, #values) ~= NONE then
-    raise(self, "bulk insert", 2)
+    raise(self, "bulk insert", 2, "db_bulk_insert_next() failed")
   end
+  return true
 end
 
 function connection_methods:bulk_insert_done()
   if C.db_bulk_insert_done(self) ~= NONE then
-    raise(self, "bulk insert", 2)
+    raise(self, "bulk insert", 2, "db_bulk_insert_done() failed")
   end
+  return true
 end
 
 function connection_methods:more_results()
@@ -183,7 +185,7 @@ function connection_methods:reconnect()
 end
 
 function connection_methods:disconnect()
-  return C.db_connection_close(self)
+  return C.db_connection_close(self) == 0
 end
 
 -- `rs` when the last statement went well; raises otherwise.
@@ -397,7 +399,7 @@ function result_methods:column_name(index)
 end
 
 function result_methods:free()
-  return C.db_free_results(self)
+  return C.db_free_results(self) == 0
 end
 
 ffi.metatype("sql_result", {

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
 use crate::c_types::{Bulk, NONE, SqlConnection};
+use crate::error::SqlCall;
 use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_decimal};
 use crate::session::current;
 
@@ -50,13 +51,13 @@ impl Bulk {
 }
 
 /// Sends the rows gathered so far, if any; returns `con.error`.
-fn flush(connection: &mut SqlConnection) -> c_int {
+fn flush(connection: &mut SqlConnection, call: SqlCall) -> c_int {
     if connection.bulk.is_empty() {
         return NONE;
     }
     connection.drain();
     let statement = std::mem::take(&mut connection.bulk.statement);
-    connection.run(&statement, |link| link.query(&statement).map(Some));
+    connection.run(&statement, call, |link| link.query(&statement).map(Some));
     connection.bulk.statement = statement;
     let head_length = connection.bulk.head_length;
     connection.bulk.statement.truncate(head_length);
@@ -93,7 +94,7 @@ pub(super) unsafe extern "C" fn db_bulk_insert_next(
     // SAFETY: as the caller promises.
     let (connection, values) = unsafe { (&mut *connection, bytes_of(values, length)) };
     connection.error = NONE;
-    if connection.bulk.is_full_for(length) && flush(connection) != NONE {
+    if connection.bulk.is_full_for(length) && flush(connection, SqlCall::BulkNext) != NONE {
         return connection.error;
     }
     connection.bulk.separate();
@@ -110,7 +111,7 @@ pub(super) unsafe extern "C" fn db_bulk_insert_done(connection: *mut SqlConnecti
     // SAFETY: as the caller promises.
     let connection = unsafe { &mut *connection };
     connection.error = NONE;
-    flush(connection)
+    flush(connection, SqlCall::BulkDone)
 }
 
 /// Longest statement of this connection's bulk inserts.
@@ -159,7 +160,7 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
     connection.error = NONE;
     let row_bytes = connection.bulk.sbtest_row_bytes();
     for id in first as u64..=last as u64 {
-        if connection.bulk.is_full_for(row_bytes) && flush(connection) != NONE {
+        if connection.bulk.is_full_for(row_bytes) && flush(connection, SqlCall::BulkNext) != NONE {
             return connection.error;
         }
         let distributions = &mut session.random.borrow_mut().distributions;

@@ -8,8 +8,9 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::text_of;
-use crate::c_types::{Bulk, FATAL, IGNORABLE, LastError, NONE, RowBuffer, SqlConnection, SqlDriver, c_text};
-use crate::host::{ConnectTarget, Connection, Counter, Reply, SqlError};
+use crate::c_types::{Bulk, FATAL, IGNORABLE, NONE, RowBuffer, SqlConnection, SqlDriver, c_text};
+use crate::error::SqlCall;
+use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlError};
 use crate::session::{Session, current, shielded};
 
 pub(super) const CDEF: &str = r"
@@ -19,25 +20,21 @@ typedef struct sql_connection {
   int error; int sql_errno; const char *sql_state; const char *sql_errmsg; sql_driver *driver;
 } sql_connection;
 typedef struct { const char *host, *socket, *user, *password, *database; uint16_t port; } bakeoff_target;
-typedef struct { int sql_errno; const char *sql_state; const char *sql_errmsg; } bakeoff_error;
 sql_driver *db_create(const char *name);
 int db_destroy(sql_driver *driver);
 sql_connection *db_connection_create(sql_driver *driver);
 sql_connection *bakeoff_connect(sql_driver *driver, const bakeoff_target *target);
-const bakeoff_error *bakeoff_connect_error(void);
 int db_connection_close(sql_connection *con);
 int db_connection_reconnect(sql_connection *con);
 void db_connection_free(sql_connection *con);
 ";
-
-/// How long a lost connection is retried when its error is ignored.
-const RECONNECT_FOR: Duration = Duration::from_secs(10);
 
 impl SqlConnection {
     /// Runs one command on the link. Its reply is counted; its error is noted for Lua; a panic is an error like another.
     pub(super) fn run(
         &mut self,
         query: &[u8],
+        call: SqlCall,
         command: impl FnOnce(&mut dyn Connection) -> Result<Option<Reply>, SqlError>,
     ) -> Option<Reply> {
         let link = self.link.as_deref_mut();
@@ -64,7 +61,7 @@ impl SqlConnection {
             }
             Err(error) => {
                 let error = error.unwrap_or_else(|| Box::new(internal_error()));
-                self.fail(current(), &error, query);
+                self.fail(current(), &error, query, call);
                 None
             }
         }
@@ -74,13 +71,13 @@ impl SqlConnection {
     #[inline]
     pub(super) fn drain(&mut self) {
         while self.more_results {
-            self.run(b"", |link| link.next_result());
+            self.run(b"", SqlCall::Query, |link| link.next_result());
         }
     }
 
     #[cold]
-    pub(super) fn fail(&mut self, session: &Session, error: &SqlError, query: &[u8]) {
-        session.failed(error, query);
+    pub(super) fn fail(&mut self, session: &Session, error: &SqlError, query: &[u8], call: SqlCall) {
+        session.failed(error, query, call);
         self.more_results = false;
         self.code = c_int::from(error.code);
         self.texts = [c_text(&error.sqlstate), c_text(&error.message)];
@@ -91,9 +88,9 @@ impl SqlConnection {
         self.error = if usable { IGNORABLE } else { FATAL };
     }
 
-    /// Tries for [`RECONNECT_FOR`]; true when the connection is open again.
+    /// Tries for [`crate::host::Host::reconnect_for`]; true when the connection is open again.
     fn reconnect_patiently(&mut self, session: &Session) -> bool {
-        let until = Instant::now() + RECONNECT_FOR;
+        let until = Instant::now() + session.host.reconnect_for();
         let mut pause = Duration::from_millis(10);
         while let Some(link) = self.link.as_deref_mut() {
             if guarded(|_| link.reconnect()).is_ok() {
@@ -138,16 +135,24 @@ pub(super) fn client_error(code: u16, message: &str) -> SqlError {
     }
 }
 
-/// The driver of that name, or null; an empty name is the default.
+/// The driver of that name, or null, when the host has said why; an empty name is the default.
 ///
 /// # Safety
 /// `name` is null or ends with a zero byte.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriver {
     // SAFETY: as the caller promises.
-    match unsafe { text_of(name) }.as_str() {
-        "" | "mysql" => &raw const current().driver,
-        _ => ptr::null(),
+    let name = unsafe { text_of(name) };
+    let known = shielded(false, |session| {
+        let driver = session.host.driver(&name);
+        driver
+            .inspect_err(|words| session.host.log(LogLevel::Fatal, words))
+            .is_ok()
+    });
+    if known {
+        &raw const current().driver
+    } else {
+        ptr::null()
     }
 }
 
@@ -213,17 +218,10 @@ fn connect(target: &ConnectTarget) -> *mut SqlConnection {
             connection
         }
         Err(error) => {
-            session.failed(&error, b"");
-            session.last_error.borrow_mut().set(&error);
+            session.failed(&error, b"", SqlCall::Connect);
             ptr::null_mut()
         }
     }
-}
-
-/// Why the last connect failed.
-#[unsafe(no_mangle)]
-pub(super) extern "C" fn bakeoff_connect_error() -> *const LastError {
-    current().last_error.as_ptr()
 }
 
 /// # Safety
@@ -233,6 +231,10 @@ pub(super) unsafe extern "C" fn db_connection_close(connection: *mut SqlConnecti
     // SAFETY: as the caller promises.
     match unsafe { connection.as_mut() } {
         Some(connection) => {
+            if connection.link.is_none() {
+                let words = "attempt to close an already closed connection";
+                shielded((), |session| session.host.log(LogLevel::Alert, words));
+            }
             connection.close();
             0
         }
@@ -247,7 +249,7 @@ pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConn
     // SAFETY: as the caller promises.
     let connection = unsafe { &mut *connection };
     connection.more_results = false;
-    connection.run(b"", |link| link.reconnect().map(|()| None));
+    connection.run(b"", SqlCall::Connect, |link| link.reconnect().map(|()| None));
     if connection.error == NONE {
         shielded((), |session| session.host.count(Counter::Reconnect, 1));
     }

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::{bytes_of, text_of};
 use crate::host::{Counter, EventEnd, LogLevel};
+use crate::options::OptionDecl;
 use crate::session::shielded;
 
 pub(super) const CDEF: &str = r"
@@ -156,14 +157,18 @@ pub(super) unsafe extern "C" fn bakeoff_log(level: c_int, message: *const c_char
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_lua_set_test_args(_args: *mut c_void, _length: usize) {}
 
-/// Prints the script's options, one a line.
+/// Prints the script's options, one a line, and an empty line.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_print_test_options() {
     shielded((), |session| {
-        let declared = session.declared.borrow();
-        declared
-            .iter()
-            .for_each(|option| session.host.log(LogLevel::Notice, &option.help_line()));
+        let options: Vec<_> = session.declared.borrow().iter().map(OptionDecl::help).collect();
+        let width = options.iter().map(|(option, _)| option.len()).max().unwrap_or(0);
+        for (option, words) in options {
+            session
+                .host
+                .log(LogLevel::Notice, &format!("  {option:width$} {words}"));
+        }
+        session.host.log(LogLevel::Notice, "");
     });
 }
 

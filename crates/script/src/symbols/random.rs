@@ -17,6 +17,7 @@ uint32_t sb_rand_special(uint32_t a, uint32_t b);
 uint32_t sb_rand_pareto(uint32_t a, uint32_t b);
 uint32_t sb_rand_zipfian(uint32_t a, uint32_t b);
 uint32_t sb_rand_unique(void);
+uint32_t bakeoff_rand_unique_below(uint32_t bound);
 uint64_t sb_rand_uniform_uint64(void);
 double sb_rand_uniform_double(void);
 void sb_rand_str(const char *format, char *buffer);
@@ -59,6 +60,12 @@ pub(super) extern "C" fn sb_rand_uniform(low: u32, high: u32) -> u32 {
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_unique() -> u32 {
     current().random.borrow_mut().unique.draw()
+}
+
+/// The same below `bound`.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn bakeoff_rand_unique_below(bound: u32) -> u32 {
+    current().random.borrow_mut().unique.draw_below(bound)
 }
 
 #[unsafe(no_mangle)]

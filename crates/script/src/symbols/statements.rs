@@ -7,6 +7,7 @@ use std::ptr;
 use super::bytes_of;
 use super::connections::{client_error, guarded};
 use crate::c_types::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue};
+use crate::error::SqlCall;
 use crate::host::{QueryClass, Reply, StatementId, Value};
 use crate::session::current;
 
@@ -41,9 +42,9 @@ int db_close(sql_statement *stmt);
 void bakeoff_statement_free(sql_statement *stmt);
 ";
 
-/// What Lua gets for a reply: the connection's result when there are columns, null otherwise.
+/// What Lua gets for a reply: the connection's result, which has no columns where the statement has none.
 pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, statement: *mut c_void) -> *mut SqlResult {
-    let Some(reply) = reply.filter(|reply| reply.columns > 0) else {
+    let Some(reply) = reply else {
         return ptr::null_mut();
     };
     let owner: *mut SqlConnection = connection;
@@ -61,7 +62,7 @@ pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, stat
     result
 }
 
-/// Runs a text statement. Null: no result set, or an error (then `con.error` is not 0).
+/// Runs a text statement. Null: an error (then `con.error` is not 0).
 ///
 /// # Safety
 /// `connection` is from this crate, `query` has `length` bytes.
@@ -74,7 +75,7 @@ pub(super) unsafe extern "C" fn db_query(
     // SAFETY: as the caller promises.
     let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     connection.drain();
-    let reply = connection.run(query, |link| link.query(query).map(Some));
+    let reply = connection.run(query, SqlCall::Query, |link| link.query(query).map(Some));
     publish(connection, reply, ptr::null_mut())
 }
 
@@ -89,7 +90,7 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
         return ptr::null_mut();
     };
     let buffer = &mut connection.row;
-    let Some(link) = connection.link.as_deref_mut() else {
+    let Some(link) = connection.link.as_deref_mut().filter(|_| connection.result.columns > 0) else {
         return ptr::null_mut();
     };
     match guarded(|_| link.fetch_row(&mut buffer.fields)) {
@@ -115,7 +116,7 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
         }
         Ok(false) => ptr::null_mut(),
         Err(error) => {
-            connection.fail(current(), &error, b"");
+            connection.fail(current(), &error, b"", SqlCall::Query);
             ptr::null_mut()
         }
     }
@@ -129,7 +130,7 @@ pub(super) unsafe extern "C" fn db_more_results(connection: *mut SqlConnection) 
     unsafe { (*connection).more_results }
 }
 
-/// The next result of a multi-statement; null when there is none, it has no columns, or on an error.
+/// The next result of a multi-statement; null when there is none, or on an error.
 ///
 /// # Safety
 /// `connection` is from this crate.
@@ -141,7 +142,7 @@ pub(super) unsafe extern "C" fn db_next_result(connection: *mut SqlConnection) -
         connection.error = NONE;
         return ptr::null_mut();
     }
-    let reply = connection.run(b"", |link| link.next_result());
+    let reply = connection.run(b"", SqlCall::Query, |link| link.next_result());
     publish(connection, reply, ptr::null_mut())
 }
 
@@ -231,7 +232,7 @@ pub(super) unsafe extern "C" fn db_prepare(
     let (owner, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     owner.drain();
     let mut id = None;
-    owner.run(query, |link| {
+    owner.run(query, SqlCall::Prepare, |link| {
         id = Some(link.prepare(query)?);
         Ok(None)
     });
@@ -281,7 +282,7 @@ pub(super) extern "C" fn db_bind_result(
     0
 }
 
-/// Executes with the values that are in the bound memory now. Null: no result set, or an error.
+/// Executes with the values that are in the bound memory now. Null: an error.
 ///
 /// # Safety
 /// `statement` is from `db_prepare`.
@@ -296,6 +297,7 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
                 current(),
                 &client_error(2030, "the statement or its connection is closed"),
                 &owner.query,
+                SqlCall::Query,
             );
             return ptr::null_mut();
         }
@@ -304,7 +306,9 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
     let mut values: Vec<Value<'static>> = mem::take(&mut owner.values);
     // SAFETY: the values are used before this function returns, and Lua does not run until then.
     values.extend(owner.binds.iter().map(|bind| unsafe { bind.value() }));
-    let reply = connection.run(&owner.query, |link| link.execute(id, &values).map(Some));
+    let reply = connection.run(&owner.query, SqlCall::Execute, |link| {
+        link.execute(id, &values).map(Some)
+    });
     values.clear();
     owner.values = values;
     publish(connection, reply, statement.cast())

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::world::{Answer, World, load, run, settings};
 use bakeoff_script::error::Place;
-use bakeoff_script::{IgnoreErrors, Script, ScriptError, ScriptSource, Settings, ThreadRole};
+use bakeoff_script::{IgnoreErrors, Script, ScriptError, ScriptSource, Settings, SqlCall, ThreadRole};
 
 const QUERY_EVENT: &str = "
 function thread_init() con = sysbench.sql.driver():connect() end
@@ -72,6 +72,7 @@ fn other_sql_errors_end_the_run_with_statement_and_line() {
             file: "test.lua".into(),
             line: 3,
         }),
+        call: SqlCall::Query,
         errno: 1146,
         sqlstate: "42000".into(),
         message: "error 1146 of the fake".into(),

@@ -43,11 +43,19 @@ fn the_database_can_be_driven_through_c_alone() {
           local value, is_null = ffi.new('int64_t[1]', 7), ffi.new('char[1]')
           local bind = ffi.new('sql_bind[1]')
           bind[0].type, bind[0].buffer, bind[0].is_null = C.SQL_TYPE_BIGINT, value, is_null
-          print(C.db_bind_param(stmt, bind, 1), C.db_execute(stmt) == nil, con.error, C.db_close(stmt))
+          print(C.db_bind_param(stmt, bind, 1), C.db_execute(stmt).nfields, con.error, C.db_close(stmt))
           print(C.db_create('pgsql') == nil, C.db_connection_close(con), C.db_destroy(drv))
         end";
     run(text, &world).expect("runs");
-    assert_eq!(world.lines(), ["2\t5\ttrue\t0", "0\ttrue\t0\t0", "true\t0\t0"]);
+    assert_eq!(
+        world.lines(),
+        [
+            "2\t5\ttrue\t0",
+            "0\t0\t0\t0",
+            "invalid database driver name: 'pgsql'",
+            "true\t0\t0"
+        ]
+    );
     assert_eq!(world.statements(), ["SELECT a", "INSERT 7"]);
 }
 

@@ -98,7 +98,8 @@ fn commands_are_the_scripts_own_then_the_built_in_ones() {
         "own prepare",
         "cleanup\ttrue\tfalse",
         "test.lua options:",
-        "  --n=N                         A number [3]",
+        "  --n=N A number [3]",
+        "",
     ];
     assert_eq!(world.lines(), expected);
     let error = script.command("warmup").expect_err("no such command");

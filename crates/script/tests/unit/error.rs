@@ -14,6 +14,7 @@ fn a_typing_error_is_recognised_and_another_name_is_not() {
 fn codes_follow_the_contract() {
     let sql = |errno| ScriptError::Sql {
         place: None,
+        call: SqlCall::Query,
         errno,
         sqlstate: "HY000".into(),
         message: "m".into(),

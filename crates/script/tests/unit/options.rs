@@ -5,6 +5,7 @@ use super::*;
 fn decl(kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
     OptionDecl {
         name: "table_size".into(),
+        written: "table-size".into(),
         description: "Rows".into(),
         default,
         kind,
@@ -63,11 +64,33 @@ fn what_does_not_fit_says_what_would() {
 }
 
 #[test]
-fn help_shows_form_and_default() {
-    let line = decl(OptionType::Double, Some(OptionValue::Double(10000.0))).help_line();
-    assert_eq!(line, "  --table_size=N                Rows [10000]");
+fn help_shows_form_and_default_under_the_written_name() {
+    let help = |kind, default| {
+        let (option, words) = decl(kind, default).help();
+        format!("{option} {words}")
+    };
+    let ten = Some(OptionValue::Double(10000.0));
+    assert_eq!(help(OptionType::Double, ten), "--table-size=N Rows [10000]");
+    assert_eq!(help(OptionType::Bool, None), "--table-size[=on|off] Rows");
+}
+
+#[test]
+fn sysbench_reads_a_number_as_far_as_it_goes() {
+    let read = |kind, given: &str| decl(kind, None).fit_as_sysbench(&text(given));
+    for (given, value) in [("abc", 0.0), ("5x", 5.0), ("", 0.0), ("1e3", 1000.0), ("2K", 2048.0)] {
+        assert_eq!(
+            read(OptionType::Double, given),
+            Ok(OptionValue::Double(value)),
+            "{given}"
+        );
+    }
+    assert_eq!(read(OptionType::Size, "abc"), Ok(OptionValue::Int(0)));
+    assert_eq!(read(OptionType::Int, ""), Ok(OptionValue::Int(0)));
+    assert!(read(OptionType::Int, "5x").is_err());
+    assert!(read(OptionType::Bool, "yes").is_err());
     assert_eq!(
-        decl(OptionType::Bool, None).help_line(),
-        "  --table_size[=on|off]         Rows [off]"
+        decl(OptionType::Double, None).fit_as_sysbench(&OptionValue::Bool(true)),
+        Ok(OptionValue::Double(0.0)),
+        "without a value"
     );
 }

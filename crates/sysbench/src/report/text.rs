@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use bakeoff_script::luajit_version;
+
 use super::{ms, percentile_ms};
 use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
@@ -9,9 +11,9 @@ use crate::stats::Delta;
 /// The first line of all but `--help` and `--version`, and the empty one after it.
 pub(crate) fn header(options: &RunOptions) -> String {
     format!(
-        "sysbench {} (using bakeoff {}, LuaJIT)\n",
+        "sysbench {} (using bundled {})\n",
         options.dialect.version(),
-        env!("CARGO_PKG_VERSION")
+        luajit_version()
     )
 }
 
@@ -54,6 +56,16 @@ pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
     lines.extend(of_test.map(|line| format!("{line}\n")));
     lines.push("Initializing worker threads...\n".to_owned());
     lines.join("\n")
+}
+
+/// `--debug`: what one worker did.
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_ms): (f64, f64)) -> [String; 2] {
+    let (min, avg, max) = (min_ms / 1e3, seconds / events.max(1) as f64, max_ms / 1e3);
+    [
+        format!("    thread #{thread:3}: min: {min:.4}s  avg: {avg:.4}s  max: {max:.4}s  events: {events}"),
+        format!("                 total time taken by event execution: {seconds:.4}s"),
+    ]
 }
 
 /// With `--rate`: what waits, and what runs.

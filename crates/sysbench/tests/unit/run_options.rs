@@ -29,10 +29,12 @@ fn defaults_are_sysbenchs() {
 }
 
 #[test]
-fn old_names_are_taken_where_the_new_ones_are_not_given() {
+fn old_names_go_before_new_ones_unless_they_say_nothing() {
     let options = read("--num-threads=4 --max-time=3 --time=5 --tx-rate=9 --max-requests=7").expect("fine");
-    assert_eq!((options.threads, options.time), (4, Some(Duration::from_secs(5))));
+    assert_eq!((options.threads, options.time), (4, Some(Duration::from_secs(3))));
     assert_eq!((options.rate_per_s, options.events), (Some(9), Some(7)));
+    let options = read("--num-threads=1 --threads=2 --max-time=0 --time=5").expect("fine");
+    assert_eq!((options.threads, options.time), (2, Some(Duration::from_secs(5))));
 }
 
 #[test]

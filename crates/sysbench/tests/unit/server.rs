@@ -80,21 +80,35 @@ fn tls_modes_of_both_dialects() {
     assert_eq!(mode("--mysql-ssl=on --mysql-ssl-ca=/ca.pem"), Ok(TlsMode::VerifyCa));
     assert_eq!(mode("--mysql-ssl=preferred"), Ok(TlsMode::Preferred));
     assert!(mode("--mysql-ssl=verify_ca").is_err());
-    assert!(mode("--mysql-ssl=maybe").is_err());
 }
 
 #[test]
 fn what_cannot_be_had_is_refused() {
-    for words in [
-        "--db-driver=pgsql",
-        "--mysql-compression=on",
-        "--mysql-ssl-cipher=x",
-        "--db-driver=x",
-    ] {
+    for words in ["--mysql-compression=on", "--mysql-ssl-cipher=x"] {
         let line = line(words);
         let refused = MySqlOptions::read(&line).and_then(|options| options.check());
         assert!(refused.is_err(), "{words}");
     }
     let line = line("--mysql-compression=off --pgsql-host=x");
     assert_eq!(MySqlOptions::read(&line).and_then(|options| options.check()), Ok(()));
+}
+
+#[test]
+fn without_a_host_or_a_known_mode_there_is_no_driver() {
+    let failure = |words: &str| MySqlOptions::read(&line(words)).expect("fine").driver_failure();
+    assert_eq!(failure("run"), None);
+    assert!(failure("--mysql-host=").is_some());
+    assert_eq!(failure("--mysql-host= --mysql-socket=/x"), None);
+    assert!(failure("--db-ps-mode=maybe").is_some());
+}
+
+#[test]
+fn numbers_end_where_their_digits_end() {
+    assert_eq!(endpoints("--mysql-host=a --mysql-port=1x,x"), ["a:1", "a:0"]);
+    let ignored = |words: &str| MySqlOptions::read(&line(words)).and_then(|options| options.ignored_errors());
+    assert_eq!(
+        ignored("--mysql-ignore-errors=x,1062y"),
+        Ok(IgnoreErrors::Codes(vec![0, 1062]))
+    );
+    assert!(ignored("--strict --mysql-ignore-errors=x").is_err());
 }
