@@ -159,7 +159,7 @@ impl Script {
             Ok(())
         } else {
             Err(ScriptError::NoEvent {
-                script: self.name.clone(),
+                script: self.name.rsplit('/').next().unwrap_or_default().to_owned(),
             })
         }
     }

@@ -114,7 +114,8 @@ impl CommandLine {
         let is_percentile = spec.name != "percentile" || value.split(',').map(str::trim).all(is_number);
         let given = OptionValue::Text(value.to_owned());
         let fits = fit(spec, value).is_some() && (!self.strict || decl(spec).fit(&given).is_ok());
-        let name = if spec.section == Section::Random {
+        let underscored = spec.section == Section::Random || spec.name == "report_interval";
+        let name = if underscored {
             spec.name.to_owned()
         } else {
             spec.dashed()

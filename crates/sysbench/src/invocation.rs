@@ -335,10 +335,9 @@ impl Invocation<'_> {
         let json = self.json_output()?;
         let outcome = run.run(Some(&main), self.hdr_log()?);
         let ran = matches!(outcome.ending, Ending::Complete | Ending::Failed);
-        let mut code = self.conclude(name, &run, outcome, json, mysql)?;
+        let code = self.conclude(name, &run, outcome, json, mysql)?;
         if ran && let Err(error) = main.done() {
             self.console.script_failed("done", &error);
-            code = FAILED;
         }
         Ok(code)
     }
@@ -468,6 +467,7 @@ fn unknown_option(name: &str, value: Option<&str>) -> u8 {
 
 fn no_command(test: &str, command: &str) -> u8 {
     if ["prepare", "run", "cleanup", "help"].contains(&command) {
+        let test = test.rsplit('/').next().unwrap_or(test);
         complain(&format!("'{test}' test does not implement the '{command}' command."));
     } else {
         complain(&format!("Unknown command: {command}"));

@@ -125,7 +125,10 @@ impl RunOptions {
                 .filter(|events| *events > 0),
             time: Some(time).filter(|time| !time.is_zero()),
             warmup: seconds("warmup-time", line.int("warmup_time"))?,
-            forced_shutdown: forced_shutdown(line.text("forced_shutdown"))?,
+            forced_shutdown: match line.text("forced_shutdown") {
+                _ if time.is_zero() => None,
+                text => forced_shutdown(text)?,
+            },
             stack_bytes: usize::try_from(stack).unwrap_or(usize::MAX).max(LEAST_STACK_BYTES),
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
             placement: placement(line)?,

@@ -15,8 +15,8 @@ jit.opt.start("loopunroll=60", "instunroll=100", "callunroll=10", "maxrecord=100
 
 sysbench = {
   tid = runtime.tid,
-  version = "1.1.0",
-  version_string = "sysbench 1.1.0 (bakeoff)",
+  version = "1.0.20",
+  version_string = "sysbench 1.0.20",
   opt = {},
   error = { NONE = 0, RESTART_EVENT = 1 },
   hooks = {},
@@ -39,7 +39,7 @@ function runtime.call(func, ...)
       -- An ignorable error where nothing can be run again: a command, or thread_init.
       return runtime.sql_message and runtime.sql_message(err) or "event restart asked for outside of an event"
     end
-    return tostring(err)
+    return (type(err) == "string" or type(err) == "number") and tostring(err) or "(not a string)"
   end
   local function finish(ok, ...)
     if runtime.flush_output then
