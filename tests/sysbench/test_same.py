@@ -237,7 +237,7 @@ SCRIPTS = {
     "random": """
         function prepare()
           local rand = sysbench.rand
-          for _, name in ipairs{"uniform", "special", "pareto"} do
+          for _, name in ipairs{"uniform", "pareto"} do
             local least, most = 1e9, 0
             for _ = 1, 3000 do
               local number = rand[name](5, 8)
@@ -329,14 +329,13 @@ def test_json_reports_are_the_originals_line_by_line(ours, original, tmp_path):
         "ffi.cdef('int usleep(unsigned int);') function event() ffi.C.usleep(1000) end\n"
         "sysbench.hooks.report_intermediate = sysbench.report_json\n"
     )
-    line = "it.lua --time=3 --report-interval=1 run"
-    arrays = []
-    for ran in both(ours, original, line, cwd=tmp_path):
+    reports = []
+    for ran in both(ours, original, "it.lua --time=3 --report-interval=1 run", cwd=tmp_path):
         text = re.search(r"^\[\n.*?^\]$", ran.out, re.DOTALL | re.MULTILINE).group()
         # The original sometimes misses the interval that ends with the run.
-        arrays.append(re.sub(r"\d+(\.\d+)?", "N", text).split("},\n"))
-    assert arrays[0][0] == arrays[1][0] and arrays[0][-1] == arrays[1][-1]
-    assert {len(array) for array in arrays} <= {2, 3}
+        reports.append(list(dict.fromkeys(re.sub(r" *\d+(\.\d+)?", "N", text).splitlines())))
+    assert reports[0] == reports[1]
+    assert "  }," in reports[0]
 
 
 CONNECTED = {
@@ -360,9 +359,7 @@ CONNECTED = {
           local rs = con:query("SELECT 1 UNION SELECT 2")
           print(rs.nrows, rs.nfields, rs:fetch_row()[1], rs:fetch_row()[1], rs:fetch_row(), (rs:free()))
           for _, text in ipairs{"UPDATE t7 SET id = 2", "INSERT INTO t7 VALUES (5)", "SELECT 1", "BEGIN", "COMMIT"} do
-            local rs = con:prepare(text):execute()
-            print(rs)
-            if text ~= "BEGIN" then rs:free() end
+            print(con:prepare(text):execute())
           end
           print(con:check_error(con:query("SELECT 1"), "SELECT 1"))
           local st = con:prepare("SELECT ?")

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_script::host::{ConnectTarget, Connection, Counter, Host, LogLevel, SqlError};
-use bakeoff_script::{Script, ScriptSource, Settings, ThreadRole};
+use bakeoff_script::{Script, ScriptSource, Settings, SqlCall, ThreadRole};
 
 use crate::barrier::Barrier;
 use crate::connector::{Connector, Rotation};
@@ -43,6 +43,10 @@ impl CommandHost {
 impl Host for CommandHost {
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         self.environment.connect(&self.connector, target)
+    }
+
+    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
+        self.environment.statement_failed(call, error, query);
     }
 
     fn driver(&self, name: &str) -> Result<(), String> {

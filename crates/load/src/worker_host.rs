@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bakeoff_metrics::now_ns;
-use bakeoff_script::ScriptError;
 use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, NullHost, Reply, SqlError};
+use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::arrivals::Chunk;
 use crate::barrier::Barrier;
@@ -53,6 +53,9 @@ pub trait Environment: Send + Sync + 'static {
 
     /// One thread of a command has done so much more of `total`.
     fn progress(&self, _label: &str, _done: u64, _total: u64) {}
+
+    /// As [`Host::statement_failed`].
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
 
     /// A command has failed with this, before any other thread of it.
     fn command_failed(&self, _error: &ScriptError) {}
@@ -408,6 +411,13 @@ impl Host for WorkerHost {
     fn count_reply(&self, reply: &Reply) {
         if self.counts() {
             self.stats.add_reply(reply);
+        }
+    }
+
+    /// Behind a closed gate it fails because its connection was cut, or after another has been told.
+    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
+        if !self.aborted() {
+            self.environment.statement_failed(call, error, query);
         }
     }
 

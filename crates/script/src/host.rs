@@ -7,6 +7,8 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::error::SqlCall;
+
 /// The value of one bound parameter at the moment of execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
@@ -217,6 +219,9 @@ pub trait Host {
 
     /// An error that the script survived (retried or ignored), by server error number.
     fn count_error(&self, _code: u16) {}
+
+    /// A statement failed, and its error is not ignored; the script may still survive it.
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
 
     /// Adds to a counter on the script's behalf (`ffi.C.sb_counter_inc` and friends).
     fn count(&self, _counter: Counter, _amount: u64) {}

@@ -6,7 +6,7 @@
 use std::io::{Write, stderr, stdout};
 use std::sync::{Mutex, PoisonError};
 
-use bakeoff_script::host::LogLevel;
+use bakeoff_script::host::{LogLevel, SqlError};
 use bakeoff_script::{ScriptError, SqlCall};
 
 /// Where all threads write.
@@ -109,20 +109,16 @@ impl Console {
             errno,
             sqlstate,
             message,
-            query,
             ..
         } = error
         {
-            let (sqlstate, message) = match errno {
-                2013 => ("HY000", "Lost connection to server during query"),
-                _ => (sqlstate.as_str(), message.as_str()),
-            };
+            let known = as_client_library(*errno);
+            let (sqlstate, message) = known.map_or((sqlstate.as_str(), message.as_str()), |known| ("HY000", known));
             let place = place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
             words = match call.words() {
                 Some(raised) => place + raised,
                 None => format!("{place}SQL error, errno = {errno}, state = '{sqlstate}': {message}"),
             };
-            self.statement_failed(*call, *errno, message, query);
         }
         let is_whole = function.is_empty() || words.starts_with('`') || matches!(error, ScriptError::NoEvent { .. });
         self.fatal(&if is_whole {
@@ -138,7 +134,9 @@ impl Console {
     }
 
     /// What the original's driver says of a failed statement. A refused connection has been reported.
-    fn statement_failed(&self, call: SqlCall, errno: u16, message: &str, query: &str) {
+    pub(crate) fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
+        let (errno, query) = (error.code, String::from_utf8_lossy(query));
+        let message = as_client_library(errno).unwrap_or(&error.message);
         let function = match call {
             SqlCall::Connect => return,
             SqlCall::Prepare if !self.text_statements => {
@@ -164,5 +162,14 @@ impl Console {
             let mut out = stdout().lock();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }
+    }
+}
+
+/// The words of the client library that Debian's sysbench is linked with, for a connection that broke.
+fn as_client_library(errno: u16) -> Option<&'static str> {
+    match errno {
+        2006 => Some("Server has gone away"),
+        2013 => Some("Lost connection to server during query"),
+        _ => None,
     }
 }

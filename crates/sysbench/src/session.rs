@@ -8,10 +8,10 @@ use bakeoff_load::command::CommandHost;
 use bakeoff_load::connector::{Connector, Rotation};
 use bakeoff_load::net::{Endpoint, ServerAddress};
 use bakeoff_load::worker_host::Environment;
-use bakeoff_script::ScriptError;
 use bakeoff_script::host::{
     ConnectTarget, Connection, Host as _, LogLevel, NullHost, QueryClass, Reply, SqlError, StatementId, Value,
 };
+use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::console::Console;
 
@@ -117,6 +117,10 @@ impl Environment for Session {
 
     fn log(&self, level: LogLevel, message: &str) {
         self.console.script_line(level, message);
+    }
+
+    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
+        self.console.statement_failed(call, error, query);
     }
 
     fn ignored_error(&self, code: u16) {

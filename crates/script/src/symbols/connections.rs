@@ -86,6 +86,9 @@ impl SqlConnection {
         let ignorable = session.ignore_errors.contains(error.code) && !session.has_panicked();
         let usable = ignorable && (!error.fatal || self.reconnect_patiently(session));
         self.error = if usable { IGNORABLE } else { FATAL };
+        if !usable {
+            shielded((), |session| session.host.statement_failed(call, error, query));
+        }
     }
 
     /// Tries for [`crate::host::Host::reconnect_for`]; true when the connection is open again.
