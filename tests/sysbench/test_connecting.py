@@ -53,7 +53,7 @@ def test_the_character_set_is_chosen_told_and_recorded(ours, server):
     script = (
         "function thread_init() con = sysbench.sql.driver():connect() end function event() con:query('SELECT 1') end"
     )
-    ran = ours("/dev/stdin", *server.options, *latin1, "--events=1", "run", stdin=script)
+    ran = ours("/dev/stdin", *server.options, *latin1, "--remarks", "--events=1", "run", stdin=script)
     assert "Connection character set: latin1, collation: latin1_bin\nThreads started!\n" in ran.out
     result = json.loads(ours("/dev/stdin", *server.options, "--events=1", "--json", "run", stdin=script).out)
     assert (result["charset"], result["collation"]) == ("utf8mb4", None)

@@ -13,9 +13,7 @@ def masked(out: str) -> list[str]:
     """The output with numbers (and blanks around them) as N; lines that repeat their shape come once."""
     lines = []
     for line in out.splitlines():
-        line = re.sub(r"^(sysbench [\d.]+) \(using .*\)$", r"\1", line)
-        if line.startswith("Connection character set:"):
-            continue
+        line = re.sub(r"^(sysbench [\d.]+) \(using \w+ LuaJIT .*\)$", r"\1", line)
         line = re.sub(r" *(?<![A-Za-z_])\d+(\.\d+)? *", " N ", line)
         if not lines or line != lines[-1] or line.strip() == "":
             lines.append(line)
@@ -161,7 +159,7 @@ def test_what_is_not_to_be_had_says_so_in_one_line(ours):
         ("oltp_read_only", "--mysql-compression=on", "run"),
         ("oltp_read_only", "--mysql-ssl-cipher=AES128-SHA", "run"),
     ):
-        ran = ours(*arguments)
+        ran = ours(*arguments, PATH="/nowhere")
         complaints = [line for line in (ran.out + ran.err).splitlines() if "not to be had" in line]
         assert ran.code == 1, arguments
         assert len(complaints) == 1, arguments

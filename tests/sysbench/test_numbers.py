@@ -78,11 +78,12 @@ def test_latency_with_a_rate_counts_from_the_intended_start(ours):
     assert result["intervals"][0]["queue_length"] > 30
 
 
-def test_an_impossible_rate_does_not_end_the_run(ours):
-    ran = ours("sleepy.lua", "--sleep-us=20000", "--rate=1000000", "--time=2", "--report-interval=1", "run")
-    assert ran.code == 0
+def test_events_that_were_due_are_remarked_on_when_asked_for(ours):
+    late = ("sleepy.lua", "--sleep-us=20000", "--rate=10000", "--time=1", "run")
+    assert "events were due and never begun" in ours(*late, "--remarks").out
+    ran = ours(*late)
     assert ran.number("total number of events:") > 10
-    assert "events were due and never begun" in ran.out
+    assert "due and never begun" not in ran.out
 
 
 def test_warm_up_leaks_nowhere(ours):
@@ -98,6 +99,12 @@ def test_warm_up_leaks_nowhere(ours):
     assert result["latency_ms"]["min"] >= 49
     assert result["events"] <= 45
     assert all(interval["events"] <= 25 for interval in result["intervals"])
+
+
+def test_an_event_that_outlasts_the_warm_up_counts(ours):
+    ran = ours("sleepy.lua", "--sleep-us=2500000", "--threads=2", "--warmup-time=1", "--time=1", "run")
+    assert ran.number("total number of events:") == 2
+    assert "Threads started!\n\nWarming up for 1 seconds...\n\n" in ran.out
 
 
 def test_unfinished_events_are_counted_not_guessed(ours):

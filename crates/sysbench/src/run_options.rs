@@ -170,7 +170,7 @@ impl RunOptions {
 /// Does a deprecated option go before its new name? Only with a value that is not its default, as in sysbench.
 fn replaces(old_name: &str, value: i64) -> bool {
     match old_name {
-        "num_threads" => value < 0 || value > 1,
+        "num_threads" => !(0..=1).contains(&value),
         "max_time" => value > 0,
         _ => value != 0,
     }
