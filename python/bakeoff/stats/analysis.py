@@ -9,7 +9,7 @@ from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import states_flag, two_states
+from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
 from bakeoff.stats.differences import differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
@@ -56,11 +56,16 @@ def analyse(
     settings = _undeclared(valid, study)
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(valid, plan)
+    still = {} if ended is Stop.RUNNING else stood_still(valid)
     comparisons = []
     for comparison in compare(pairs, plan, context):
         flags = (
             _UNTRUSTED if trusted is False else None,
-            *(states.get((comparison.cell, arm)) for arm in (comparison.contender, comparison.baseline)),
+            *(
+                found.get((comparison.cell, arm))
+                for found in (states, still)
+                for arm in (comparison.contender, comparison.baseline)
+            ),
             settings_flag(settings.get(comparison.contender, {})),
             *_load_flags(comparison, summaries),
             *comparison.flags,

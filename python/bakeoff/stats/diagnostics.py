@@ -228,6 +228,41 @@ def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
     return {arm: [fmean(found[arm]) - fmean(found[arms[0]]) for found in whole] for arm in arms[1:]}
 
 
+_STILL_NS = 1_000_000_000
+_BUSY_MIN = 0.1  # CPUs that a server usually takes, below which a rest says nothing
+
+
+def stood_still(epochs: Sequence[EpochData]) -> dict[tuple[str, str], Flag]:
+    """By (cell, arm): a server that for a second or more neither answered nor used CPU, which it usually does.
+
+    Events that begin in a slice's guard are not counted. A server that stands still from there on leaves a slice
+    without events and without time, so the ratio does not show it.
+    """
+    needed = {"server_cpu_ns", "latency_max_ns"}  # simulated slices have neither
+    if not all(needed <= set(epoch.slices.columns) for epoch in epochs) or not epochs:
+        return {}
+    cpu, length = pl.col("server_cpu_ns").cast(pl.Float64), pl.col("length_ns").cast(pl.Float64)
+    waited = pl.when(pl.col("events") > 0).then(pl.col("latency_max_ns").cast(pl.Float64)).otherwise(length)
+    found = (
+        pl.concat([epoch.slices for epoch in epochs])
+        .with_columns(usual=(cpu / length).median().over("cell", "arm"))
+        .filter(pl.col("usual") >= _BUSY_MIN)
+        .with_columns(rested_ns=pl.min_horizontal(length - cpu / pl.col("usual"), waited))
+        .filter(pl.col("rested_ns") >= _STILL_NS)
+        .sort("rested_ns")
+        .group_by("cell", "arm", maintain_order=True)
+        .agg(pl.len(), pl.col("rested_ns").last(), pl.col("epoch").last())
+    )
+    return {
+        (cell, arm): Flag(
+            kind="STOOD STILL",
+            text=f"the server of arm {arm} stood still for {rested_ns / 1e9:.1f} s in epoch {epoch} ({count} such "
+            "slices in all), without CPU time or an answer: it was stopped from outside, or waited for its disk.",
+        )
+        for cell, arm, count, rested_ns, epoch in found.iter_rows()
+    }
+
+
 _WINDOW_S = 0.5
 _WINDOWS_MIN = 16
 _EXPLAINED = 0.85  # share of the sum of squares; two groups explain 64 % of many normal values, 75 % of uniform ones
