@@ -331,7 +331,7 @@ impl Script {
         let failure = self.session.take_failure();
         let is_its = |failure: &Failure| {
             let words = format!("SQL error, errno = {},", failure.error.code);
-            message.starts_with(failure.call.words().unwrap_or(&words))
+            message.starts_with(&words) || failure.call.words() == Some(message.as_str())
         };
         match failure.filter(is_its) {
             Some(failure) => ScriptError::Sql {

@@ -88,3 +88,13 @@ fn numbers_are_spread_over_the_whole_range() {
     }
     assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
 }
+
+#[test]
+fn every_number_below_a_bound_comes_once() {
+    for bound in [1, 2, 5, 100, 1000, 65_537] {
+        let mut threads = [0, 1, 2].map(|thread| Unique::new(UniquePlace::first(7), thread, 3));
+        let mut drawn: Vec<u32> = (0..bound).map(|n| threads[n as usize % 3].draw_below(bound)).collect();
+        drawn.sort_unstable();
+        assert!(drawn.into_iter().eq(0..bound), "{bound}");
+    }
+}
