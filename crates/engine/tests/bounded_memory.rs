@@ -105,7 +105,8 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         threads: 1,
         arms: vec!["A".into(), "B".into()],
         length: Length::Blocks(BLOCKS / 4),
-        slice_ns: 20_000,
+        // Long enough for a worker to wake up in: its first event makes the histogram of its name.
+        slice_ns: 200_000,
         guard_ns: 1_000,
         order_seed: 1,
         key_seed: 2,
