@@ -106,7 +106,7 @@ class TrialInvalid(BakeoffError):
 
 
 class ResultsError(BakeoffError):
-    """A run directory is missing, damaged, or of a version that this program cannot read."""
+    """A run directory is missing, damaged, being written, or of a version that this program cannot read."""
 
     code = "results"
     exit_code = ExitCode.NOT_READY
