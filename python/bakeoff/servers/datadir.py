@@ -147,7 +147,7 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
         if result.status != 0:
             raise ServerError(
                 f"{installation.name} could not initialise a data directory (status {result.status}).",
-                hint=advice(result.errors + result.output)
+                hint=advice(result.errors + result.output, parent)
                 or f"Its files may be incomplete: `bakeoff server rm {installation.name}`, then try again.",
                 log_tail=tail(log.with_name(f"{log.name}.err")) or tail(log),
             )

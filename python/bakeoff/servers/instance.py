@@ -381,7 +381,7 @@ class Instance(Server):
 
     def _why_it_ended(self, status: int) -> str:
         """What to do, from the usual complaints in its log."""
-        hint = advice(tail(self.error_log, 60) + tail(self.home / "console.log", 20))
+        hint = advice(tail(self.error_log, 60) + tail(self.home / "console.log", 20), self.home)
         if not hint and status < 0 and self.environment.get("LD_PRELOAD"):
             return "It crashed with LD_PRELOAD: this build does not work with it (some bring their own allocator)."
         return hint

@@ -28,7 +28,7 @@ DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _AIO_LIMIT = "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."
-_DISK_FULL = "The disk is full: make room in $XDG_CACHE_HOME/bakeoff (~/.cache/bakeoff), or set XDG_CACHE_HOME."
+_DISK_FULL = "The disk of {folder} is full: make room there, or set XDG_CACHE_HOME."
 _ADVICE = {
     "io_setup() failed": _AIO_LIMIT,
     "No space left": _DISK_FULL,
@@ -262,9 +262,9 @@ def last_line(text: str) -> str:
     return lines[-1][:200] if lines else "no message"
 
 
-def advice(log: str) -> str:
-    """What to do about the usual complaints in a mysqld's log; empty when there is none of them."""
-    return next((hint for complaint, hint in _ADVICE.items() if complaint in log), "")
+def advice(log: str, folder: Path) -> str:
+    """What to do about the usual complaints in the log of a mysqld with files in `folder`; empty: none of them."""
+    return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
 
 
 @contextmanager
