@@ -29,6 +29,11 @@ MEASURING = {
     "run/test_duel.py", "servers/test_placement.py", "sysbench/test_idle.py", "sysbench/test_layout.py",
     "sysbench/test_numbers.py", "validation/test_fake_checks.py",
 }  # fmt: skip
+# Files that take half a minute or more: begun before the short ones, so that both workers end together.
+LONG = {
+    "cli/test_bad_input.py", "servers/test_running.py", "studies/test_resume.py", "test_engine_network.py",
+    "tpcc/test_tpcc_conditions.py", "tpcc/test_tpcc_variants.py",
+}  # fmt: skip
 
 
 class OneFileAtATime(LoadScopeScheduling):
@@ -38,11 +43,27 @@ class OneFileAtATime(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid):
-        file = nodeid.partition("::")[0].removeprefix("tests/")
+        file = file_of(nodeid)
         return "measuring" if file in MEASURING else file
 
 
+def file_of(nodeid):
+    return nodeid.partition("::")[0].removeprefix("tests/")
+
+
+def pytest_collection_modifyitems(items):
+    """First what measures and, beside it, what starts no server; then the other files, long ones first."""
+    with_server = {file_of(item.nodeid) for item in items if item.get_closest_marker("server")}
+
+    def turn(item):
+        file = file_of(item.nodeid)
+        return 0 if file in MEASURING else 1 if file not in with_server else 2 if file in LONG else 3
+
+    items.sort(key=turn)
+
+
 def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False
     return OneFileAtATime(config, log)
 
 
@@ -179,7 +200,7 @@ def slowed_duel():
     shell = Shell(folder)
     ran = shell.run(
         "duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "60%", "--workload", "oltp_point_select",
-        "--tables", "2", "--table-size", "20000", "--threads", "4", "--warm-up", "2s", "--precision", "5%",
+        "--tables", "2", "--table-size", "20000", "--threads", "4", "--warm-up", "1s", "--precision", "5%",
         "--budget", "100s", "--seed", "2", "--quiet",
     )  # fmt: skip
     assert ran.code == 0, ran

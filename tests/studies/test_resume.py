@@ -30,7 +30,7 @@ tables: 1
 table_size: 2k
 builds: 2
 warm_up: 1s
-precision: 0.1%
+precision: 20%
 budget: 90s
 """
 

@@ -4,30 +4,94 @@ import os
 import sys
 import tempfile
 import traceback
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from bakeoff.cli import doctor, duel, listing, plan, report, server
-from bakeoff.cli import run as run_command
-from bakeoff.engine import engine_path
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
-from bakeoff.find_engine import become_sysbench
-from bakeoff.results.manifest import bakeoff_version
 from bakeoff.units import visible
-
-# `bakeoff sysbench` is here for the list of commands: `start.main` hands its arguments to the engine before this.
-_UNPARSED = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
 
 
 def sysbench(context: typer.Context) -> None:
     """Drop-in for sysbench on MySQL and MariaDB: same options, same scripts, same output."""
+    from bakeoff.engine import engine_path
+    from bakeoff.find_engine import become_sysbench
+
     become_sysbench(str(engine_path()), context.args)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a command's function (or Typer) is, and its line in the list of commands."""
+
+    module: str
+    name: str
+    summary: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def load(self, name: str) -> Any:  # noqa: ANN401 — Typer keeps Click's types private
+        """Import it; that takes up to a second, which `bakeoff --help` and the other commands do without."""
+        found = getattr(import_module(self.module), self.name)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name, **self.settings)(found)
+        return typer.main.get_command(alone)
+
+
+_COMMANDS = {
+    "duel": _Source("bakeoff.cli.duel", "duel", "Compare setups on real servers: which is faster, and by how much."),
+    "run": _Source("bakeoff.cli.run", "run", "Run a study: every arm in every cell."),
+    "plan": _Source("bakeoff.cli.plan", "plan", "Show what a study would run: arms, minutes, memory and disk."),
+    "report": _Source("bakeoff.cli.report", "report", "Render a run's report: HTML, or another format."),
+    "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
+    "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
+    "doctor": _Source("bakeoff.cli.doctor", "doctor", "What here would spoil a measurement, and what it can resolve."),
+    "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
+    "sysbench": _Source(
+        __name__,
+        "sysbench",
+        "Drop-in for sysbench on MySQL and MariaDB.",
+        {
+            "add_help_option": False,
+            "context_settings": {
+                "ignore_unknown_options": True,
+                "allow_extra_args": True,
+                "allow_interspersed_args": False,
+            },
+        },
+    ),
+}
+
+
+class _Commands(TyperGroup):
+    """The commands of `_COMMANDS`, each imported when it is called."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
+        super().__init__(**attributes)
+        self.commands: Any = dict.fromkeys(_COMMANDS)  # for suggestions after a typo
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401
+        """Names, in the order of the help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
+        """Import one command; None: no such."""
+        return _COMMANDS[cmd_name].load(cmd_name) if cmd_name in _COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """Write the list of commands from their summaries."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, source.summary) for name, source in _COMMANDS.items()])
 
 
 app = typer.Typer(
     name="bakeoff",
+    cls=_Commands,
     help="Which of these MySQL setups is faster for this workload, by how much, and how sure are we?",
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -38,6 +102,8 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
+        from bakeoff.results.manifest import bakeoff_version
+
         print(f"bakeoff {bakeoff_version()}")
         raise typer.Exit
 
@@ -49,17 +115,6 @@ def before_the_command(
     ] = False,
 ) -> None:
     """Options that stand before a command."""
-
-
-app.command("duel")(duel.duel)
-app.command("run")(run_command.run)
-app.command("plan")(plan.plan)
-app.command("report")(report.report)
-app.command("compare")(report.compare)
-app.command("list")(listing.list_things)
-app.command("doctor")(doctor.doctor)
-app.add_typer(server.app, name="server")
-app.command("sysbench", add_help_option=False, context_settings=_UNPARSED)(sysbench)
 
 
 def run(arguments: list[str]) -> int:

@@ -16,7 +16,7 @@ from bakeoff.servers import Catalog, install, installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server
 from bakeoff.units import format_bytes, visible
 
-app = typer.Typer(help="Install, start and remove servers.", rich_markup_mode=None)
+app = typer.Typer(help="Install, start and remove servers.", add_completion=False, rich_markup_mode=None)
 
 Names = Annotated[list[str], typer.Argument(metavar="SERVER...", help="mysql:8.0, mariadb:10.11, path:DIR …")]
 
