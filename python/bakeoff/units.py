@@ -141,10 +141,16 @@ def ratio_decimals(mean: float, half_width: float | None) -> int:
 
 
 def interval_texts(low: float, high: float) -> tuple[str, str]:
-    """The ends of an interval of log ratios as ratios, rounded outwards: `0.905`, `0.914`."""
-    digits = ratio_decimals((low + high) / 2, (high - low) / 2)
-    scale = 10**digits
-    bottom, top = math.floor(math.exp(low) * scale + 1e-9) / scale, math.ceil(math.exp(high) * scale - 1e-9) / scale
+    """The ends of an interval of log ratios as ratios, rounded outwards: `0.905`, `0.914`.
+
+    An end that is not 1 has the digits that show it: an interval that excludes 1 never seems to touch it.
+    """
+    fewest = ratio_decimals((low + high) / 2, (high - low) / 2)
+    for digits in range(fewest, 7):
+        scale = 10**digits
+        bottom, top = math.floor(math.exp(low) * scale + 1e-9) / scale, math.ceil(math.exp(high) * scale - 1e-9) / scale
+        if (bottom > 1 or low <= 0) and (top < 1 or high >= 0):
+            break
     return f"{bottom:.{digits}f}", f"{top:.{digits}f}"
 
 

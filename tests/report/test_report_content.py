@@ -31,8 +31,10 @@ def test_an_injected_slowdown_is_reported_as_slower(view):
     for verdict in view.verdicts:
         low, high = (float(text) for text in re.findall(r"\d\.\d+", verdict.interval))
         assert low < 0.89 < high or abs(0.89 - (low + high) / 2) < 0.02
-        bound = float(re.search(r"at least ([\d.]+)%", verdict.headline)[1])
-        assert bound / 100 <= 1 - high + 0.005
+        found = re.fullmatch(r"is ([\d.]+)% slower \(([\d.]+)% to ([\d.]+)%\)", verdict.headline)
+        change, near, far = map(float, found.groups())
+        assert near < change < far
+        assert near / 100 <= 1 - high + 0.005 and far / 100 >= 1 - low - 0.005
 
 
 def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analysis):
@@ -111,8 +113,14 @@ def test_an_untrusted_report_says_so_first(tmp_path):
     ("stop", "word"), [(Stop.ABORTED, "ENDED BY HAND"), (Stop.RUNNING, "NOT FINISHED"), (Stop.BUDGET, "TIME RAN OUT")]
 )
 def test_how_measuring_ended_is_said(tmp_path, stop, word):
-    view = view_of(tmp_path, one_cell(), epochs=3, change={"stopped": stop})
+    study = one_cell().model_copy(update={"has_target": True})
+    view = view_of(tmp_path, study, epochs=3, change={"stopped": stop})
     assert word in [status.word for status in view.statuses]
+
+
+def test_time_does_not_run_out_where_no_precision_was_asked_for(tmp_path):
+    view = view_of(tmp_path, one_cell(), epochs=3, change={"stopped": Stop.BUDGET})
+    assert "TIME RAN OUT" not in [status.word for status in view.statuses]
 
 
 def test_an_injected_slowdown_is_never_hidden(tmp_path):

@@ -52,7 +52,7 @@ def test_a_clear_difference():
     assert comparison.verdict.words == (Word.SLOWER,)
     assert comparison.stop is Stop.PRECISE and analysis.stopped is Stop.PRECISE
     assert comparison.estimate.interval.low < -0.1 < comparison.estimate.interval.high
-    assert "server B is slower than server A by at least" in comparison.verdict.sentence
+    assert "server B is slower than server A: ratio 0." in comparison.verdict.sentence
     assert comparison.more_epochs == 0 and comparison.more_s == 0.0
     assert analysis.epochs_used == 8 and analysis.family == 1 and analysis.trusted is None
     assert not comparison.flags

@@ -18,7 +18,7 @@ def case(low, high, *, n=8, stop=Stop.PRECISE, claim=True, **options):
     estimate = Estimate(mean=(low + high) / 2, interval=Interval(low=low, high=high), n=n)
     defaults = {
         "contender": "mysql:8.0", "baseline": "mysql:5.7", "precision": W, "equivalence": W, "detectable": 0.02,
-        "more_epochs": 4, "more_s": 120.0,
+        "sd": 0.02, "more_epochs": 4, "more_s": 120.0, "has_target": True,
     }  # fmt: skip
     return Case(estimate=estimate, stop=stop, claim=claim, **(defaults | options))
 
@@ -72,7 +72,7 @@ def test_what_a_claim_rests_on(stop, p_adjusted, anytime, claim):
 
 def test_sentences():
     assert verdict(case(-0.0988, -0.0900)).sentence == (
-        "mysql:8.0 is slower than mysql:5.7 by at least 8.6%: ratio 0.910 (0.905 to 0.914) over 8 restarts."
+        "mysql:8.0 is slower than mysql:5.7: ratio 0.910 (0.905 to 0.914) over 8 restarts, so by at least 8.6%."
     )
     assert verdict(case(-0.005, 0.006)).sentence == (
         "mysql:8.0 and mysql:5.7 are equivalent within ±1%: ratio 1.001 (0.995 to 1.007) over 8 restarts."
@@ -87,9 +87,28 @@ def test_inconclusive_says_what_it_would_take():
     assert "±1% would take about 4 more restarts (about 2 min)." in sentence
 
 
+def test_a_target_beyond_a_day_is_out_of_reach_and_says_why():
+    sentence = verdict(case(-0.2, 0.12, stop=Stop.BUDGET, sd=0.3, more_epochs=8931, more_s=187_000.0)).sentence
+    assert "±1% is not within reach on this machine: ratios differ by 35% between restarts." in sentence
+
+
+def test_too_few_epochs_say_which_way_it_looks():
+    said = verdict(case(0.24, 0.42, n=4, stop=Stop.BUDGET))
+    assert said.words == (Word.INCONCLUSIVE,)
+    assert said.sentence.startswith(
+        "Inconclusive: probably faster, ratio 1.39 (1.27 to 1.53) over 4 restarts; a verdict"
+    )
+
+
+def test_a_claim_never_seems_to_touch_1():
+    assert "1.0001 to " in verdict(case(0.00015, 0.13)).sentence
+    assert " to 0.9999)" in verdict(case(-0.13, -0.0002)).sentence
+
+
 def test_budget_short_of_the_target_is_said():
     assert "short of the target ±1%" in verdict(case(0.05, 0.09, stop=Stop.BUDGET)).sentence
     assert "short of" not in verdict(case(0.05, 0.06, stop=Stop.BUDGET)).sentence
+    assert "short of" not in verdict(case(0.05, 0.09, stop=Stop.BUDGET, has_target=False)).sentence
 
 
 def test_control_claims_nothing_in_words():

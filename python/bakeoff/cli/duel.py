@@ -52,9 +52,12 @@ def duel(
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Open loop at this many events per second.")] = None,
-    precision: Annotated[str, typer.Option(help="Half-width at which to stop.")] = "1%",
+    precision: Annotated[
+        str | None,
+        typer.Option(help="Half-width to reach. [default: as narrow as the budget allows, ending at 1%]"),
+    ] = None,
     equivalence: Annotated[
-        str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision.")
+        str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision, or 1%.")
     ] = None,
     budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
     warm_up: Annotated[str, typer.Option("--warm-up", help="Load after every start, before measuring: 2s, 5m.")] = "3s",
@@ -133,7 +136,7 @@ def duel(
     if control or publish:
         arms.append(control_of(arms[0]))
         passwords[arms[-1].name] = passwords[arms[0].name]
-    target = parse_precision(precision)
+    target = parse_precision(precision or "1%")
     study = Study(
         title=" against ".join(str(spec) for spec in specs),
         arms=tuple(arms),
@@ -145,6 +148,7 @@ def duel(
         tables=tables,
         table_size=_number(table_size, "--table-size"),
         precision=target,
+        has_target=precision is not None,
         equivalence=parse_precision(equivalence) if equivalence else target,
         budget_s=parse_duration_s(budget),
         warm_s=parse_duration_s(warm_up),

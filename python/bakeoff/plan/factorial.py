@@ -80,6 +80,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         arms=tuple(arms),
         workloads=workloads,
         threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),
+        has_target=form.precision is not None,
         equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
         budget_s=_DEFAULTS["budget_s"] if form.budget is None else form.budget,
         warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,

@@ -174,7 +174,7 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
     stopped = context.analysis.stopped
     if stopped in _ENDINGS:
         yield _ENDINGS[stopped]
-    if stopped in (Stop.BUDGET, Stop.EXTENDED):
+    if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
         precision = percent_text(context.study.precision)
         yield Status(
             word="TIME RAN OUT",

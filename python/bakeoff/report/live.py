@@ -340,8 +340,7 @@ def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:
         ]
         lines.append(
             f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or 'spread unknown'}; "
-            f"expect {expected or 'too few epochs'}; the target takes about {line.epochs_needed} epochs, "
-            f"{format_duration(line.needed_s)}; {line.placement} connections, slices of {format_ns(line.slice_ns)}"
+            f"expect {expected or 'too few epochs'}; {line.placement} connections, slices of {format_ns(line.slice_ns)}"
         )
     return lines
 

@@ -12,12 +12,13 @@ from bakeoff.report.view import Forest, ForestRow, Tone, VerdictView
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Stop, Word
-from bakeoff.units import at_least_text, format_duration, percent_text
+from bakeoff.stats.verdict import leaning
+from bakeoff.units import format_duration, percent_text
 
 STOPS = {
-    Stop.PRECISE: "target precision reached",
-    Stop.DECISIVE: "difference decisive before the target precision",
-    Stop.BUDGET: "time ran out before the target precision",
+    Stop.PRECISE: "precision reached",
+    Stop.DECISIVE: "difference decisive",
+    Stop.BUDGET: "budget used",
     Stop.ABORTED: "ended by hand: anytime-valid interval",
     Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
     Stop.RUNNING: "still running: anytime-valid interval",
@@ -26,7 +27,9 @@ STOPS = {
 Record = dict[str, str | int | float | bool | None]
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+_NOISY = math.log(1.1)  # spread of a ratio between restarts
 _COUNTS_ABOVE = 3  # cells; fewer are seen at a glance
+_TWICE = math.log(2.0)
 _EDGE = 4.0  # per cent of the axis kept free on both sides
 
 
@@ -89,7 +92,7 @@ def _largest(context: Context, measured: Sequence[Comparison]) -> str:
     if found := _interaction(context):
         return found
     claimed = [c for c in measured if _tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
-    chosen = max(claimed or measured, key=lambda comparison: abs(comparison.estimate.mean))
+    chosen = max(claimed or measured, key=_sure_size)
     estimate = chosen.estimate
     ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
     interval = numbers.interval(estimate.interval) or "no interval yet"
@@ -97,6 +100,14 @@ def _largest(context: Context, measured: Sequence[Comparison]) -> str:
     where = f"{context.labels[chosen.contender]} in {context.cell_title(chosen.cell)}"
     certainty = "" if claimed or len(context.primary) == 1 else ", which may be chance"
     return f"{what} is that of {where}: {ratio} the throughput ({interval}){certainty}."
+
+
+def _sure_size(comparison: Comparison) -> tuple[float, float]:
+    """How far its interval lies from 1 at least, then (negative) how far from it at most; log ratios."""
+    low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
+    if low is None or high is None:
+        return 0.0, -math.inf
+    return max(low, -high, 0.0), -max(abs(low), abs(high))
 
 
 def _interaction(context: Context) -> str:
@@ -141,20 +152,39 @@ def _basis(context: Context) -> str:
     values = [[p.value for p in each.points if math.isfinite(p.value)] for each in context.primary]
     spreads = [statistics.stdev(each) for each in values if len(each) > 1]
     spread = percent_text(statistics.median_high(spreads)) if spreads else ""
-    noise = f", in which a ratio moved by {spread} from one to the next" if spread else ""
+    noise = f"; ratios differ by {spread} between restarts" if spread else ""
+    if spreads and statistics.median_high(spreads) > _NOISY:
+        noise += " (noisy machine: rerun when it is idle)"
     trusted = {True: "; the control, a second baseline, holds 1", False: "; the control does NOT hold 1", None: ""}
     return f"This rests on {restarts} of every server{noise}{trusted[context.analysis.trusted]}."
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
-    """For each contender, when there are several cells: how many went which way, and the geometric mean over them."""
+    """For each contender, when there are several cells: how many went which way, and the geometric mean over them.
+
+    There is no mean where some cells are faster and others slower: it would describe none of them.
+    """
     if len(context.cells) < 2:
         return ()
-    sentences = []
-    for contender, estimate in context.analysis.geometric_mean.items():
+    sentences, means = [], _means(context)
+    for contender in context.analysis.geometric_mean:
         counts = _counts_sentence(context, contender) if len(context.cells) > _COUNTS_ABOVE else ""
-        sentences.append(f"{counts} {_mean_sentence(context, contender, estimate)}".strip())
+        if contender in means:
+            mean = _mean_sentence(context, contender, means[contender])
+        else:
+            name, baseline = context.labels[contender], context.labels[context.analysis.baseline]
+            mean = f"{name} is faster than {baseline} in some cells and slower in others: no mean over them is given."
+        sentences.append(f"{counts} {mean}".strip())
     return tuple(sentences)
+
+
+def _means(context: Context) -> dict[str, Estimate]:
+    """Geometric means over several cells, of the contenders that are not faster in one and slower in another."""
+    if len(context.cells) < 2:
+        return {}
+    claims = {(each.contender, _tone_of(each)) for each in context.primary}
+    means = context.analysis.geometric_mean.items()
+    return {name: mean for name, mean in means if not {(name, Tone.FASTER), (name, Tone.SLOWER)} <= claims}
 
 
 def _all_cells(context: Context) -> str:
@@ -196,15 +226,29 @@ def _headline(context: Context, comparison: Comparison) -> str:
     if _is_rate_fixed(comparison):
         return "was given a fixed rate: compare response times"
     if bound is not None:
-        word = "faster" if bound > 0 else "slower"
-        text = f"is at least {at_least_text(bound, interval.half_width or 0.0)} {word}"
+        text = f"is {_change(comparison.estimate)}"
         return f"{text}, yet {negligible}" if Word.EQUIVALENT in comparison.verdict.words else text
     if Word.EQUIVALENT in comparison.verdict.words:
         return f"is as fast, {negligible}"
     if interval.low is None or interval.high is None:
         return "has no verdict yet"
+    if lean := leaning(interval):
+        return f"is probably {lean} ({numbers.restarts(comparison.estimate.n)}; not enough for a verdict)"
     low, high = _side(interval.low, interval.half_width), _side(interval.high, interval.half_width)
     return f"may be anything from {low} to {high}"
+
+
+def _change(estimate: Estimate) -> str:
+    """`9.0% slower (8.6% to 9.5%)`, `3.1× as fast (2.9 to 3.3)`: the estimate and its interval."""
+    mean, interval = estimate.mean, estimate.interval
+    assert interval.low is not None and interval.high is not None
+    if not -_TWICE < mean < _TWICE:
+        return f"{numbers.ratio(mean, interval.half_width)} as fast ({numbers.interval(interval)})"
+    digits = numbers.percent_decimals(mean, interval.half_width)
+    near, far = sorted((abs(math.expm1(interval.low)), abs(math.expm1(interval.high))))
+    scale = 10 ** (digits + 2)
+    ends = f"{math.floor(near * scale) / scale:.{digits}%} to {math.ceil(far * scale) / scale:.{digits}%}"
+    return f"{abs(math.expm1(mean)):.{digits}%} {'faster' if mean > 0 else 'slower'} ({ends})"
 
 
 def _side(log_ratio: float, half_width: float | None) -> str:
@@ -220,7 +264,12 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
     basis = [numbers.restarts(estimate.n)]
     if not _is_rate_fixed(comparison):
         basis.append(STOPS[comparison.stop])
-    if comparison.more_s and not _is_rate_fixed(comparison) and "would take" not in comparison.verdict.sentence:
+    if (
+        context.study.has_target
+        and comparison.more_s
+        and not _is_rate_fixed(comparison)
+        and "would take" not in comparison.verdict.sentence
+    ):
         basis.append(f"about {format_duration(comparison.more_s)} more to the target")
     return VerdictView(
         cell=comparison.cell,
@@ -247,7 +296,7 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
 def forest(context: Context) -> Forest:
     """Every comparison as a line, the control right under its cell, the geometric mean last."""
     comparisons = context.analysis.comparisons
-    means = context.analysis.geometric_mean if len(context.cells) > 1 else {}
+    means = _means(context)
     axis = _axis_for([*(comparison.estimate for comparison in comparisons), *means.values()], comparisons)
     rows = [_forest_row(context, comparison, axis) for comparison in comparisons]
     cells = _all_cells(context)

@@ -266,7 +266,8 @@ class Study(Frozen):
         arms: the baseline first; at least two.
         workloads, threads: their product is the cells.
         tables, table_size: the data that `prepare` loads, shared by all workloads.
-        precision: target half-width w, natural-log units.
+        precision: half-width w at which measuring ends, natural-log units.
+        has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
         warm_s: seconds of load after every start before anything is measured, shared by the workloads.
         budget_s: wall time from loading to verdict, downloads left out.
@@ -284,6 +285,7 @@ class Study(Frozen):
     tables: int = Field(default=4, ge=1, le=1000)
     table_size: int = Field(default=100_000, ge=1)
     precision: float = Field(default=math.log(1.01), gt=0)
+    has_target: bool = False
     equivalence: float = Field(default=math.log(1.01), gt=0)
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)

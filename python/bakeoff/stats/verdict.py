@@ -19,6 +19,7 @@ from bakeoff.units import at_least_text, format_duration, format_rate, percent_t
 CHECK_FACTOR = 3.0
 """Ratio of the t and sign-flip p-values above which the flag CHECK is raised."""
 
+_WITHIN_REACH_S = 86_400.0
 SHORTFALL = 0.1
 """In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
 
@@ -221,8 +222,10 @@ def _case(sample: _Sample, context: Context, p_adjusted: float | None) -> "Case"
         stop=stop,
         claim=claim and sample.restarted and not sample.nothing_done,
         precision=study.precision,
+        has_target=study.has_target,
         equivalence=study.equivalence,
         detectable=iv.minimal_detectable_effect(sd, n, family=context.family, anytime=stop.anytime_only),
+        sd=sd,
         more_epochs=more_epochs,
         more_s=None if more_epochs is None else more_epochs * context.epoch_s,
         nothing_done=sample.nothing_done,
@@ -329,8 +332,10 @@ class Case:
     stop: Stop
     claim: bool
     precision: float
+    has_target: bool
     equivalence: float
     detectable: float
+    sd: float
     more_epochs: int | None
     more_s: float | None
     nothing_done: str = ""
@@ -406,7 +411,7 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     if at_least is not None:
         word = "faster" if Word.FASTER in words else "slower"
         size = at_least_text(at_least, interval.half_width or 0.0)
-        text = f"{case.contender} is {word} than {case.baseline} by at least {size}: {counted}."
+        text = f"{case.contender} is {word} than {case.baseline}: {counted}, so by at least {size}."
         if Word.EQUIVALENT in words:
             text += f" All of the interval lies within {margin}: different but negligible."
         return text + _short_of_target(case)
@@ -416,8 +421,16 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     if case.nothing_done:
         return f"Inconclusive: {case.nothing_done}"
     if not enough(case.estimate.n, case.stop) or interval.low is None:
-        return f"Inconclusive: {counted}; a verdict takes at least {iv.N_MIN}.{_more(case)}"
+        likely = f"probably {lean}, " if (lean := leaning(interval)) else ""
+        return f"Inconclusive: {likely}{counted}; a verdict takes at least {iv.N_MIN}.{_more(case)}"
     return f"Inconclusive: {counted}.{_missing(case, interval)}{_more(case)}"
+
+
+def leaning(interval: Interval) -> str:
+    """`faster` or `slower` where an interval lies on one side of 1, whether or not that may be claimed; else empty."""
+    if interval.low is None or interval.high is None or interval.low <= 0 <= interval.high:
+        return ""
+    return "faster" if interval.low > 0 else "slower"
 
 
 def _counted(estimate: Estimate) -> str:
@@ -440,6 +453,10 @@ def _more(case: Case) -> str:
     if not case.more_epochs:
         return ""
     target = f"±{percent_text(case.precision)}"
+    if case.more_s is not None and case.more_s > _WITHIN_REACH_S:
+        return (
+            f" {target} is not within reach on this machine: ratios differ by {percent_text(case.sd)} between restarts."
+        )
     minutes = "" if case.more_s is None else f" (about {format_duration(case.more_s)})"
     restarts = "1 more restart" if case.more_epochs == 1 else f"{case.more_epochs} more restarts"
     return f" {target} would take about {restarts}{minutes}."
@@ -447,6 +464,6 @@ def _more(case: Case) -> str:
 
 def _short_of_target(case: Case) -> str:
     half = case.estimate.interval.half_width
-    if case.stop not in (Stop.BUDGET, Stop.EXTENDED) or half is None or half <= case.precision:
+    if not case.has_target or case.stop not in (Stop.BUDGET, Stop.EXTENDED) or half is None or half <= case.precision:
         return ""
     return f" The budget ended at ±{percent_text(half)}, short of the target ±{percent_text(case.precision)}."
