@@ -52,10 +52,7 @@ def duel(
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Open loop at this many events per second.")] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(help="Half-width to reach. [default: as narrow as the budget allows, ending at 1%]"),
-    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Half-width to reach; else 1% or the budget's best.")] = None,
     equivalence: Annotated[
         str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision, or 1%.")
     ] = None,
@@ -136,7 +133,6 @@ def duel(
     if control or publish:
         arms.append(control_of(arms[0]))
         passwords[arms[-1].name] = passwords[arms[0].name]
-    target = parse_precision(precision or "1%")
     study = Study(
         title=" against ".join(str(spec) for spec in specs),
         arms=tuple(arms),
@@ -147,9 +143,9 @@ def duel(
         threads=_threads(threads),
         tables=tables,
         table_size=_number(table_size, "--table-size"),
-        precision=target,
+        precision=parse_precision(precision or "1%"),
         has_target=precision is not None,
-        equivalence=parse_precision(equivalence) if equivalence else target,
+        equivalence=parse_precision(equivalence or precision or "1%"),
         budget_s=parse_duration_s(budget),
         warm_s=parse_duration_s(warm_up),
         builds=builds,
