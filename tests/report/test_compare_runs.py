@@ -37,6 +37,15 @@ def runs(root, *names):
     return [open_run(name, root) for name in names]
 
 
+def test_the_newest_runs_have_names(root, capfd):
+    """All three were begun at the same time: their names decide."""
+    assert [run.name for run in runs(root, "latest", "latest-1", "latest-2")] == ["third", "second", "first"]
+    assert command(["report", "-2", "--format", "csv", "--runs", str(root)]) == 0
+    assert capfd.readouterr().out.splitlines()[1].startswith("second,")
+    assert command(["report", "-4", "--runs", str(root)]) == 2
+    assert "holds 3 runs" in capfd.readouterr().err
+
+
 def test_common_cells_and_arms_are_compared_and_the_hour_is_in_the_throughput_alone(root):
     found = compare_runs(runs(root, "first", "second"))
     assert {line.cell for line in found.lines} == {"oltp_point_select/4"}

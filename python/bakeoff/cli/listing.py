@@ -1,7 +1,10 @@
 """`bakeoff list`: studies, servers, workloads, runs."""
 
 import json
+import re
 from enum import StrEnum
+from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +14,7 @@ from rich.table import Table
 
 from bakeoff.cli.arguments import Format, console, format_option
 from bakeoff.engine import describe_workloads
+from bakeoff.errors import SpecError
 from bakeoff.results import list_runs
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec.study_file import read_study, shipped_studies
@@ -28,15 +32,19 @@ class Kind(StrEnum):
 
 def list_things(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[str | None, typer.Argument(help="One workload (or a Lua file): its options.")] = None,
     runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
-    """List studies that ship, servers that can be had by name, workloads with their options, or runs."""
+    """List studies that ship, servers that can be had by name, workloads (or one workload's options), or runs."""
+    if name is not None and kind is not Kind.WORKLOADS:
+        raise SpecError(f"list {kind} takes no name.", hint=f"Try `bakeoff list {kind}`.")
     listers = {Kind.STUDIES: _studies, Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads}
-    rows = _runs(runs) if kind is Kind.RUNS else listers[kind]()
+    rows = _options(name) if name is not None else _runs(runs) if kind is Kind.RUNS else listers[kind]()
     if output is Format.JSON:
         typer.echo(json.dumps(rows, indent=1))
         return
+    rows = [{column: value for column, value in row.items() if column != "options"} for row in rows]
     if not rows:
         typer.echo(f"no {kind} yet")
         return
@@ -78,9 +86,25 @@ def _workloads() -> list[dict[str, Any]]:
     return [
         {
             "name": workload["name"],
+            "an event": _first_sentence(workload["name"]),
             "options": {option["name"]: option["default"] for option in workload["options"]},
         }
         for workload in describe_workloads()
+    ]
+
+
+def _first_sentence(workload: str) -> str:
+    """What the comment at the head of a bundled script begins with."""
+    lines = (files("bakeoff") / "workloads" / f"{workload}.lua").read_text(encoding="utf-8").splitlines()
+    comment = " ".join(line.removeprefix("-- ") for line in takewhile(lambda line: line.startswith("--"), lines))
+    return re.split(r"[.:] ", comment, maxsplit=1)[0].rstrip(".")
+
+
+def _options(script: str) -> list[dict[str, Any]]:
+    (described,) = describe_workloads([script])
+    return [
+        {"option": option["name"], "default": option["default"], "description": option["description"]}
+        for option in described["options"]
     ]
 
 

@@ -1,6 +1,7 @@
 """The `bakeoff` command: its sub-commands, and the message and exit code of every error."""
 
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -120,6 +121,8 @@ def before_the_command(
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is one line on standard error, never a traceback."""
     command = typer.main.get_command(app)
+    if arguments and arguments[0] in ("report", "compare"):  # their `-2` is a run, not an option
+        arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch("-[1-9]", each) else each for each in arguments]
     try:
         # `app(arguments)` would handle Ctrl-C and closed pipes in its own way.
         with command.make_context("bakeoff", arguments or ["--help"]) as context:

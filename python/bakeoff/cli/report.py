@@ -37,7 +37,7 @@ class ReportFormat(StrEnum):
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or (the beginning of) a run's name.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, a name's beginning, latest, -2 …")],
     output: Annotated[ReportFormat, typer.Option("--format", help="How to render it.")] = ReportFormat.HTML,
     to: Annotated[Path | None, typer.Option("--output", "-O", help="File to write; `-` for standard output.")] = None,
     runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
@@ -87,7 +87,8 @@ def _plain(view: ReportView) -> str:
 
 def compare(
     run: Annotated[
-        list[str], typer.Argument(metavar="RUN RUN...", help="Runs; the others are compared with the first.")
+        list[str],
+        typer.Argument(metavar="RUN RUN...", help="Runs, as for `report`; compared with the first."),
     ],
     across_machines: Annotated[
         bool, typer.Option("--across-machines", help="Compare runs of different machines all the same.")

@@ -482,6 +482,8 @@ def runs_root(explicit: Path | None = None) -> Path:
 def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:
     """The run with this path or name; the beginning of a name is enough when only one run has it.
 
+    `latest` is the newest run, `latest-1` the one before it.
+
     Raises:
         SpecError: no such run, or more than one.
         ResultsError: one that this program cannot read.
@@ -508,6 +510,12 @@ def _is_run(path: Path) -> bool:
 
 
 def _by_name(name: str, root: Path) -> Path:
+    if counted := re.fullmatch(r"latest(?:-(\d{1,6}))?", name):
+        newest, back = list_runs(root), int(counted[1] or 0)
+        if back >= len(newest):
+            number = "1 run" if len(newest) == 1 else f"{len(newest)} runs"
+            raise SpecError(f"run {name!r} is not there: {root} holds {number}.", hint="See `bakeoff list runs`.")
+        return newest[back].path
     paths = _run_paths(root)
     found = [path for path in paths if path.name == name] or [path for path in paths if path.name.startswith(name)]
     if len(found) == 1:
