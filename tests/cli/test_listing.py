@@ -1,4 +1,4 @@
-"""The lists of commands, workloads and options."""
+"""Lists of commands, workloads and options, and what a duel would take."""
 
 import subprocess
 import sys
@@ -30,6 +30,14 @@ def test_workloads_are_listed_with_what_an_event_is(inside):
     for workload in describe_workloads():
         (line,) = [line for line in lines if line.split()[:1] == [workload["name"]]]
         assert len(line.split()) > 4
+
+
+def test_a_dry_run_says_what_it_would_take_and_starts_nothing(shell, inside):
+    ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15,sort_buffer_size=1M", "--dry-run", "--budget", "20s")
+    assert ran.code == 0, ran
+    assert "1 (oltp_read_only/4)" in ran.out and "would do" in ran.out
+    assert shell.runs == []
+    assert inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--fail-on", "faster").code == 2
 
 
 def test_one_workload_is_listed_with_its_options(inside):

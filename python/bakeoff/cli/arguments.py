@@ -93,6 +93,12 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class FailOn(StrEnum):
+    """Which verdict makes a run fail."""
+
+    SLOWER = "slower"
+
+
 format_option = typer.Option("--format", help="text for people, json for programs.")
 
 Seed = Annotated[
@@ -105,6 +111,9 @@ Runs = Annotated[
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")]
+FailOnOption = Annotated[
+    FailOn | None, typer.Option("--fail-on", help="Exit with 1 when a contender is SLOWER, and not EQUIVALENT too.")
+]
 Publish = Annotated[
     bool, typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold.")
 ]

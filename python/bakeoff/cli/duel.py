@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.arguments import Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
+from bakeoff.cli.arguments import FailOnOption, Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
 from bakeoff.cli.execution import RunOptions, run_and_report
-from bakeoff.errors import SpecError
+from bakeoff.cli.plan import show
+from bakeoff.errors import ExitCode, SpecError
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.spec import (
@@ -66,6 +67,10 @@ def duel(
         bool, typer.Option("--control/--no-control", help="Run a second instance of the baseline as a control.")
     ] = False,
     publish: Publish = False,
+    fail_on: FailOnOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would take, as `bakeoff plan`; start nothing.")
+    ] = False,
     charset: Annotated[
         str | None,
         typer.Option(help="Of the tables and the connection; `server`: each server's default. [default: utf8mb4]"),
@@ -117,16 +122,7 @@ def duel(
         tls=tls,
         prepare_mode=_prepare_mode(ps_mode),
     )
-    arms = [
-        Arm(
-            name=name,
-            label=str(spec) if specs.count(spec) == 1 else f"{spec} ({name})",
-            server=spec,
-            data=data,
-            connection=connection,
-        )
-        for name, spec in zip(_ARM_NAMES, specs, strict=False)
-    ]
+    arms = [_arm(name, spec, specs, data, connection) for name, spec in zip(_ARM_NAMES, specs, strict=False)]
     if inject_slowdown:
         arms[-1] = arms[-1].model_copy(update={"slowdown_percent": _slowdown_percent(inject_slowdown)})
     passwords = {arm.name: url_password(text) for arm, text in zip(arms, servers, strict=True)}
@@ -155,7 +151,11 @@ def duel(
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     check_workloads(study.workloads, study.arms)
-    require_disk(forecast(study))
+    seen = forecast(study)
+    if dry_run:
+        show(seen, output)
+        return ExitCode.DONE
+    require_disk(seen)
     run_options = RunOptions(
         runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),
@@ -164,8 +164,15 @@ def duel(
         json=output is Format.JSON,
         open_report=open_report,
         publish=publish,
+        fail_on=fail_on,
     )
     return run_and_report(study, run_options)
+
+
+def _arm(name: str, server: ServerSpec, all_servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:
+    """One server as an arm; its label has the arm's name when the server is given more than once."""
+    label = str(server) if all_servers.count(server) == 1 else f"{server} ({name})"
+    return Arm(name=name, label=label, server=server, data=data, connection=connection)
 
 
 def _parse_servers(texts: list[str]) -> list[ServerSpec]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from bakeoff.cli.arguments import console
+from bakeoff.cli.arguments import FailOn, console
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
@@ -18,6 +18,7 @@ from bakeoff.report.renderers import objection, publish
 from bakeoff.results import RunDirectory
 from bakeoff.run import run_study
 from bakeoff.spec import Study
+from bakeoff.stats.model import Analysis, Word
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class RunOptions:
         passwords: by arm name; never written anywhere.
         resume: a run to go on with.
         publish: also write the files to be published, and fail when the control does not hold.
+        fail_on: the verdict for which the exit code is 1.
     """
 
     runs_root: Path
@@ -38,6 +40,7 @@ class RunOptions:
     open_report: bool = False
     resume: RunDirectory | None = None
     publish: bool = False
+    fail_on: FailOn | None = None
 
 
 def run_and_report(study: Study, options: RunOptions) -> int:
@@ -73,7 +76,15 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         if reason:
             print(f"bakeoff: not yet: {reason}", file=sys.stderr)
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
-    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
+    if stop.is_set():
+        return ExitCode.INTERRUPTED
+    return ExitCode.DIFFERENCE if options.fail_on and _is_slower(analysis) else ExitCode.DONE
+
+
+def _is_slower(analysis: Analysis) -> bool:
+    """Whether a contender is claimed to be slower by more than the margin of equivalence."""
+    words = [comparison.verdict.words for comparison in analysis.comparisons if not comparison.is_control]
+    return any(Word.SLOWER in each and Word.EQUIVALENT not in each for each in words)
 
 
 @contextlib.contextmanager

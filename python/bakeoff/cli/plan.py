@@ -24,7 +24,11 @@ def plan(
     request = request_study(study, scale=scale, budget=budget, precision=precision)
     with naming_the_line(request):
         check_workloads(request.study.workloads, request.study.arms)
-        seen = forecast(request.study)
+        show(forecast(request.study), output)
+
+
+def show(seen: Forecast, output: Format) -> None:
+    """Print what a study would take."""
     if output is Format.JSON:
         typer.echo(json.dumps(_record(seen), indent=1))
     else:

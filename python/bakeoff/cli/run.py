@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bakeoff.cli.arguments import (
+    FailOnOption,
     Format,
     Open,
     Publish,
@@ -39,6 +40,7 @@ def run(
     precision: Annotated[str | None, typer.Option(help="Instead of the study's: 1%.")] = None,
     control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
     publish: Publish = False,
+    fail_on: FailOnOption = None,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
@@ -58,6 +60,7 @@ def run(
         json=output is Format.JSON,
         open_report=open_report,
         publish=publish,
+        fail_on=fail_on,
     )
     if resume is not None:
         begun = open_run(resume, runs)
