@@ -99,11 +99,15 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
     Raises:
         SpecError: no such script, or one that does not load; with file and line.
     """
+    scripts = list(scripts)
     command = [str(engine_path()), "workloads", *scripts]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False)
     if ran.returncode:
         reason = ran.stderr.strip().removeprefix("bakeoff-engine: ")
-        raise SpecError(f"workload: {reason}", hint="See `bakeoff list workloads`.")
+        hint = "See `bakeoff list workloads`."
+        if any(script.endswith(".sql") for script in scripts):
+            hint = "A workload is a Lua script: put the statements into con:query() of its function event()."
+        raise SpecError(f"workload: {reason}", hint=hint)
     described: list[Message] = json.loads(ran.stdout)
     return described
 

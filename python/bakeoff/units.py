@@ -42,7 +42,8 @@ def parse_precision(text: str) -> float:
     """
     share = parse_percent(text, "precision")
     if not 0.0005 <= share <= 0.5:
-        raise SpecError(f"precision {text!r} is outside 0.05% to 50%.", hint="1% is the usual target.")
+        hint = f"Did you mean {text.strip()}%?" if 0.5 < share <= 50 and "%" not in text else "1% is the usual target."
+        raise SpecError(f"precision {text!r} is outside 0.05% to 50%.", hint=hint)
     return math.log1p(share)
 
 

@@ -36,7 +36,7 @@ SMALL = (
         (["duel", "mysqll:8.0", "mysql:8.0.15"], "mysqll", "mysql"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15,inodb_doublewrite=0"], "inodb_doublewrite", "innodb_doublewrite"),
         (["duel", "mysql:8.0.15", "mysql 5.7"], "mysql 5.7", "FLAVOUR:VERSION"),
-        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "four"], "four", "--threads 4"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "four"], "four", "--threads 1,4,16"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "soon"], "soon", "4m"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--warm-up", "long"], "long", "4m"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--precision", "0"], "precision", "1%"),
@@ -70,6 +70,13 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "nan"], "nan", "--inject-slowdown 5%"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "a lot"], "a lot", "0.5%"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "5"], "'5'", "--inject-slowdown 5%"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "1-16"], "1-16", "--threads 1,4,16"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "1..64"], "1..64", "--threads 1,4,16"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--precision", "2"], "'2'", "Did you mean 2%?"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "-w", "q.sql"], "q.sql", "Lua script"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15,jemalloc"], "jemalloc", "env.LD_PRELOAD=libjemalloc.so.2"),
+        (["duel", "mysql://a:s3cret@h/", "mysql://a:s3cret@h/"], "given twice", "--allow-same"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--tabels", "3"], "--tabels", "Try `bakeoff duel --help`"),
         (["report", "no-such-run"], "no-such-run", "list runs"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
@@ -86,6 +93,12 @@ def test_a_typo_is_one_line_and_exit_code_2(shell, inside, arguments, named, rem
     assert named in ran.complaint
     assert remedy in ran.complaint
     assert "s3cret" not in ran.out + ran.err
+    assert shell.runs == []
+
+
+def test_a_missing_preload_is_found_before_anything_is_loaded(shell, inside):
+    ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15,env.LD_PRELOAD=libnone.so.1", "--dry-run")
+    assert (ran.code, "LD_PRELOAD=libnone.so.1: there is no such library" in ran.complaint) == (3, True)
     assert shell.runs == []
 
 

@@ -16,6 +16,7 @@ from bakeoff.spec import (
     Arm,
     Connection,
     Data,
+    Origin,
     Placement,
     Profile,
     ServerSpec,
@@ -104,6 +105,7 @@ def duel(
             help="Give the last server uncounted extra work, to test the verdict: 5% makes its true ratio 1/1.05.",
         ),
     ] = None,
+    allow_same: Annotated[bool, typer.Option("--allow-same", help="Compare a running server with itself.")] = False,
     seed: Seed = None,
     runs: Runs = None,
     open_report: Open = False,
@@ -112,6 +114,7 @@ def duel(
 ) -> int:
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
     specs = _parse_servers(servers)
+    _refuse_twins(specs, allowed=allow_same)
     options = _parse_options(option or [])
     data, connection = _data_and_connection(
         charset=DEFAULT if charset == "server" else charset,
@@ -169,6 +172,13 @@ def duel(
     return run_and_report(study, run_options)
 
 
+def _refuse_twins(servers: list[ServerSpec], *, allowed: bool) -> None:
+    twins = [server for server in servers if server.origin is Origin.URL and servers.count(server) > 1]
+    if twins and not allowed:
+        message = f"duel: {twins[0]} is given twice, so it would be compared with itself."
+        raise SpecError(message, hint="Name another server, or write --allow-same to test the method.")
+
+
 def _arm(name: str, server: ServerSpec, all_servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:
     """One server as an arm; its label has the arm's name when the server is given more than once."""
     label = str(server) if all_servers.count(server) == 1 else f"{server} ({name})"
@@ -211,7 +221,7 @@ def _number(text: str, flag: str) -> int:
         return rows_of(text)
     except SpecError:
         message = f"{flag}: {text!r} is not a whole number above zero."
-        raise SpecError(message, hint=f"Write {flag} 4 or {flag} 100k.") from None
+        raise SpecError(message, hint=f"Write {flag} {'1,4,16' if flag == '--threads' else '100k'}.") from None
 
 
 def _parse_options(texts: list[str]) -> Options:

@@ -17,7 +17,7 @@ from bakeoff.report.live import live_for
 from bakeoff.report.renderers import objection, publish
 from bakeoff.results import RunDirectory
 from bakeoff.run import run_study
-from bakeoff.spec import Study
+from bakeoff.spec import Origin, Study
 from bakeoff.stats.model import Analysis, Word
 
 
@@ -51,6 +51,10 @@ def run_and_report(study: Study, options: RunOptions) -> int:
     stop = threading.Event()
     page = console()
     with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
+        running = [str(arm.server) for arm in study.arms if arm.server.origin is Origin.URL]
+        if running:
+            them = " and ".join(dict.fromkeys(running))
+            live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
         run, analysis = run_study(
             study,
             options.runs_root,

@@ -133,7 +133,9 @@ def run(arguments: list[str]) -> int:
         _complain(str(error), error.log_tail if isinstance(error, ServerError) else "")
         return error.exit_code
     except typer.TyperException as error:
-        _complain(f"{' '.join(error.format_message().split())} Try `bakeoff --help`.")
+        where = getattr(error, "ctx", None)
+        command_line = where.command_path if where else "bakeoff"
+        _complain(f"{' '.join(error.format_message().split())} Try `{command_line} --help`.")
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted.")

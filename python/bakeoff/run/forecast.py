@@ -11,6 +11,7 @@ from bakeoff.plan.model import turns
 from bakeoff.plan.sizes import data_bytes
 from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
 from bakeoff.servers import Catalog, Entry, install, is_installed
+from bakeoff.servers.instance import preload_libraries
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.units import format_bytes
@@ -69,10 +70,12 @@ def forecast(study: Study) -> Forecast:
 
     Raises:
         SpecError: a server that does not exist, or that lacks what an arm needs; `error.field` begins with the arm.
-        HostError: too little memory.
+        HostError: too little memory, or a library to be preloaded that is not there.
     """
     share = share_memory(study, at_most=servers_by_aio())
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    for arm in ours:
+        preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
     downloads = {arm.name: _check(arm, study, share) for arm in ours}
     sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
     loads = len(sizes) * study.builds

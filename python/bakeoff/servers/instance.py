@@ -80,13 +80,13 @@ def environment(installation: Installation, asked: Mapping[str, str], padding_by
 
 
 def preload_libraries(value: str) -> list[Path]:
-    """Files that `LD_PRELOAD=value` means: absolute paths, or names found on the system's library path.
+    """Files that `LD_PRELOAD=value` means: absolute paths, or names found on the system's library path; often none.
 
     Raises:
         HostError: one is not there; names the Debian package that holds it.
     """
     found: list[Path] = []
-    for name in re.split(r"[:\s]+", value.strip()):
+    for name in re.findall(r"[^:\s]+", value):
         file = Path(name) if "/" in name else _find_library(name)
         if file is None or not file.is_file():
             package = _PACKAGES.get(Path(name).name)

@@ -341,6 +341,11 @@ def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
     rest["innodb_page_size"] = str(size)
 
 
+_ALLOCATORS = {
+    "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2"
+}  # fmt: skip
+
+
 def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) -> None:
     plain = stem(name)
     if name.startswith("loose_") or understands(target, plain) or understands(target, name):
@@ -350,9 +355,12 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     fact = option_facts().get(plain)
     if fact is None:
         near = difflib.get_close_matches(plain, sorted(target.known), n=2, cutoff=0.75)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Write loose_ in front to try it all the same."
+        if plain in _ALLOCATORS:
+            hint = f"A memory allocator is preloaded: write ,env.LD_PRELOAD={_ALLOCATORS[plain]}"
         raise SpecError(
             f"server {target.name}: it has no option {name}.",
-            hint=f"Did you mean {' or '.join(near)}?" if near else "Write loose_ in front to try it all the same.",
+            hint=hint,
             field=("server", "options", name),
         )
     off = name != plain or is_false(value)  # skip_innodb_large_prefix
