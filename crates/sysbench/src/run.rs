@@ -36,6 +36,9 @@ const FULL_QUEUE: &str = "The event queue is full. This means the worker threads
 /// Longest wait between two looks at a failure.
 const POLL: Duration = Duration::from_millis(200);
 
+/// The reporter packs whole histograms for `--hdr-log`; the workers' small stacks do not hold them.
+const REPORTER_STACK_BYTES: usize = 2 << 20;
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -253,7 +256,8 @@ impl Run {
             hdr_log,
         };
         let body = move || reporter.run(&started);
-        (spawn("sb", "report", self.options.stack_bytes, body), start)
+        let stack_bytes = self.options.stack_bytes.max(REPORTER_STACK_BYTES);
+        (spawn("sb", "report", stack_bytes, body), start)
     }
 
     fn announce(&self) {
