@@ -1,7 +1,6 @@
 """Arguments that several commands share: options, and a study named with a scale, a budget and a seed."""
 
 import contextlib
-import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -139,8 +138,3 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
-
-
-def runs_root(asked: Path | None) -> Path:
-    """The folder of run directories."""
-    return asked or Path(os.environ.get("BAKEOFF_RUNS", "bakeoff-runs"))

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.arguments import FailOnOption, Format, Open, Publish, Quiet, Runs, Seed, format_option, runs_root
+from bakeoff.cli.arguments import FailOnOption, Format, Open, Publish, Quiet, Runs, Seed, format_option
 from bakeoff.cli.execution import RunOptions, run_and_report
 from bakeoff.cli.plan import show
 from bakeoff.errors import ExitCode, SpecError
+from bakeoff.results import runs_root
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.spec import (

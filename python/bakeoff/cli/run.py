@@ -17,11 +17,10 @@ from bakeoff.cli.arguments import (
     format_option,
     naming_the_line,
     request_study,
-    runs_root,
 )
 from bakeoff.cli.execution import RunOptions, run_and_report
 from bakeoff.errors import SpecError
-from bakeoff.results import RunDirectory, open_run
+from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.resume import resumed_study
