@@ -32,6 +32,14 @@ def test_workloads_are_listed_with_what_an_event_is(inside):
         assert len(line.split()) > 4
 
 
+@pytest.mark.parametrize(("words", "found"), [("du", "duel"), ("duel --pre", "--precision"), ("server ins", "install")])
+def test_the_shell_completes_commands_and_options(shell, words, found):
+    asked = {"_BAKEOFF_COMPLETE": "complete_bash", "COMP_WORDS": f"bakeoff {words}"}
+    env = shell.env | asked | {"COMP_CWORD": str(len(words.split()))}
+    ran = subprocess.run(shell.command, env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [found]
+
+
 def test_a_dry_run_says_what_it_would_take_and_starts_nothing(shell, inside):
     ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15,sort_buffer_size=1M", "--dry-run", "--budget", "20s")
     assert ran.code == 0, ran

@@ -95,7 +95,6 @@ app = typer.Typer(
     cls=_Commands,
     help="Which of these MySQL setups is faster for this workload, by how much, and how sure are we?",
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -124,6 +123,8 @@ def run(arguments: list[str]) -> int:
     if arguments and arguments[0] in ("report", "compare"):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch("-[1-9]", each) else each for each in arguments]
     try:
+        if "_BAKEOFF_COMPLETE" in os.environ:
+            command.main(prog_name="bakeoff")  # for the shell's completion; exits
         # `app(arguments)` would handle Ctrl-C and closed pipes in its own way.
         with command.make_context("bakeoff", arguments or ["--help"]) as context:
             return int(command.invoke(context) or ExitCode.DONE)
