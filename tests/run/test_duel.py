@@ -107,6 +107,8 @@ def test_a_run_is_listed_with_its_epochs(slowed_duel, inside):
     assert row["name"] == slowed_duel.run.name
     assert row["epochs"] == len(slowed_duel.run.finished_epochs())
     assert row["state"] == "complete"
+    assert row["verdict"] == "SLOWER"
+    assert float(row["size"].removesuffix(" kB").removesuffix(" MB")) > 1
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from enum import StrEnum
 from importlib.resources import files
 from itertools import takewhile
@@ -14,10 +15,11 @@ from rich.table import Table
 
 from bakeoff.cli.arguments import Format, console, format_option
 from bakeoff.engine import describe_workloads
-from bakeoff.errors import SpecError
-from bakeoff.results import list_runs
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.results import RunDirectory, RunSummary, list_runs
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec.study_file import read_study, shipped_studies
+from bakeoff.stats.model import Analysis
 from bakeoff.units import format_bytes
 
 
@@ -108,6 +110,17 @@ def _options(script: str) -> list[dict[str, Any]]:
     ]
 
 
+def _verdict(run: RunSummary) -> str:
+    """`FASTER`, `2 SLOWER, 1 INCONCLUSIVE`: how often each verdict was given."""
+    try:
+        analysis = RunDirectory(run.path).read("analysis.json", Analysis)
+    except ResultsError:
+        return ""
+    compared = [each for each in analysis.comparisons if not each.is_control] if analysis else []
+    words = Counter(" ".join(each.verdict.words) for each in compared)
+    return ", ".join(f"{count} {word}" if len(compared) > 1 else word for word, count in words.most_common())
+
+
 def _runs(root: Path | None) -> list[dict[str, Any]]:
     return [
         {
@@ -115,6 +128,8 @@ def _runs(root: Path | None) -> list[dict[str, Any]]:
             "question": run.title,
             "started": run.created_at.isoformat(timespec="minutes") if run.created_at else None,
             "epochs": run.epochs,
+            "verdict": _verdict(run) if run.analysed and not run.problem else "",
+            "size": format_bytes(sum(path.lstat().st_size for path in run.path.rglob("*"))),
             "state": run.problem or ("complete" if run.analysed else "broken off"),
         }
         for run in list_runs(root)
