@@ -1,7 +1,10 @@
 """How the drop-in connects: character set, accounts, TLS, rotation, options files; on a real server."""
 
 import json
+import os
 import re
+import signal
+import threading
 
 import pytest
 
@@ -10,6 +13,10 @@ from bakeoff.spec import parse_server
 
 pytestmark = pytest.mark.server
 
+SELECT_1 = """
+function thread_init() con = sysbench.sql.driver():connect() end
+function event() con:query("SELECT 1") end
+"""
 SAY = """
 function prepare()
   local con = sysbench.sql.driver():connect()
@@ -181,3 +188,25 @@ def test_a_lost_connection_is_made_again_when_its_error_is_ignored(ours, server)
     assert ran.code == 0
     assert (result["events"], result["reconnects"]) == (10, 1)
     assert result["errors"]["1317"] == 1
+
+
+@pytest.mark.parametrize("ignored", ["all", "2013"])
+def test_a_server_that_dies_ends_the_run_even_when_its_errors_are_ignored(ours, original, tmp_path, ignored):
+    """The original ends, too: with a segmentation fault."""
+    script = tmp_path / "select_1.lua"
+    script.write_text(SELECT_1)
+
+    def dying(program):
+        with servers.sandbox(parse_server("mysql:8.0.15")) as box:
+            killer = threading.Timer(2.0, os.kill, (box.instance.pid, signal.SIGKILL))
+            killer.start()
+            where = (f"--mysql-socket={box.instance.socket_path}", "--mysql-user=root", "--mysql-db=mysql")
+            options = (*where, f"--mysql-ignore-errors={ignored}", "--time=30", "--report-interval=1")
+            ran = program(str(script), *options, "run")
+            killer.join()
+        return ran.code, ran.out + ran.err
+
+    code, said = dying(ours)
+    assert code == 1 and "error 2013 (Lost connection" in said
+    assert "[ 20s ]" not in said
+    assert dying(original)[0] in (1, -signal.SIGSEGV)
