@@ -23,7 +23,7 @@ def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
     run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
     view = build_view(run, run.analysis())
     assert [verdict.tone.value for verdict in view.verdicts] == ["slower", "slower"]
-    assert all("slower" in verdict.sentence and "at least" in verdict.headline for verdict in view.verdicts)
+    assert all("at least" in verdict.sentence and "slower" in verdict.headline for verdict in view.verdicts)
     assert {row.verdict for row in view.forest.rows if row.kind == "control"} == {"holds 1"}
     assert view.tables["discarded"].rows and not [status for status in view.statuses if status.word == "UNTRUSTED"]
     for text in (render_html(view), render_markdown(view)):
@@ -32,8 +32,8 @@ def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
 
 
 def test_what_a_killed_run_needs_follows_from_its_own_plan(tmp_path):
-    run = make_run(tmp_path, duel_study(), Truth(sd_slice=0.2), epochs=6)
-    plan = Plan.model_validate(run.plan()).model_copy(update={"overhead_s": 3000.0})
+    run = make_run(tmp_path, duel_study(), Truth(effect={"B": 0.0}, sd_slice=0.1), epochs=6)
+    plan = Plan.model_validate(run.plan()).model_copy(update={"overhead_s": 30.0})
     run.write_json("plan.json", plan)
     report(str(run.path), output=ReportFormat.JSON, to=tmp_path / "report.json")
     sentence = json.loads((tmp_path / "report.json").read_text())["verdicts"][0]["sentence"]
