@@ -75,30 +75,21 @@ def decode_histogram(hdr: str, place: str = "a latency histogram") -> Histogram:
 
 def _cells(payload: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indexes and counts of the cells that are not empty."""
-    indexes: list[int] = []
-    counts: list[int] = []
-    index = at = 0
-    while at < len(payload):
-        coded = shift = 0
-        while True:
-            byte = payload[at]
-            at += 1
-            if shift == 56:  # the ninth byte carries eight bits and no flag
-                coded |= byte << 56
-                break
-            coded |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80 or at >= len(payload):
-                break
-        number = (coded >> 1) ^ -(coded & 1)
-        if number < 0:
-            index -= number
-            continue
-        if number:
-            indexes.append(index)
-            counts.append(number)
-        index += 1
-    return np.array(indexes, dtype=np.int64), np.array(counts, dtype=np.int64)
+    octets = np.frombuffer(payload, dtype=np.uint8).astype(np.int64)
+    ends = np.flatnonzero(octets < 0x80)
+    starts = np.append(0, ends + 1)[:-1]
+    sizes = ends - starts + 1
+    if len(octets) != sizes.sum() or np.any(sizes > 8):  # a ninth octet would be a count of 2^55
+        raise ValueError("a number does not end")
+    place = np.arange(len(octets)) - np.repeat(starts, sizes)
+    coded = np.add.reduceat((octets & 0x7F) << (7 * place), starts) if len(octets) else octets
+    numbers = (coded >> 1) ^ -(coded & 1)
+    steps = np.where(numbers < 0, -numbers, 1)
+    if np.any(steps > _CELLS_MAX):
+        raise ValueError(f"{steps.max()} empty cells")
+    indexes = np.cumsum(steps) - steps
+    counted = numbers > 0
+    return indexes[counted], numbers[counted]
 
 
 def _highest(indexes: NDArray[np.int64], digits: int, lowest: int) -> NDArray[np.int64]:
