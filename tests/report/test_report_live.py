@@ -35,6 +35,15 @@ def test_without_a_terminal_it_is_plain_lines(run, analysis):
     assert "discarded" in out.getvalue()
 
 
+def test_a_download_shows_speed_and_time_left(run, monkeypatch):
+    out, clock = io.StringIO(), iter(range(0, 100, 20))
+    live = PlainLive(run.study(), out)
+    monkeypatch.setattr("bakeoff.report.live.time.monotonic", lambda: live._begin + next(clock) / 2)
+    live.progress("fetching mysql-8.0.31", 0, 50_000_000)
+    live.progress("fetching mysql-8.0.31", 20_000_000, 50_000_000)
+    assert "fetching mysql-8.0.31: 20 MB of 50 MB, 1 MB/s, 30 s left" in out.getvalue()
+
+
 def test_json_lines_are_json_lines(run, analysis):
     out = io.StringIO()
     with live_for(run.study(), json=True, quiet=True, stream=out) as live:

@@ -6,13 +6,13 @@ import threading
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
+from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from bakeoff.cli.arguments import Format, format_option
 from bakeoff.cli.execution import ending_signals
 from bakeoff.cli.listing import Kind, list_things
 from bakeoff.errors import ExitCode, SpecError
-from bakeoff.servers import Catalog, install, installed, remove, sandbox
+from bakeoff.servers import Catalog, install, installed, is_installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server
 from bakeoff.units import format_bytes, visible
 
@@ -91,7 +91,7 @@ def remove_servers(
 def _installed_name(text: str, here: dict[str, int]) -> str:
     if text in here:
         return text
-    name = Catalog.load().resolve(parse_server(text)).name
+    name = Catalog.load().resolve(parse_server(text), is_installed).name
     if name not in here:
         raise SpecError(f"server rm: {name} is not installed.", hint=f"Installed: {', '.join(here) or 'none'}.")
     return name
@@ -102,7 +102,7 @@ class _Downloads:
 
     def __init__(self) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), transient=True, redirect_stdout=False
+            *Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn(), transient=True, redirect_stdout=False
         )
         self._tasks: dict[str, TaskID] = {}
 

@@ -22,7 +22,7 @@ from bakeoff.report import numbers
 from bakeoff.spec import Study
 from bakeoff.stats.model import Comparison, Interval, Stop
 from bakeoff.stats.resolution import NoiseCard
-from bakeoff.units import format_duration, format_ns, format_rate, visible
+from bakeoff.units import format_bytes, format_duration, format_ns, format_rate, visible
 
 _PLAIN_EVERY_S = 10.0  # a line of progress at most that often
 _AXIS = 31  # characters of the live interval
@@ -125,6 +125,7 @@ class PlainLive(LiveView):
         self._lock = threading.Lock()
         self._begin = time.monotonic()
         self._shown: dict[str, float] = {}
+        self._speeds = _Speeds()
 
     def stage(self, text: str) -> None:
         """A line with the time since the start."""
@@ -133,13 +134,14 @@ class PlainLive(LiveView):
     def progress(self, label: str, done: int, total: int | None) -> None:
         """At most a line in ten seconds for each label, and one at its end."""
         at = time.monotonic()
+        text = self._speeds.text(label, done, total)
         finished = total is not None and done >= total
         if not finished and at - self._shown.get(label, self._begin) < _PLAIN_EVERY_S:
             return
         if self._shown.get(label) == math.inf:
             return
         self._shown[label] = math.inf if finished else at
-        self._say(f"{label}: {_progress_text(done, total)}")
+        self._say(f"{label}: {text}")
 
     def noise_card(self, card: NoiseCard) -> None:
         """One line a comparison."""
@@ -174,6 +176,7 @@ class RichLive(LiveView):
         self._begin = time.monotonic()
         self._stage = "starting"
         self._progress: dict[str, tuple[int, int | None]] = {}
+        self._speeds = _Speeds()
         self._rates: dict[tuple[str, str], float] = {}
         self._comparisons: Sequence[Comparison] = ()
         self._due: float | None = None
@@ -226,7 +229,7 @@ class RichLive(LiveView):
             if self._comparisons:
                 parts.append(self._table())
             for label, (done, total) in list(self._progress.items())[-4:]:
-                parts.append(_bar(label, done, total))
+                parts.append(_bar(label, done, total, self._speeds.text(label, done, total)))
             at = time.monotonic()
             left = None if self._due is None else max(0.0, self._due - at)
             foot = f"{_clock(at - self._begin)}  {_left_text(left)}"
@@ -298,18 +301,33 @@ def _style(comparison: Comparison) -> str:
     return "green" if low > 0 else "red" if high < 0 else "yellow"
 
 
-def _bar(label: str, done: int, total: int | None) -> Table:
+class _Speeds:
+    """How fast each labelled job goes, from its first report on."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[float, int]] = {}
+
+    def text(self, label: str, done: int, total: int | None) -> str:
+        """`51 MB of 554 MB, 12.5 MB/s, 42 s left`."""
+        amount = "{:,}".format if label.endswith(" rows") else format_bytes
+        text = amount(done) if total is None else f"{amount(done)} of {amount(total)}"
+        at = time.monotonic()
+        begin, first = self._first.setdefault(label, (at, done))
+        if at - begin < 1 or done <= first:
+            return text
+        per_s = (done - first) / (at - begin)
+        left = f", {format_duration((total - done) / per_s)} left" if total is not None and done < total else ""
+        return f"{text}, {amount(round(per_s))}/s{left}"
+
+
+def _bar(label: str, done: int, total: int | None, text: str) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_row(
         Text(label),
         ProgressBar(total=total, completed=done, width=30, pulse=total is None),
-        _progress_text(done, total),
+        text,
     )
     return row
-
-
-def _progress_text(done: int, total: int | None) -> str:
-    return f"{done:,}" if total is None else f"{done:,} of {total:,}"
 
 
 def _live_ratio(comparison: Comparison) -> str:

@@ -124,7 +124,7 @@ def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
     if arm.server.origin is not Origin.CATALOG:
         return None
     try:
-        entry = Catalog.load().resolve(arm.server)
+        entry = Catalog.load().resolve(arm.server, is_installed)
         _check_collation(arm, entry)
         if not is_installed(entry):
             return entry.download_bytes

