@@ -101,9 +101,8 @@ class _Downloads:
     """Progress bars of downloads, on a terminal only, and lines above them."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
-            *Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn(), transient=True, redirect_stdout=False
-        )
+        columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+        self._progress = Progress(*columns, transient=True, redirect_stdout=False)
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> "_Downloads":
