@@ -5,7 +5,7 @@ PYTEST := .venv/bin/python -m pytest
 PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz requirements clean
+.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz wheel requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ fuzz: ## what a hostile server may send, MINUTES each (default 0.5; nightly Rust
 	fuzz/seed
 	for target in greeting login replies template; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$$(awk "BEGIN { print int($(MINUTES) * 60) }") || exit 1; done
+
+wheel: DIST = dist
+wheel: setup ## dist/: a wheel for this processor and glibc 2.17 or newer, and the source distribution
+	.venv/bin/maturin build --release --zig --compatibility manylinux2014 --sdist --out $(DIST)
 
 requirements: ## write requirements.txt anew from pyproject.toml
 	uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.txt

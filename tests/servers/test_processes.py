@@ -18,6 +18,7 @@ from bakeoff.servers.paths import (
     Owner,
     cache_root,
     locked,
+    other_bakeoffs,
     remove_stale,
     remove_unfinished,
     require_reachable,
@@ -161,6 +162,17 @@ def test_cleanup_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pat
     assert children[1].poll() is None
     children[1].kill()
     children[1].wait()
+
+
+def test_other_bakeoffs_are_known_by_their_folders(tmp_path):
+    me = ProcessId.of(os.getpid())
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        abandoned(tmp_path, "bakeoff-00000001", ProcessId.of(child.pid))
+        abandoned(tmp_path, "bakeoff-00000002", me)
+        abandoned(tmp_path, "bakeoff-00000003", ProcessId(me.pid, me.start_ticks + 1))
+        assert other_bakeoffs(tmp_path) == [child.pid]
+        child.kill()
+    assert other_bakeoffs(tmp_path) == []
 
 
 def test_a_folder_whose_owner_just_leaves_it_is_no_trouble(tmp_path, monkeypatch):

@@ -23,6 +23,8 @@ from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.run.runner import run_study
+from bakeoff.servers.paths import other_bakeoffs
+from bakeoff.servers.pool import RUNTIME_ROOT
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Word
@@ -95,6 +97,9 @@ def _load() -> Iterator[Finding]:
         f"other programs use {others:.0%} of the CPUs",
         "End builds and other servers, or expect wider intervals.",
     )
+    for pid in other_bakeoffs(RUNTIME_ROOT):
+        advice = "Wait for its end: both measure the other's noise."
+        yield _finding("other bakeoff", Severity.WARNING, f"process {pid} runs servers on this machine", advice)
     stolen = Severity.WARNING if steal_s / whole_s > _STEAL_SHARE else Severity.OK
     yield _finding(
         "steal",

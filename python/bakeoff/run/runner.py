@@ -49,7 +49,8 @@ from bakeoff.run.resume import (
     read_before,
 )
 from bakeoff.servers import ServerPool
-from bakeoff.servers.paths import work_root
+from bakeoff.servers.paths import other_bakeoffs, work_root
+from bakeoff.servers.pool import RUNTIME_ROOT
 from bakeoff.spec import Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
@@ -120,6 +121,7 @@ def run_study(
                 keep_memory(run, share)
                 for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
                     listener.note(sentence)
+                _note_other_bakeoffs(listener)
                 begin = time.monotonic()
                 loader = Loader(study, pool, run, listener, engine, stop)
                 limit_s = math.inf if before.plan else study.budget_s * _LOADING_SHARE
@@ -147,6 +149,11 @@ def run_study(
                 if resume is None:
                     run.discard_if_empty()
                 raise
+
+
+def _note_other_bakeoffs(listener: Listener) -> None:
+    for pid in other_bakeoffs(RUNTIME_ROOT):
+        listener.note(f"another bakeoff (process {pid}) runs servers on this machine: both measure its noise, too")
 
 
 def _with_what_is_kept(error: BaseException, run: RunDirectory) -> BaseException:
@@ -362,6 +369,7 @@ class _StudyRun:
         self._lengthen_slices(analysis)
         if len(valid) == PILOT_EPOCHS == len(self.history):
             slices = pl.concat([data.slices for data in valid])
+            _note_other_bakeoffs(self.tools.listener)
             self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
             if decision.stop is Stop.RUNNING and may_start_anew:
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)

@@ -244,6 +244,13 @@ def remove_stale(*roots: Path) -> list[Path]:
     return removed
 
 
+def other_bakeoffs(root: Path) -> list[int]:
+    """Process numbers of the bakeoffs other than this one that have servers below `root`."""
+    owners = [Owner.read(folder) for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
+    alive = {owner.process.pid for owner in owners if owner is not None and not owner.dead()}
+    return sorted(alive - {os.getpid()})
+
+
 @contextmanager
 def unfinished(parent: Path, lock: str) -> Iterator[Path]:
     """A temporary folder `.LOCK.xxxxxxxx` to make something of the cache in, under that lock; removed afterwards."""
