@@ -1,13 +1,16 @@
 """Lists of commands, workloads and options, and what a duel would take."""
 
+import io
 import subprocess
 import sys
 
 import pytest
+from synthetic import duel_study, make_run
 
 from bakeoff.engine import describe_workloads
+from bakeoff.results import RunDirectory
 
-COMMANDS = ("duel", "run", "plan", "report", "compare", "list", "doctor", "server", "sysbench")
+COMMANDS = ("duel", "run", "plan", "report", "compare", "list", "doctor", "server", "runs", "cache", "sysbench")
 HEAVY = {"polars", "scipy", "numpy", "pydantic", "altair"}
 
 
@@ -52,3 +55,33 @@ def test_one_workload_is_listed_with_its_options(inside):
     lines = inside("list", "workloads", "oltp_read_only").out.splitlines()
     assert [line.split()[:2] for line in lines if line.split()[:1] == ["range_size"]] == [["range_size", "100"]]
     assert inside("list", "runs", "oltp_read_only").complaint.endswith("Try `bakeoff list runs`.")
+
+
+def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, inside):
+    paths = [make_run(tmp_path, duel_study(), epochs=1, name=f"run-{number}").path for number in range(3)]
+    removed = inside("runs", "rm", "run-1", "--runs", str(tmp_path))
+    assert (removed.code, removed.out.split()[:2], paths[1].exists()) == (0, ["run-1", "deleted,"], False), removed
+    (paths[0] / "manifest.json").write_text("{")  # a damaged one is deleted, too
+    assert inside("runs", "rm", str(paths[0]), "--runs", str(tmp_path)).code == 0
+    with RunDirectory(paths[2]).hold():
+        assert inside("runs", "rm", "latest", "--runs", str(tmp_path)).complaint.endswith("by another bakeoff.")
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    unanswered = inside("runs", "prune", "--keep", "0", "--runs", str(tmp_path))
+    assert (unanswered.code, paths[2].exists()) == (2, True), unanswered
+    assert inside("runs", "prune", "--keep", "1", "--runs", str(tmp_path)).out == ""
+    assert inside("runs", "prune", "--keep", "0", "--yes", "--runs", str(tmp_path)).code == 0
+    assert not paths[2].exists()
+
+
+def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, inside):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    template, server = (tmp_path / "bakeoff" / part / "mysql-8.0.15" for part in ("templates", "servers"))
+    for folder in (template, server):
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(b"x" * 10**6)
+    (server / "bakeoff-installation.json").write_text("{}")
+    pruned = inside("cache", "prune")
+    assert pruned.out.startswith("1 MB freed; ") and " has 1.0" in pruned.out, pruned
+    assert (template.exists(), server.exists()) == (False, True)
+    assert inside("cache", "prune", "--all").code == 0
+    assert not server.exists()

@@ -106,7 +106,7 @@ Seed = Annotated[
 ]
 Runs = Annotated[
     Path | None,
-    typer.Option("--runs", help="Folder for run directories; default: ./bakeoff-runs or $BAKEOFF_RUNS."),
+    typer.Option("--runs", help="Folder of run directories; default: ./bakeoff-runs or $BAKEOFF_RUNS."),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")]

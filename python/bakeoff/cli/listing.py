@@ -13,7 +13,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bakeoff.cli.arguments import Format, console, format_option
+from bakeoff.cli.arguments import Format, Runs, console, format_option
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import RunDirectory, RunSummary, list_runs
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 def list_things(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     name: Annotated[str | None, typer.Argument(help="One workload (or a Lua file): its options.")] = None,
-    runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
+    runs: Runs = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """List studies that ship, servers that can be had by name, workloads (or one workload's options), or runs."""

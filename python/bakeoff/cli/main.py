@@ -53,6 +53,8 @@ _COMMANDS = {
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
     "doctor": _Source("bakeoff.cli.doctor", "doctor", "What here would spoil a measurement, and what it can resolve."),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
+    "runs": _Source("bakeoff.cli.cleanup", "runs_app", "Delete runs."),
+    "cache": _Source("bakeoff.cli.cleanup", "cache_app", "Free what the cache of servers can do without."),
     "sysbench": _Source(
         __name__,
         "sysbench",
@@ -120,7 +122,7 @@ def before_the_command(
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is one line on standard error, never a traceback."""
     command = typer.main.get_command(app)
-    if arguments and arguments[0] in ("report", "compare"):  # their `-2` is a run, not an option
+    if arguments and arguments[0] in ("report", "compare", "runs"):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch("-[1-9]", each) else each for each in arguments]
     try:
         if "_BAKEOFF_COMPLETE" in os.environ:

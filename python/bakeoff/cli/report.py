@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from bakeoff.cli.arguments import Format, console, format_option
+from bakeoff.cli.arguments import Format, Runs, console, format_option
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
@@ -40,7 +40,7 @@ def report(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, a name's beginning, latest, -2 …")],
     output: Annotated[ReportFormat, typer.Option("--format", help="How to render it.")] = ReportFormat.HTML,
     to: Annotated[Path | None, typer.Option("--output", "-O", help="File to write; `-` for standard output.")] = None,
-    runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
+    runs: Runs = None,
     open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser (html).")] = False,
 ) -> None:
     """Render a run's report: HTML to RUN/report.html, other formats to standard output, unless --output says where."""
@@ -93,7 +93,7 @@ def compare(
     across_machines: Annotated[
         bool, typer.Option("--across-machines", help="Compare runs of different machines all the same.")
     ] = False,
-    runs: Annotated[Path | None, typer.Option("--runs", help="Folder of run directories.")] = None,
+    runs: Runs = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Compare earlier runs in what they have in common: throughput of each arm, and ratios to the baseline."""

@@ -479,18 +479,26 @@ def runs_root(explicit: Path | None = None) -> Path:
     return Path(os.environ.get("BAKEOFF_RUNS") or "bakeoff-runs")
 
 
-def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:
-    """The run with this path or name; the beginning of a name is enough when only one run has it.
+def find_run(path_or_name: str | Path, root: Path | None = None) -> Path:
+    """The folder of the run with this path or name; the beginning of a name is enough when only one run has it.
 
     `latest` is the newest run, `latest-1` the one before it.
 
     Raises:
         SpecError: no such run, or more than one.
-        ResultsError: one that this program cannot read.
     """
     path = Path(path_or_name)
-    if not _is_run(path):
-        path = _by_name(str(path_or_name), runs_root(root))
+    return path if _is_run(path) else _by_name(str(path_or_name), runs_root(root))
+
+
+def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:
+    """The run that `find_run` finds.
+
+    Raises:
+        SpecError: no such run, or more than one.
+        ResultsError: one that this program cannot read.
+    """
+    path = find_run(path_or_name, root)
     check_format(path)
     return RunDirectory(path)
 

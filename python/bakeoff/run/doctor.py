@@ -23,8 +23,7 @@ from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.run.runner import run_study
-from bakeoff.servers.paths import other_bakeoffs
-from bakeoff.servers.pool import RUNTIME_ROOT
+from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Word
@@ -40,6 +39,7 @@ PROOF_S = 120.0
 PROOF_SLOWDOWN_PERCENT = 5.0
 
 _PROBE_S = 2.0
+_CACHED = ("servers", "templates")
 _BUSY_SHARE = 0.10  # other programs' CPU: above this, concurrencies below the core count suffer first
 _STEAL_SHARE = 0.01
 _FREE_DISK_BYTES = 10 * 10**9
@@ -196,6 +196,8 @@ def _disk(work_root: Path) -> Iterator[Finding]:
     full = Severity.OK
     if free < _FREE_DISK_BYTES:
         full = Severity.PROBLEM if free < _FREE_DISK_BYTES / 10 else Severity.WARNING
+    held = " and ".join(f"{format_bytes(bytes_on_disk(cache_root() / part))} of {part}" for part in _CACHED)
+    yield _finding("cache", Severity.OK, f"{cache_root()} holds {held}")
     yield _finding(
         "disk",
         full,

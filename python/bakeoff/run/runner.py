@@ -49,8 +49,7 @@ from bakeoff.run.resume import (
     read_before,
 )
 from bakeoff.servers import ServerPool
-from bakeoff.servers.paths import other_bakeoffs, work_root
-from bakeoff.servers.pool import RUNTIME_ROOT
+from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells

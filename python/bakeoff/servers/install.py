@@ -32,16 +32,20 @@ from bakeoff.servers.catalog import (
     options_in_help,
     version_text,
 )
+from bakeoff.servers.datadir import prune
 from bakeoff.servers.fetch import Progress, no_progress, sha256_of
 from bakeoff.servers.paths import (
+    RUNTIME_ROOT,
     bytes_on_disk,
     cache_root,
     locked,
     locked_if_free,
+    remove_stale,
     remove_unfinished,
     require_reachable,
     share,
     unfinished,
+    work_root,
 )
 from bakeoff.servers.process import last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
@@ -204,6 +208,24 @@ def remove(name: str) -> int:
             freed += bytes_on_disk(template)
             shutil.rmtree(template, ignore_errors=True)
     return freed
+
+
+def free_cache(*, servers: bool) -> None:
+    """Remove from the cache what can be made again, unless another bakeoff uses it.
+
+    Args:
+        servers: servers, too, which are fetched again.
+
+    Raises:
+        ServerError: another bakeoff uses a server that should go.
+    """
+    remove_stale(RUNTIME_ROOT, work_root())
+    for folder in (cache_root() / "servers", cache_root() / "templates"):
+        remove_unfinished(folder)
+    if (cache_root() / "templates").is_dir():
+        prune(cache_root() / "templates", limit_bytes=0, unused_s=0)
+    for name in installed() if servers else ():
+        remove(name)
 
 
 def _install_entry(entry: Entry, progress: Progress) -> Installation:

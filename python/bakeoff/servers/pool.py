@@ -31,6 +31,7 @@ from bakeoff.servers.install import install
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.paths import (
     OWNER_FILE,
+    RUNTIME_ROOT,
     Owner,
     bytes_on_disk,
     make_open_folder,
@@ -41,8 +42,6 @@ from bakeoff.servers.paths import (
 from bakeoff.servers.process import ProcessId, server_identity
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for
 from bakeoff.spec import Data, Profile, ServerSpec
-
-RUNTIME_ROOT = Path("/tmp")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""`bakeoff runs rm|prune` and `bakeoff cache prune`: delete runs, and what the cache of servers can do without."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakeoff.cli.arguments import Runs
+from bakeoff.errors import SpecError
+from bakeoff.results import RunDirectory, find_run, list_runs
+from bakeoff.servers import free_cache
+from bakeoff.servers.paths import bytes_on_disk, cache_root
+from bakeoff.units import format_bytes
+
+runs_app = typer.Typer(help="Delete runs.", add_completion=False, rich_markup_mode=None)
+cache_app = typer.Typer(help="The cache of servers.", add_completion=False, rich_markup_mode=None)
+
+
+@runs_app.callback()
+@cache_app.callback()
+def _with_commands() -> None:
+    """Without it, Typer would take the name of a single command away."""
+
+
+@runs_app.command("rm")
+def remove_runs(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Paths or names; latest is the newest run.")],
+    runs: Runs = None,
+) -> None:
+    """Delete runs."""
+    _delete(list(dict.fromkeys(find_run(name, runs) for name in names)))
+
+
+@runs_app.command("prune")
+def prune_runs(
+    keep: Annotated[int, typer.Option(min=0, help="How many of the newest runs stay.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    runs: Runs = None,
+) -> None:
+    """Delete all but the newest runs."""
+    old = [run.path for run in list_runs(runs)[keep:]]
+    for path in () if yes else old:
+        typer.echo(path)
+    if old and not yes and not _agreed("Delete them?"):
+        raise SpecError("runs prune: nothing was deleted.", hint="--yes deletes without asking.")
+    _delete(old)
+
+
+@cache_app.command("prune")
+def prune_cache(
+    everything: Annotated[bool, typer.Option("--all", help="The servers, too; they are fetched again.")] = False,
+) -> None:
+    """Delete what can be made again in seconds.
+
+    These are the servers' fresh data directories, and what bakeoffs that were killed left behind.
+    """
+    before = bytes_on_disk(cache_root())
+    free_cache(servers=everything)
+    left = bytes_on_disk(cache_root())
+    typer.echo(f"{format_bytes(max(0, before - left))} freed; {cache_root()} has {format_bytes(left)} left")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return typer.confirm(question)
+    except typer.Abort:  # the end of the input, or Ctrl-C
+        typer.echo()
+        return False
+
+
+def _delete(paths: list[Path]) -> None:
+    for path in paths:
+        size = bytes_on_disk(path)
+        with RunDirectory(path).hold():
+            shutil.rmtree(path)
+        typer.echo(f"{path.name} deleted, {format_bytes(size)} freed")
