@@ -1,4 +1,4 @@
-"""A panel drawn: Altair makes the Vega-Lite description, vl-convert a static SVG, and colours become CSS variables.
+"""A panel drawn: a Vega-Lite description becomes a static SVG (vl-convert), and its colours become CSS variables.
 
 The SVG is meant to stand inside an HTML page: it needs no script and no network, takes its colours (light, dark, print)
 and its font from the page's style, and gives a point's value in a `<title>`.
@@ -9,9 +9,7 @@ import math
 import re
 from typing import Any
 
-import altair as alt
 import vl_convert
-from altair.utils.schemapi import debug_mode
 
 from bakeoff.report.view import Panel, Series
 
@@ -61,81 +59,79 @@ def draw(panel: Panel, *, dashed: frozenset[str] = frozenset()) -> str:
 
 
 def _describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
-    """The Vega-Lite description of a panel."""
-    rows = [row for series in panel.series for row in _rows(series)]
-    datasets: dict[str, list[dict[str, Json]]] = {"rows": rows}
-    # Values go in by name at the end: Altair would copy and check every one of them, several times over.
-    with debug_mode(False):
-        x = _x_encoding(panel)
-        layers: list[Any] = []
-        if panel.level_band:
-            datasets["band"] = [{"low": panel.level_band[0], "high": panel.level_band[1]}]
-            low, high = alt.Y("low:Q", title=None), alt.Y2("high:Q")
-            layers.append(
-                _named("band").mark_rect(color=_stand_in("muted"), opacity=0.16, aria=False).encode(y=low, y2=high)
-            )
-        if panel.boundaries:
-            datasets["limits"] = [{"x": limit} for limit in panel.boundaries]
-            layers.append(
-                _named("limits")
-                .mark_rule(color=_stand_in("grid"), aria=False)
-                .encode(x=alt.X("x:Q", title=panel.x_title))
-            )
-        if panel.level is not None:
-            datasets["level"] = [{"y": panel.level}]
-            layers.append(
-                _named("level").mark_rule(color=_stand_in("ink"), aria=False).encode(y=alt.Y("y:Q", title=None))
-            )
-        layers += _marks(panel, x, dashed)
-        chart = alt.layer(*layers).properties(
-            width=WIDTH,
-            height=HEIGHT,
-            background="transparent",
-            padding=2,
-            autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-        )
-        description: dict[str, Json] = chart.to_dict(validate=False)
-    return description | {"config": _CONFIG, "datasets": datasets}
+    """The Vega-Lite description of a panel (the grammar's reference: vega.github.io/vega-lite)."""
+    datasets: dict[str, list[dict[str, Json]]] = {"rows": [row for series in panel.series for row in _rows(series)]}
+    layers: list[Json] = []
+    if panel.level_band:
+        datasets["band"] = [{"low": panel.level_band[0], "high": panel.level_band[1]}]
+        band = {"y": _number("low", title=None), "y2": {"field": "high"}}
+        layers.append(_layer("band", "rect", band, color=_stand_in("muted"), opacity=0.16, aria=False))
+    if panel.boundaries:
+        datasets["limits"] = [{"x": limit} for limit in panel.boundaries]
+        limits = {"x": _number("x", title=panel.x_title)}
+        layers.append(_layer("limits", "rule", limits, color=_stand_in("grid"), aria=False))
+    if panel.level is not None:
+        datasets["level"] = [{"y": panel.level}]
+        level = {"y": _number("y", title=None)}
+        layers.append(_layer("level", "rule", level, color=_stand_in("ink"), aria=False))
+    return {
+        "layer": [*layers, *_marks(panel, dashed)],
+        "width": WIDTH,
+        "height": HEIGHT,
+        "background": "transparent",
+        "padding": 2,
+        "autosize": {"type": "fit", "contains": "padding"},
+        "config": _CONFIG,
+        "datasets": datasets,
+    }
 
 
-def _marks(panel: Panel, x: alt.X, dashed: frozenset[str]) -> list[Any]:
-    y = _y_encoding(panel)
+def _marks(panel: Panel, dashed: frozenset[str]) -> list[Json]:
+    """The layers of the series themselves."""
+    x, y = _x_encoding(panel), _y_encoding(panel)
     keys = list(dict.fromkeys(series.key for series in panel.series))
-    colour = alt.Color(
-        "k:N", legend=None, sort=None, scale=alt.Scale(domain=keys, range=[_stand_in(css_key(key)) for key in keys])
-    )
-    base = _named("rows")
+    colour = _by_key(keys, [_stand_in(css_key(key)) for key in keys]) | {"sort": None}
     if panel.mark == "stack":
-        stacked, order = y.stack("zero"), alt.Order("o:Q")
-        ranked = base.transform_calculate(o=f"indexof({json.dumps(keys)}, datum.k)")
+        ranked = {"calculate": f"indexof({json.dumps(keys)}, datum.k)", "as": "o"}
+        encoding = {"x": x, "y": y | {"stack": "zero"}, "color": colour, "order": _number("o")}
         # No break at a restart: Vega-Lite would fill a stack's gaps with zeros.
-        return [ranked.mark_area(aria=False, opacity=0.9).encode(x=x, y=stacked, color=colour, order=order)]
-    layers: list[Any] = []
+        return [_layer("rows", "area", encoding, transform=ranked, aria=False, opacity=0.9)]
+    layers: list[Json] = []
+    group = {"field": "g", "type": "nominal"}
     if any(series.low for series in panel.series):
-        layers.append(
-            base.mark_area(opacity=0.14, aria=False, line=False).encode(
-                x=x, y=alt.Y("l:Q", title=None), y2="h:Q", color=colour, detail="g:N"
-            )
-        )
+        encoding = {"x": x, "y": _number("l", title=None), "y2": {"field": "h"}, "color": colour, "detail": group}
+        layers.append(_layer("rows", "area", encoding, opacity=0.14, aria=False, line=False))
     if panel.mark == "line":
-        dash = alt.StrokeDash(
-            "k:N",
-            legend=None,
-            scale=alt.Scale(domain=keys, range=[[5, 3] if key in dashed else [1, 0] for key in keys]),
-        )
+        dash = _by_key(keys, [[5, 3] if key in dashed else [1, 0] for key in keys])
+        encoding = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": group}
+        width = 1.2 if panel.boundaries else 1.8
+        drawn = {"filter": "!datum.p"}
         layers.append(
-            base.transform_filter("!datum.p")
-            .mark_line(aria=False, strokeWidth=1.2 if panel.boundaries else 1.8, strokeJoin="round")
-            .encode(x=x, y=y, color=colour, strokeDash=dash, detail="g:N")
+            _layer("rows", "line", encoding, transform=drawn, aria=False, strokeWidth=width, strokeJoin="round")
         )
     if any(any(series.tips) for series in panel.series):
-        shape = alt.Shape("k:N", legend=None, scale=alt.Scale(domain=keys, range=[_shape(key) for key in keys]))
-        layers.append(
-            base.transform_filter("datum.t")
-            .mark_point(filled=True, size=42, opacity=1)
-            .encode(x=x, y=y, color=colour, shape=shape, description=alt.Description("t:N"))
-        )
+        shape = _by_key(keys, [_shape(key) for key in keys])
+        encoding = {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "t", "type": "nominal"}}
+        tipped = {"filter": "datum.t"}
+        layers.append(_layer("rows", "point", encoding, transform=tipped, filled=True, size=42, opacity=1))
     return layers
+
+
+def _layer(
+    data: str, mark: str, encoding: dict[str, Json], *, transform: Json = None, **settings: Json
+) -> dict[str, Json]:
+    """One layer over a named data set."""
+    layer: dict[str, Json] = {"data": {"name": data}, "mark": {"type": mark} | settings, "encoding": encoding}
+    return layer | ({"transform": [transform]} if transform else {})
+
+
+def _number(field: str, **more: Json) -> dict[str, Json]:
+    return {"field": field, "type": "quantitative"} | more
+
+
+def _by_key(keys: list[str], shown: list[Json]) -> dict[str, Json]:
+    """An encoding that shows each series' key in its own way; the page has the legend."""
+    return {"field": "k", "type": "nominal", "legend": None, "scale": {"domain": keys, "range": shown}}
 
 
 def _rows(series: Series) -> list[dict[str, Json]]:
@@ -155,38 +151,36 @@ def _rows(series: Series) -> list[dict[str, Json]]:
     return rows
 
 
-def _x_encoding(panel: Panel) -> alt.X:
+def _x_encoding(panel: Panel) -> Json:
     points = sorted({x for series in panel.series for x in series.x})
+    scale: dict[str, Json] = {"nice": False, "zero": True}
+    axis: dict[str, Json] = {"grid": False, "tickCount": 6}
     if panel.x_kind == "threads":
         rungs = sorted({x for series in panel.series if any(series.tips) for x in series.x}) or points
-        labels = alt.Axis(values=_thinned(rungs), format="~s", grid=False)
-        return alt.X(
-            "x:Q", title=panel.x_title, scale=alt.Scale(type="log", base=2, nice=False, padding=12), axis=labels
-        )
-    if panel.x_kind == "tail":
+        scale = {"type": "log", "base": 2, "nice": False, "padding": 12}
+        axis = {"values": _thinned(rungs), "format": "~s", "grid": False}
+    elif panel.x_kind == "tail":
         ticks = [tick for tick in _TAIL_TICKS if not points or tick <= points[-1] + 0.01]
         names = " : ".join(f"abs(datum.value - {tick}) < 0.001 ? '{_TAIL_TICKS[tick]}'" for tick in ticks)
-        labels = alt.Axis(values=ticks, labelExpr=f"{names} : ''", grid=False)
-        return alt.X("x:Q", title=panel.x_title, scale=alt.Scale(nice=False, zero=False), axis=labels)
-    if panel.mark == "points":
-        labels = alt.Axis(format="d", grid=False, values=_thinned([x for x in points if x == int(x)]))
-        padding = alt.Scale(nice=False, zero=False, padding=14)
-        return alt.X("x:Q", title=panel.x_title, scale=padding, axis=labels)
-    return alt.X(
-        "x:Q", title=panel.x_title, scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(grid=False, tickCount=6)
-    )
+        scale = {"nice": False, "zero": False}
+        axis = {"values": ticks, "labelExpr": f"{names} : ''", "grid": False}
+    elif panel.mark == "points":
+        scale = {"nice": False, "zero": False, "padding": 14}
+        axis = {"format": "d", "grid": False, "values": _thinned([x for x in points if x == int(x)])}
+    return _number("x", title=panel.x_title, scale=scale, axis=axis)
 
 
-def _y_encoding(panel: Panel) -> alt.Y:
+def _y_encoding(panel: Panel) -> Json:
     """The vertical axis; its title stands above the chart, in HTML."""
+    axis: dict[str, Json] = {"tickCount": 5, "labelExpr": _FRACTION if panel.mark == "points" else _QUANTITY}
+    scale: dict[str, Json] = {"zero": panel.y_zero, "nice": True}
     if panel.x_kind == "tail":
         ticks = _one_two_five([y for series in panel.series for y in series.y if y > 0])
-        scale = alt.Scale(type="log", nice=False, domain=[ticks[0], ticks[-1]])
-        return alt.Y("y:Q", title=None, scale=scale, axis=alt.Axis(values=ticks, format="~r"))
-    axis = alt.Axis(tickCount=5, labelExpr=_FRACTION if panel.mark == "points" else _QUANTITY)
-    if panel.y_max is not None:
-        return alt.Y("y:Q", title=None, scale=alt.Scale(domain=[0, panel.y_max], clamp=True), axis=axis)
-    return alt.Y("y:Q", title=None, scale=alt.Scale(zero=panel.y_zero, nice=True), axis=axis)
+        scale = {"type": "log", "nice": False, "domain": [ticks[0], ticks[-1]]}
+        axis = {"values": ticks, "format": "~r"}
+    elif panel.y_max is not None:
+        scale = {"domain": [0, panel.y_max], "clamp": True}
+    return _number("y", title=None, scale=scale, axis=axis)
 
 
 def _one_two_five(values: list[float]) -> list[float]:
@@ -207,10 +201,6 @@ def _thinned(values: list[float], limit: int = 12) -> list[float]:
 def _shape(key: str) -> str:
     number = key.partition("-")[2]
     return _SHAPES[int(number) % len(_SHAPES)] if number.isdigit() else "circle"
-
-
-def _named(name: str) -> alt.Chart:
-    return alt.Chart(alt.NamedData(name=name))
 
 
 # ---- colours that the page decides ---------------------------------------------------------------------------------
