@@ -201,12 +201,12 @@ def slowed_duel():
     ran = shell.run(
         "duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "60%", "--workload", "oltp_point_select",
         "--tables", "2", "--table-size", "20000", "--threads", "4", "--warm-up", "1s", "--precision", "5%",
-        "--budget", "100s", "--seed", "2", "--quiet", "--fail-on", "slower",
+        "--budget", "60s", "--seed", "2", "--quiet", "--fail-on", "slower",
     )  # fmt: skip
     assert ran.code == 1, ran
     (path,) = shell.runs
     run = open_run(path)
-    yield FinishedDuel(ran, run, Analysis.model_validate(run.analysis()), budget_s=100.0)
+    yield FinishedDuel(ran, run, Analysis.model_validate(run.analysis()), budget_s=60.0)
     shutil.rmtree(folder, ignore_errors=True)
 
 

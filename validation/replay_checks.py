@@ -1,9 +1,6 @@
 """Checks G1 to G8, G10, G11 and G16 on replayed runs: equal arms, injected differences, quantiles."""
 
-import base64
 import math
-import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -16,6 +13,7 @@ from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Stop
 from bakeoff.stats.verdict import Context
 from validation.check import Bias, Check, Count, Finding, Setting, Size, finding, scaled, seed_of
+from validation.histograms import encode_values
 from validation.machines import DRIFTS, EPOCH_S, OVERHEAD_S, Machine, Recorded, Simulated, recorded_sets
 from validation.methods import NO_RESTARTS, SOUND, Method
 from validation.replay_runs import End, Question, complete_runs, single_runs
@@ -293,44 +291,9 @@ def _latencies(rng: np.random.Generator, epochs: int, requests: int) -> Floats:
 def _worst_error(values: NDArray[np.int64]) -> float:
     """Largest relative difference of a decoded histogram's quantiles from those of the sorted values."""
     asked = np.array([0.001, 0.01, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999])
-    decoded = decode_histogram(encode(values)).quantiles(asked)
+    decoded = decode_histogram(encode_values(values)).quantiles(asked)
     exact = np.quantile(values, asked, method="inverted_cdf")
     return float(np.max(np.abs(decoded - exact) / exact))
-
-
-def encode(values: NDArray[np.int64]) -> str:
-    """HdrHistogram's V2 deflate form of values from 1 ns to an hour, 3 digits: what the engine writes."""
-    cells = np.bincount([_cell(value) for value in values.tolist()])
-    payload = bytearray()
-    empty = 0
-    for count in cells.tolist():
-        if count == 0:
-            empty += 1
-            continue
-        if empty:
-            payload += _zigzag(-empty)
-            empty = 0
-        payload += _zigzag(count)
-    header = struct.pack(">iiiiqqd", 0x1C849313, len(payload), 0, 3, 1, 3_600_000_000_000, 1.0)
-    packed = zlib.compress(header + payload)
-    return base64.b64encode(struct.pack(">ii", 0x1C849314, len(packed)) + packed).decode("ascii")
-
-
-def _cell(value: int) -> int:
-    """Index of a value: 2048 cells of 1 ns, then 1024 for each doubling."""
-    doubling = max(value.bit_length() - 11, 0)
-    return doubling * 1024 + (value >> doubling)
-
-
-def _zigzag(number: int) -> bytes:
-    """LEB128 of a ZigZag number."""
-    coded = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while coded >= 0x80:
-        out.append(coded & 0x7F | 0x80)
-        coded >>= 7
-    out.append(coded)
-    return bytes(out)
 
 
 _REPLAY = frozenset({Size.REPLAY})

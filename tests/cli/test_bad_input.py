@@ -13,19 +13,9 @@ import pytest
 from bakeoff.servers import ServerPool
 
 SMALL = (
-    "--tables",
-    "1",
-    "--table-size",
-    "2000",
-    "--threads",
-    "2",
-    "--workload",
-    "oltp_point_select",
-    "--warm-up",
-    "1s",
-    "--budget",
-    "40s",
-)
+    "--tables", "1", "--table-size", "2000", "--builds", "1", "--threads", "2", "--workload", "oltp_point_select",
+    "--warm-up", "1s", "--budget", "40s",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -163,7 +153,7 @@ def test_a_script_that_does_not_parse_names_file_and_line(shell):
 
 @pytest.mark.server
 def test_a_server_killed_again_and_again_ends_the_run(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "3m", "--precision", "20%")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%")
     kills = 0
     while process.poll() is None and kills < 2:
         begun = list(shell.folder.glob(f"runs/*/epochs/{kills:03d}/servers/B/status-before.json"))
@@ -202,7 +192,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(shell):
 
 @pytest.mark.server
 def test_ctrl_c_ends_with_the_interval_and_a_complete_run(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "2m", "--precision", "20%")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%")
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/001/outcome.json")), limit_s=120)
     process.send_signal(signal.SIGINT)
     ran = shell.finish(process, limit_s=60)
@@ -236,7 +226,7 @@ def test_ctrl_c_while_the_first_of_two_loads_ends_before_the_second(shell):
 
 @pytest.mark.server
 def test_kill_minus_nine_leaves_no_server(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "2m")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL)
     wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/servers/B/status-before.json")), limit_s=120)
     process.kill()
     process.communicate()
@@ -263,7 +253,7 @@ def wait_for(condition, *, limit_s):
 
 @pytest.mark.server
 def test_a_killed_engine_costs_an_epoch_and_not_the_verdict(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "5%")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%")
 
     def engines():
         children = psutil.Process(process.pid).children(recursive=True)
@@ -280,7 +270,7 @@ def test_a_killed_engine_costs_an_epoch_and_not_the_verdict(shell):
 
 @pytest.mark.server
 def test_a_run_that_ends_early_says_what_it_keeps_and_how_to_go_on(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--budget", "3m", "--precision", "20%")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%")
     kills = 0
     while process.poll() is None and kills < 2:
         begun = list(shell.folder.glob(f"runs/*/epochs/{kills + 1:03d}/servers/B/status-before.json"))

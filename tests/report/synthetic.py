@@ -3,10 +3,7 @@
 The same seed gives the same files, so renderers can be compared with snapshots.
 """
 
-import base64
 import math
-import struct
-import zlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +15,7 @@ from scipy import stats as scipy_stats
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results import SLICE_SCHEMA, FileSystem, Host, Manifest, Outcome, RunDirectory, decode_histogram
 from bakeoff.spec import Arm, Data, Study, Workload, control_of, parse_server
+from validation.histograms import encode_counts
 
 STARTED = datetime(2026, 11, 21, 20, 15, 0, tzinfo=UTC)
 NAME = "mysql-5.7-vs-mysql-8.0-20261121T201500Z-3fa9"
@@ -216,28 +214,7 @@ def encode_lognormal(count: int, *, median_ns: float, sigma: float) -> str:
     upper = (sub + 1) << np.maximum(bucket, 0)
     share = scipy_stats.norm.cdf(np.log(upper / median_ns) / sigma)
     counts = np.diff(np.round(share * count), prepend=0.0).astype(np.int64)
-    payload = bytearray()
-    empty = 0
-    for number in counts.tolist():
-        if number == 0:
-            empty += 1
-            continue
-        if empty:
-            payload += _leb128(2 * empty - 1)
-            empty = 0
-        payload += _leb128(2 * number)
-    header = struct.pack(">iiiiqqd", 0x1C849313, len(payload), 0, 3, 1, 3_600_000_000_000, 1.0)
-    packed = zlib.compress(header + bytes(payload))
-    return base64.b64encode(struct.pack(">ii", 0x1C849314, len(packed)) + packed).decode()
-
-
-def _leb128(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    return encode_counts(counts)
 
 
 def host_samples(epoch: int, seconds: int, arms: tuple[str, ...]) -> list[dict[str, object]]:

@@ -142,8 +142,10 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
         "--threads",
         "1,4",
         "--control",
+        "--builds",
+        "1",
         "--budget",
-        "40s",
+        "20s",
     )
     assert {comparison.cell for comparison in analysis.comparisons} == {
         "oltp_point_select/1", "oltp_point_select/4", "oltp_read_write/1", "oltp_read_write/4",
@@ -163,7 +165,7 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
 
 def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_why(shell):
     pool = "mariadb:10.11,thread_handling=pool-of-threads"
-    short = ("--tables", "1", "--table-size", "2000", "--builds", "1", "--warm-up", "1s", "--budget", "25s")
+    short = ("--tables", "1", "--table-size", "2000", "--builds", "1", "--warm-up", "1s", "--budget", "12s")
     run, _, _ = duel(shell, "mysql:8.0.15", pool, *short, "--threads", "2", "--placement", "paired")
     plan = run.plan()
     assert {cell["placement"] for cell in plan["cells"]} == {"free"}

@@ -31,7 +31,7 @@ table_size: 2k
 builds: 2
 warm_up: 1s
 precision: 20%
-budget: 90s
+budget: 50s
 """
 
 
@@ -105,7 +105,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
     assert main.run(["report", str(path), "--format", "md"]) == 0
     assert "Is client faster than server" in capsys.readouterr().out
 
-    ran = shell.run("run", "my.yaml", "--resume", path.name, "--quiet", "--budget", "60s", limit_s=280)
+    ran = shell.run("run", "my.yaml", "--resume", path.name, "--quiet", "--budget", "45s", limit_s=280)
 
     assert ran.code == 0, ran
     assert shell.runs == [path]

@@ -1,43 +1,13 @@
 """Epochs of a TPC-C run written by hand: slices with a given time, histograms with given latencies."""
 
-import base64
-import struct
-import zlib
-from collections import Counter
-
+import numpy as np
 import polars as pl
 
 from bakeoff.results import SLICE_SCHEMA
 from bakeoff.results.epoch_data import EpochData
+from validation.histograms import encode_values
 
 CELL = "tpcc/4"
-
-
-def encoded(latencies_ns):
-    """Latencies as HdrHistogram's V2 deflate form with three digits, in base64."""
-    cells = Counter()
-    for latency in latencies_ns:
-        bucket = max(0, latency.bit_length() - 11)
-        cells[((bucket + 1) << 10) + (latency >> bucket) - 1024] += 1
-    payload, at = bytearray(), 0
-    for index, count in sorted(cells.items()):
-        if index > at:
-            payload += _leb128(at - index)
-        payload += _leb128(count)
-        at = index + 1
-    inside = struct.pack(">iiiiqqd", 0x1C849313, len(payload), 0, 3, 1, 3_600_000_000_000, 1.0) + bytes(payload)
-    packed = zlib.compress(inside)
-    return base64.b64encode(struct.pack(">ii", 0x1C849314, len(packed)) + packed).decode()
-
-
-def _leb128(number):
-    coded = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while coded >= 0x80:
-        out.append(coded & 0x7F | 0x80)
-        coded >>= 7
-    out.append(coded)
-    return bytes(out)
 
 
 def histogram(operation, latencies_ns, *, arm="A", cell=CELL):
@@ -52,7 +22,7 @@ def histogram(operation, latencies_ns, *, arm="A", cell=CELL):
         "min_ns": min(latencies_ns, default=0),
         "max_ns": max(latencies_ns, default=0),
         "quantiles_ns": {},
-        "hdr": encoded(latencies_ns),
+        "hdr": encode_values(np.array(latencies_ns, dtype=np.int64)),
     }
 
 

@@ -7,8 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+from bakeoff.results import decode_histogram
 from validation import machines, methods, number_checks, replay_checks
 from validation.check import Count, Setting, Size, finding
+from validation.histograms import encode_values
 from validation.machines import TRACES, Recorded, Simulated, Traces, recorded_sets, shipped_traces
 from validation.methods import SOUND, one_value_an_epoch
 from validation.replay_runs import Batch, Question, run_batch, single_runs
@@ -105,7 +107,7 @@ def test_a_disturbance_is_one_of_both_arms(name):
 
 def test_the_encoder_of_histograms_is_exact_up_to_2048():
     values = np.arange(1, 2048)
-    decoded = replay_checks.decode_histogram(replay_checks.encode(values))
+    decoded = decode_histogram(encode_values(values))
     assert decoded.highest_ns.tolist() == values.tolist()
     assert decoded.counts.tolist() == [1] * 2047
 

@@ -157,12 +157,15 @@ fn a_procedure_answers_text_and_prepared_calls() {
 #[ignore = "needs real servers"]
 fn long_packets_are_whole() {
     use bakeoff_script::host::Value;
-    for server in servers() {
+    // How our packets are cut is the same for every server: every length at the first, the decisive ones at the others.
+    let lengths = [16_777_215_usize, 20_000_000, 16_777_215 - 9, 16_777_215 - 4, 16_777_216];
+    for (index, server) in servers().into_iter().enumerate() {
         allow_long_packets(&server);
         let mut client = server.root();
         let statement = client.prepare(b"SELECT ?, MD5(?)").unwrap();
-        for length in [16_777_215_usize - 9, 16_777_215 - 4, 16_777_215, 16_777_216, 20_000_000] {
-            let sent: Vec<u8> = (0..length).map(|index| b'a' + (index % 23) as u8).collect();
+        for length in lengths.into_iter().take(if index == 0 { 5 } else { 2 }) {
+            let mut sent = b"abcdefghijklmnopqrstuvw".repeat(length / 23 + 1);
+            sent.truncate(length);
             let mut row = Vec::new();
             client
                 .execute(statement, &[Value::Bytes(&sent), Value::Bytes(&sent)])
