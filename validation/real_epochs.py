@@ -234,7 +234,7 @@ class RealBench:
         return instance
 
     def _make_ready(self, server: Instance) -> None:
-        for database in dict.fromkeys(database_of(workload) for workload in self._study.workloads):
+        for database in dict.fromkeys(database_of(self._study, workload) for workload in self._study.workloads):
             readiness.finish_pending_work(server, _READINESS_LIMIT_S, readiness.warm(server, database))
 
     def _measure(
@@ -243,7 +243,9 @@ class RealBench:
         workload = self._study.workloads[way.workload]
         chosen = [setup for setup in setups if not way.arms or setup.arm.name in way.arms]
         engine.open(
-            address_of(setup, servers[setup.arm.name], database_of(workload), pid=servers[setup.arm.name].pid)
+            address_of(
+                setup, servers[setup.arm.name], database_of(self._study, workload), pid=servers[setup.arm.name].pid
+            )
             for setup in chosen
         )
         measured = engine.measure(

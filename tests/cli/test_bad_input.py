@@ -30,6 +30,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "soon"], "soon", "4m"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--warm-up", "long"], "long", "4m"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--precision", "0"], "precision", "1%"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--database", "a`b"], "'a`b'", "sbtest"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--wrkload", "x"], "--wrkload", "--help"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_sise=10"], "range_sise", "range_size"),

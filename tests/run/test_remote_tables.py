@@ -87,6 +87,22 @@ def test_a_running_server_with_other_tables_is_refused():
     assert "tables and table_size" in caught.value.hint and "Drop" not in caught.value.hint
 
 
+@pytest.mark.server
+def test_a_database_of_ones_own_is_filled_and_named_at_the_end(shell, sandbox):
+    url = f"mysql://root@localhost/?socket={sandbox['socket']}"
+    server = RemoteServer(parse_server(url))
+    try:
+        ran = shell.run(
+            "duel", url, "mysql:8.0.15", "--database", "mine", "--workload", "oltp_point_select", "--tables", "1",
+            "--table-size", "1000", "--builds", "1", "--warm-up", "1s", "--budget", "10s",
+        )  # fmt: skip
+        assert ran.code == 0, ran
+        assert "keeps the database mine, which bakeoff has filled" in ran.err
+        assert server.query("SELECT COUNT(*) FROM mine.sbtest1") == [(1000,)]
+    finally:
+        server.query("DROP DATABASE mine")
+
+
 def test_what_is_used_as_it_is():
     load(Holding(TWO))
     load(Holding({"sbtest1": 50}), options=(("tables", "1"), ("table_size", "50")))

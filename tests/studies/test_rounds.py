@@ -92,7 +92,8 @@ def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():
 def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     (shell.folder / "my.yaml").write_text(
         'title: pairs\nservers: ["mysql:8.0.15"]\nworkloads: [oltp_point_select]\nthreads: [2]\ntables: 1\n'
-        "table_size: 2k\nbuilds: 1\nwarm_up: 1s\nbudget: 12s\nprecision: 20%\nfactors:\n  prepare_mode: [server, client]\n"
+        "table_size: 2k\nbuilds: 1\nwarm_up: 1s\nbudget: 12s\nprecision: 20%\n"
+        "factors:\n  prepare_mode: [server, client]\n"
         "  transport: [socket, tcp]\n"
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(shell.cache))

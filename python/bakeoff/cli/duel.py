@@ -49,6 +49,7 @@ def duel(
     table_size: Annotated[
         str, typer.Option("--table-size", help="Rows a table; k and m are 1,000 and 1,000,000.")
     ] = "100000",
+    database: Annotated[str, typer.Option(help="Database of the tables.")] = "sbtest",
     warehouses: Annotated[int, typer.Option(min=1, max=100_000, help="Of the workload tpcc.")] = 2,
     option: Annotated[
         list[str] | None,
@@ -142,6 +143,7 @@ def duel(
         ),
         threads=_threads(threads),
         tables=tables,
+        database=database,
         table_size=_number(table_size, "--table-size"),
         precision=parse_precision(precision or "1%"),
         has_target=precision is not None,

@@ -77,6 +77,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     }
     study = Study(
         title=form.title,
+        database=form.database,
         arms=tuple(arms),
         workloads=workloads,
         threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),

@@ -50,7 +50,7 @@ def data_bytes(study: Study, data: Data) -> int:
     """Bytes that one load of an arm with this data is expected to take, all workloads together."""
     sizes: dict[str, int] = {}
     for workload in study.workloads:
-        database = database_of(workload)
+        database = database_of(study, workload)
         loaded = workload_bytes(workload.script, options_of(study, workload, data))
         sizes[database] = max(sizes.get(database, 0), loaded)
     return sum(sizes.values())
@@ -71,12 +71,12 @@ def options_of(study: Study, workload: Workload, data: Data) -> dict[str, Option
     return ({} if is_tpcc(workload.script) else options) | dict(workload.options) | dict(data.options)
 
 
-def database_of(workload: Workload) -> str:
-    """`sbtest` for sysbench's scripts that use the same tables, else a database of the script's own."""
+def database_of(study: Study, workload: Workload) -> str:
+    """The study's (`sbtest`) for sysbench's scripts that use the same tables, else one of the script's own."""
     stem = _stem(workload.script)
     if stem.startswith(("oltp_", "select_random_")):
-        return "sbtest"
-    return "sbtest_" + "".join(c if c.isalnum() else "_" for c in stem)
+        return study.database
+    return f"{study.database}_" + "".join(c if c.isalnum() else "_" for c in stem)
 
 
 def _stem(script: str) -> str:

@@ -126,7 +126,7 @@ class Epoch:
         Raises:
             TrialInvalid: as `bakeoff.run.data_check.judge_rows`.
         """
-        databases = dict.fromkeys(database_of(workload) for workload in self._tools.study.workloads)
+        databases = dict(families(self._tools.study))
         with self.phases.measure("check"):
             answers = {name: ask_tables(server, databases, quick=True) for name, server in self.servers.all.items()}
         for name, found in answers.items():
@@ -226,7 +226,7 @@ class Epoch:
         """
         study = self._tools.study
         with self.phases.measure("check"):
-            for database, workload in families(study.workloads):
+            for database, workload in families(study):
                 if not declares(workload.script, "commands", "check"):
                     continue
                 self._report(f"checking the data of {database}")
@@ -269,7 +269,7 @@ class Epoch:
         workload = study.workloads[cell.workload_index]
         if workload.script != "tpcc":
             return {}
-        database = database_of(workload)
+        database = database_of(study, workload)
         return {
             setup.arm.name: read_counts(
                 self.servers.all[setup.arm.name], database, script_options(study, workload, setup.arm.data)

@@ -103,10 +103,9 @@ class EpochServers:
 
     def addresses(self, workload: Workload) -> list[ArmAddress]:
         """Where the engine finds each arm's data of a workload."""
-        pids = self.pids
+        pids, database = self.pids, database_of(self._tools.study, workload)
         return [
-            address_of(setup, self.all[setup.arm.name], database_of(workload), pid=pids.get(setup.arm.name))
-            for setup in self.setups
+            address_of(setup, self.all[setup.arm.name], database, pid=pids.get(setup.arm.name)) for setup in self.setups
         ]
 
     def start(self) -> None:
@@ -137,7 +136,7 @@ class EpochServers:
 
     def make_ready(self) -> None:
         """Fill the buffer pools, purge and flush, on all arms at once: each would disturb the other's slices."""
-        databases = dict.fromkeys(database_of(workload) for workload in self._tools.study.workloads)
+        databases = dict.fromkeys(database_of(self._tools.study, workload) for workload in self._tools.study.workloads)
 
         def make_one_ready(server: Instance) -> Readiness:
             warmths = [readiness.warm(server, database) for database in databases]

@@ -5,7 +5,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +52,7 @@ class Loader:
         stop: once it is set, the present load is given up: the engine ends a cancelled load as if it were complete.
         engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
         answers: of the tables of each load, to compare the arms.
+        left: what stays behind on running servers.
     """
 
     study: Study
@@ -62,6 +63,7 @@ class Loader:
     stop: threading.Event = field(default_factory=threading.Event)
     engine_lock: threading.Lock = field(default_factory=threading.Lock)
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
@@ -113,17 +115,18 @@ class Loader:
             KeyboardInterrupt: the stop flag was set.
         """
         assert setup.remote
-        for database, workload in families(self.study.workloads):
+        for database, workload in families(self.study):
             self._end_if_stopped()
             if not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
+                self.left.append(f"{setup.arm.label} keeps the database {database}, which bakeoff has filled")
             elif not measured:
                 self._check_tables(setup, setup.remote, database, workload)
 
     def _check_tables(self, setup: ArmSetup, server: Server, database: str, workload: Workload) -> None:
         """Check that sysbench's tables are the study's; the tables of other scripts are not known here."""
         options = script_options(self.study, workload, setup.arm.data)
-        if database != "sbtest" or "table_size" not in options:
+        if database != self.study.database or "table_size" not in options:
             return
         indexed = "create_secondary" not in options and declares(workload.script, "options", "create_secondary")
         # As the engine reads them: 10K is 10 × 1024.
@@ -157,12 +160,12 @@ class Loader:
         instance = self.pool.create(f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env))
         try:
             instance.start()
-            for database, workload in families(self.study.workloads):
+            for database, workload in families(self.study):
                 self._fill(setup, instance, database, workload, build=build)
                 readiness.analyze(instance, database)
             readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
             self._end_if_stopped()
-            data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study.workloads)}
+            data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study)}
             parts = {database: _parts(instance, database) for database in data_bytes}
             self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
             instance.stop(slow=True)
@@ -240,11 +243,11 @@ def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload
         )
 
 
-def families(workloads: Iterable[Workload]) -> list[tuple[str, Workload]]:
+def families(study: Study) -> list[tuple[str, Workload]]:
     """Databases to load, each with the workload whose `prepare` fills it; scripts that share tables share one."""
     found: dict[str, Workload] = {}
-    for workload in workloads:
-        found.setdefault(database_of(workload), workload)
+    for workload in study.workloads:
+        found.setdefault(database_of(study, workload), workload)
     return list(found.items())
 
 

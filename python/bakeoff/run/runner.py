@@ -141,7 +141,10 @@ def run_study(
                     plan=before.plan,
                     history=list(before.history),
                 )
-                return run, study_run.run()
+                analysis = study_run.run()
+                for sentence in loader.left:
+                    listener.note(sentence)
+                return run, analysis
             except BaseException as error:
                 if run.finished_epochs():
                     raise _with_what_is_kept(error, run) from None

@@ -1,6 +1,7 @@
 """The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
 import math
+import re
 from enum import StrEnum
 from itertools import combinations
 
@@ -124,6 +125,7 @@ class Design(Frozen):
 
 BUILDS_MAX = 1_000
 RATE_MAX = 1e9
+DATABASE_PATTERN = r"^[A-Za-z0-9_]{1,32}$"
 """Events per second: one a nanosecond."""
 SEED_MAX = 2**63 - 1
 THREADS_MAX = 100_000
@@ -266,6 +268,7 @@ class Study(Frozen):
         arms: the baseline first; at least two.
         workloads, threads: their product is the cells.
         tables, table_size: the data that `prepare` loads, shared by all workloads.
+        database: of sysbench's tables; other scripts have one of their own, whose name begins so.
         precision: half-width w at which measuring ends, natural-log units.
         has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
@@ -284,6 +287,7 @@ class Study(Frozen):
     threads: tuple[int, ...] = (4,)
     tables: int = Field(default=4, ge=1, le=1000)
     table_size: int = Field(default=100_000, ge=1)
+    database: str = "sbtest"
     precision: float = Field(default=math.log(1.01), gt=0)
     has_target: bool = False
     equivalence: float = Field(default=math.log(1.01), gt=0)
@@ -309,6 +313,12 @@ class Study(Frozen):
         design = self.design
         if design and any(len(design.levels.get(name, ())) != len(design.factors) for name in names):
             raise SpecError("study: its design needs a level of every factor for every arm.")
+        if not re.fullmatch(DATABASE_PATTERN, self.database):
+            raise SpecError(
+                f"database {self.database!r}: a name has 1 to 32 letters, digits and underscores.",
+                hint="Leave it out for sbtest.",
+                field=("database",),
+            )
         if not self.workloads or not self.threads or min(self.threads) < 1:
             raise SpecError("study: it takes at least one workload and one number of threads above zero.")
         return self

@@ -23,7 +23,16 @@ from ruamel.yaml.scalarfloat import ScalarFloat
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
 from bakeoff.spec.server import UNWRITABLE as _UNWRITABLE
-from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, SEED_MAX, THREADS_MAX, OptionValue, Placement, Profile
+from bakeoff.spec.study import (
+    BUILDS_MAX,
+    DATABASE_PATTERN,
+    RATE_MAX,
+    SEED_MAX,
+    THREADS_MAX,
+    OptionValue,
+    Placement,
+    Profile,
+)
 from bakeoff.units import parse_duration_s, parse_precision
 
 
@@ -247,6 +256,7 @@ class StudyFile(Sizes):
     baseline: dict[str, Level] = Field(
         default={}, description="Factor: level. Factors not named are at their first level."
     )
+    database: str = Field(default="sbtest", pattern=DATABASE_PATTERN, description="Of sysbench's tables.")
     where: list[Exclusion] = Field(default=[], description="Combinations left out.")
     design: Literal["auto", "full", "fraction"] = Field(
         default="auto", description="full: all combinations; fraction; auto: a fraction from five factors on."
