@@ -108,6 +108,16 @@ def test_what_a_server_works_out_from_a_declared_setting_follows_from_it():
     assert set(found(changed, base=base)) == set(changed)
 
 
+def test_what_a_cnf_file_sets_is_declared(tmp_path):
+    cnf = tmp_path / "my.cnf"
+    cnf.write_text(
+        "[mysqld]\n# sync_binlog = 7\ninnodb-flush-log-at-trx-commit = 2\n  skip_log_bin\n[client]\nuser=root\n"
+    )
+    changed = {"innodb_flush_log_at_trx_commit": "2", "log_bin": "OFF", "sync_binlog": "7"}
+    assert set(found(changed, f"mysql:8.0,@{cnf}")) == {"sync_binlog"}
+    assert set(found(changed, f"mysql:8.0,@{tmp_path}/none.cnf")) == set(changed)
+
+
 def test_a_charset_named_for_the_data_overrules_the_servers_own():
     same = Data(charset="utf8mb4")
     study, arm = question(data=same)

@@ -72,13 +72,11 @@ class Settings:
     Attributes:
         options: mysqld options in order, names with underscores; an empty value is a bare flag.
         init_options: those that count when the data directory is initialised; they key the template.
-        declared: names that the user asked for, as opposed to what a profile set.
         notes: what was translated or left out, each with its reason, for the report.
     """
 
     options: Mapping[str, str]
     init_options: Mapping[str, str] = field(default_factory=dict)
-    declared: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 
@@ -128,7 +126,7 @@ def settings_for(
     if target.family == "mariadb" and options.get("plugin_load_add") == "ha_rocksdb":
         notes.append("ha_rocksdb was loaded: the engine is a plugin")
     init_options = translated.init_options | counting_at_init(target, options)
-    return Settings(options, init_options, frozenset(stem(name) for name in asked), tuple(notes))
+    return Settings(options, init_options, tuple(notes))
 
 
 def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:

@@ -5,7 +5,9 @@ number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
 """
 
 import re
+from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -40,6 +42,7 @@ class ServerSpec(Frozen):
         location: directory, file, image or URL without its password for the other origins.
         options: mysqld options, names with underscores and without dashes in front, in the order typed.
         cnf_files: my.cnf files read before `options`.
+        cnf_options: names of the options in these files, of every group.
         env: environment of the server process (`LD_PRELOAD`).
     """
 
@@ -49,6 +52,7 @@ class ServerSpec(Frozen):
     location: str = ""
     options: tuple[tuple[str, str], ...] = ()
     cnf_files: tuple[str, ...] = ()
+    cnf_options: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
@@ -73,6 +77,7 @@ class ServerSpec(Frozen):
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, and halves of characters: no option, name or title has them."""
 
+_CNF_OPTION = re.compile(r"^[ \t]*([A-Za-z][A-Za-z0-9_-]*)", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -107,8 +112,22 @@ def parse_server(text: str) -> ServerSpec:
             options[name.replace("-", "_")] = value
     base = _parse_head(head, text)
     return base.model_copy(
-        update={"options": tuple(options.items()), "env": tuple(env.items()), "cnf_files": tuple(cnf_files)}
+        update={
+            "options": tuple(options.items()),
+            "env": tuple(env.items()),
+            "cnf_files": tuple(cnf_files),
+            "cnf_options": _cnf_options(cnf_files),
+        }
     )
+
+
+def _cnf_options(files: list[str]) -> tuple[str, ...]:
+    """Names of the options in cnf files; those that cannot be read have none, and are an error when a server starts."""
+    names: set[str] = set()
+    for file in files:
+        with suppress(OSError, ValueError):
+            names |= set(_CNF_OPTION.findall(Path(file).read_text(encoding="utf-8")))
+    return tuple(sorted(name.replace("-", "_") for name in names))
 
 
 def url_password(text: str) -> str | None:

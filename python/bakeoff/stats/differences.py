@@ -198,7 +198,8 @@ def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _declared(study: Study, arm: Arm) -> frozenset[str]:
-    names = {name.lower() for each in (study.baseline, arm) for name, _ in each.server.options}
+    servers = [each.server for each in (study.baseline, arm)]
+    names = {name.lower() for each in servers for name in (*dict(each.options), *each.cnf_options)}
     names |= {_PREFIXES.sub("", name) for name in names}
     names |= {_ALIASES[name] for name in names & _ALIASES.keys()}
     mine, theirs = study.baseline.data, arm.data
