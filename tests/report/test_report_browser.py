@@ -111,3 +111,12 @@ def test_text_stands_out_from_the_paper_in_light_in_dark_and_on_paper(opened, me
         ground = luminance(selector, "backgroundColor") if selector == ".status" else paper
         contrast = (max(text, ground) + 0.05) / (min(text, ground) + 0.05)
         assert contrast >= least, (selector, contrast)
+
+
+@pytest.mark.parametrize("opened", [PHONE], indirect=True)
+def test_a_word_of_our_own_leads_to_its_meaning(opened):
+    page, said, _ = opened
+    meaning = page.locator("#table-words").get_by_text("one of the setups compared")
+    assert not meaning.is_visible()
+    page.locator("a.word", has_text="arm").first.click()
+    assert meaning.is_visible() and said == []

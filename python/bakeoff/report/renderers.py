@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report import numbers
+from bakeoff.report import numbers, setups
 from bakeoff.report.view import (
     ArmView,
     Code,
@@ -73,6 +73,7 @@ def render_html(view: ReportView) -> str:
         "by_group": _by_group,
         "code": _with_code,
         "drawn": drawn,
+        "explained": _explained,
         "has_own_keys": _has_own_keys,
         "percent": numbers.share,
     }
@@ -87,6 +88,14 @@ def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
 def _with_code(text: str) -> Markup:
     """Escape a text; words between backticks become code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _explained(heading: str) -> Markup | str:
+    """A heading; one of the report's own words shows its meaning under the pointer and leads to the list of words."""
+    meaning = setups.WORDS.get(heading) or setups.WORDS.get(heading.removesuffix("s"))
+    if meaning is None:
+        return heading
+    return Markup('<a class="word" href="#table-words" title="{}">{}</a>').format(meaning, heading)
 
 
 def _has_own_keys(panel: Panel) -> bool:

@@ -34,6 +34,20 @@ METHOD = (
     "at once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
 )
 
+WORDS = {
+    "arm": "one of the setups compared: a server with its settings, its data and the way to talk to it",
+    "cell": "a workload at a number of threads; every cell has its own verdict",
+    "slice": "some milliseconds in which one arm alone is loaded",
+    "block": "slices of all arms in turn, the order drawn anew for each",
+    "epoch": "one restart of all servers from the same data, in which every cell is measured once",
+    "build": "one load of the data; epochs take the builds in turn",
+    "baseline": "the arm that every ratio is over",
+    "control": "a second instance of the baseline, whose true ratio is 1",
+    "ratio": "throughput of an arm over that of the baseline; 1.10 is 10% more",
+    "95% interval": "holds the true ratio 95 times in 100",
+}
+"""The words of a report that a reader may not know."""
+
 
 def settings_section(context: Context) -> Section | None:
     """Everything that differs between the arms, asked for or not, and the files as used."""
@@ -393,11 +407,17 @@ def method_section(context: Context) -> Section | None:
     return Section.of(
         "Method",
         Steps(items=METHOD),
+        Fold(title="Words of this report", content=_words_table()),
         Prose(text="In full, with formulas and the tests that it passes: `docs/method.md` of bakeoff.", small=True),
         Section.of("Where the time went", _wall_table(context), anchor="wall"),
         anchor="method",
         nav="Method",
     )
+
+
+def _words_table() -> Table:
+    rows = tuple(Row.of(word, meaning) for word, meaning in WORDS.items())
+    return Table(id="words", columns=("word", "meaning"), rows=rows, all_text=True)
 
 
 _PHASES = {
