@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from view_parts import bars_of, panels_of
 
 from bakeoff.report import render_html
@@ -120,3 +121,11 @@ def test_a_word_of_our_own_leads_to_its_meaning(opened):
     assert not meaning.is_visible()
     page.locator("a.word", has_text="arm").first.click()
     assert meaning.is_visible() and said == []
+
+
+@pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
+def test_it_is_accessible_by_axe_core(opened):
+    page, _, _ = opened
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert len(found.response["passes"]) > 20

@@ -4,6 +4,7 @@ The SVG is meant to stand inside an HTML page: it needs no script and no network
 and its font from the page's style, and gives a point's value in a `<title>`.
 """
 
+import html
 import json
 import math
 import re
@@ -251,4 +252,5 @@ def _for_page(svg: str, panel: Panel) -> str:
     svg = _PATH.sub(lambda found: ' d="' + _LONG_DECIMAL.sub(r"\1", found[1]) + '"', svg)
     svg = re.sub(r'id="([A-Za-z]\w*)"', rf'id="{panel.id}-\1"', svg)
     svg = re.sub(r"url\(#(\w+)\)", rf"url(#{panel.id}-\1)", svg)
-    return re.sub(r'<svg width="[^"]*" height="[^"]*"', '<svg role="img"', svg, count=1)
+    named = f'<svg role="img" aria-label="{html.escape(panel.title)}: {html.escape(panel.y_title)}"'
+    return re.sub(r'<svg width="[^"]*" height="[^"]*"', lambda _: named, svg, count=1)

@@ -48,7 +48,7 @@ def throughput_section(context: Context) -> Section | None:
 def _throughput_table(context: Context) -> Table:
     """Events per second of every arm in every cell, with ratios: the table for a blog."""
     contenders = context.analysis.contenders
-    columns = ["", *(f"{context.labels[arm]}, events/s" for arm in context.compared_arms)]
+    columns = ["cell", *(f"{context.labels[arm]}, events/s" for arm in context.compared_arms)]
     for contender in contenders:
         columns += [f"ratio {context.labels[contender]}" if len(contenders) > 1 else "ratio", "95% interval", "verdict"]
     rows = []
