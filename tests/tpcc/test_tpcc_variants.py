@@ -75,7 +75,8 @@ def test_every_way_of_asking_leaves_the_conditions_intact(filled):
     assert filled.failed_conditions() == set()
 
 
-@pytest.mark.parametrize("level", ["RR", *(pytest.param(level, marks=pytest.mark.slow) for level in ("RC", "SER"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["RR", "RC", "SER"])
 def test_deliveries_go_on_when_the_queues_run_low(filled, level):
     filled.open()
     while filled.number("SELECT COUNT(*) FROM new_orders") > 100:
