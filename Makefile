@@ -93,8 +93,8 @@ fuzz: ## what a hostile server may send, MINUTES each (default 0.5; nightly Rust
 	    cargo +nightly fuzz run $$target -- -max_total_time=$$(awk "BEGIN { print int($(MINUTES) * 60) }") || exit 1; done
 
 wheel: DIST = dist
-wheel: setup ## dist/: a wheel for this processor and glibc 2.17 or newer, and the source distribution
-	.venv/bin/maturin build --release --zig --compatibility manylinux2014 --sdist --out $(DIST)
+wheel: setup ## dist/: a wheel for this processor (glibc 2.34: Debian 12, Ubuntu 22.04, RHEL 9), and the source distribution
+	.venv/bin/maturin build --release --sdist --out $(DIST)
 
 requirements: ## write requirements.txt anew from pyproject.toml
 	uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.txt

@@ -146,7 +146,7 @@ def test_every_connection_is_paired_with_its_own_thread(make, tmp_path, text):
 @pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("text", ["mysql:5.7.22", "mysql:8.0.15", "mysql:8.4", "mysql:9", "mariadb:10.11"])
+@pytest.mark.parametrize("text", ["mysql:5.7.22", "mysql:8.0.15", "mysql:8.0.31", "mysql:9", "mariadb:10.11"])
 def test_a_thousand_starts_pair_no_connection_wrongly(make, tmp_path, text):
     check_starts(make, text, tmp_path, starts=200, threads=6)
 
