@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import sys
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.compare import CAVEAT, Comparison, compare_runs, texts_of
+from bakeoff.report.pictures import VERDICTS, picture_png, picture_svg
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
 from bakeoff.stats.analysis import analyse
@@ -34,12 +36,17 @@ class ReportFormat(StrEnum):
     MARKDOWN = "md"
     CSV = "csv"
     JSON = "json"
+    SVG = "svg"
+    PNG = "png"
 
 
 def report(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, a name's beginning, latest, -2 …")],
     output: Annotated[ReportFormat, typer.Option("--format", help="How to render it.")] = ReportFormat.HTML,
     to: Annotated[Path | None, typer.Option("--output", "-O", help="File to write; `-` for standard output.")] = None,
+    chart: Annotated[
+        str | None, typer.Option(help="With svg and png: which one; default: verdicts. A wrong name lists them.")
+    ] = None,
     runs: Runs = None,
     open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser (html).")] = False,
 ) -> None:
@@ -47,6 +54,9 @@ def report(
     to_screen = str(to) == "-" if to else output is not ReportFormat.HTML
     if open_report and (output is not ReportFormat.HTML or to_screen):
         raise SpecError("report: --open shows the page, and no file of it is written.", hint="Leave --open out.")
+    picture = output in (ReportFormat.SVG, ReportFormat.PNG)
+    if chart and not picture:
+        raise SpecError("report: --chart is for --format svg and png.", hint="Leave it out.")
     directory = open_run(run, runs)
     analysis = directory.read("analysis.json", Analysis)
     if analysis is None:
@@ -59,6 +69,9 @@ def report(
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT and to_screen:
         render_terminal(view, console())
+        return
+    if picture:
+        _write_picture(view, output, chart or VERDICTS, None if to_screen else to)
         return
     renderers = {
         ReportFormat.TEXT: _plain,
@@ -76,6 +89,17 @@ def report(
     typer.echo(f"{to}")
     if open_report:
         webbrowser.open(to.resolve().as_uri())
+
+
+def _write_picture(view: ReportView, output: ReportFormat, chart: str, to: Path | None) -> None:
+    drawn = picture_png(view, chart) if output is ReportFormat.PNG else picture_svg(view, chart).encode()
+    if to is not None:
+        to.write_bytes(drawn)
+        typer.echo(f"{to}")
+    elif output is ReportFormat.PNG and sys.stdout.isatty():
+        raise SpecError("report: a PNG is not for a terminal.", hint="Name a file: --output FILE.")
+    else:
+        sys.stdout.buffer.write(drawn)
 
 
 def _plain(view: ReportView) -> str:

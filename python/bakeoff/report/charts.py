@@ -8,6 +8,7 @@ import html
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import vl_convert
@@ -56,25 +57,25 @@ def draw(panel: Panel, *, dashed: frozenset[str] = frozenset()) -> str:
         panel: data of at least one series; one without points gives an empty frame.
         dashed: colour keys whose lines are dashed (the control).
     """
-    return _for_page(vl_convert.vegalite_to_svg(_describe(panel, dashed)), panel)
+    return _for_page(vl_convert.vegalite_to_svg(describe(panel, dashed)), panel)
 
 
-def _describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
+def describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
     """The Vega-Lite description of a panel (the grammar's reference: vega.github.io/vega-lite)."""
     datasets: dict[str, list[dict[str, Json]]] = {"rows": [row for series in panel.series for row in _rows(series)]}
     layers: list[Json] = []
     if panel.level_band:
         datasets["band"] = [{"low": panel.level_band[0], "high": panel.level_band[1]}]
-        band = {"y": _number("low", title=None), "y2": {"field": "high"}}
-        layers.append(_layer("band", "rect", band, color=_stand_in("muted"), opacity=0.16, aria=False))
+        band = {"y": number("low", title=None), "y2": {"field": "high"}}
+        layers.append(layer("band", "rect", band, color=stand_in("muted"), opacity=0.16, aria=False))
     if panel.boundaries:
         datasets["limits"] = [{"x": limit} for limit in panel.boundaries]
-        limits = {"x": _number("x", title=panel.x_title)}
-        layers.append(_layer("limits", "rule", limits, color=_stand_in("grid"), aria=False))
+        limits = {"x": number("x", title=panel.x_title)}
+        layers.append(layer("limits", "rule", limits, color=stand_in("grid"), aria=False))
     if panel.level is not None:
         datasets["level"] = [{"y": panel.level}]
-        level = {"y": _number("y", title=None)}
-        layers.append(_layer("level", "rule", level, color=_stand_in("ink"), aria=False))
+        level = {"y": number("y", title=None)}
+        layers.append(layer("level", "rule", level, color=stand_in("ink"), aria=False))
     return {
         "layer": [*layers, *_marks(panel, dashed)],
         "width": WIDTH,
@@ -82,7 +83,7 @@ def _describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
         "background": "transparent",
         "padding": 2,
         "autosize": {"type": "fit", "contains": "padding"},
-        "config": _CONFIG,
+        "config": CONFIG,
         "datasets": datasets,
     }
 
@@ -91,46 +92,47 @@ def _marks(panel: Panel, dashed: frozenset[str]) -> list[Json]:
     """The layers of the series themselves."""
     x, y = _x_encoding(panel), _y_encoding(panel)
     keys = list(dict.fromkeys(series.key for series in panel.series))
-    colour = _by_key(keys, [_stand_in(css_key(key)) for key in keys]) | {"sort": None}
+    colour = by_key(keys, [stand_in(css_key(key)) for key in keys]) | {"sort": None}
     if panel.mark == "stack":
         ranked = {"calculate": f"indexof({json.dumps(keys)}, datum.k)", "as": "o"}
-        encoding = {"x": x, "y": y | {"stack": "zero"}, "color": colour, "order": _number("o")}
+        encoding = {"x": x, "y": y | {"stack": "zero"}, "color": colour, "order": number("o")}
         # No break at a restart: Vega-Lite would fill a stack's gaps with zeros.
-        return [_layer("rows", "area", encoding, transform=ranked, aria=False, opacity=0.9)]
+        return [layer("rows", "area", encoding, transform=ranked, aria=False, opacity=0.9)]
     layers: list[Json] = []
     group = {"field": "g", "type": "nominal"}
     if any(series.low for series in panel.series):
-        encoding = {"x": x, "y": _number("l", title=None), "y2": {"field": "h"}, "color": colour, "detail": group}
-        layers.append(_layer("rows", "area", encoding, opacity=0.14, aria=False, line=False))
+        encoding = {"x": x, "y": number("l", title=None), "y2": {"field": "h"}, "color": colour, "detail": group}
+        layers.append(layer("rows", "area", encoding, opacity=0.14, aria=False, line=False))
     if panel.mark == "line":
-        dash = _by_key(keys, [[5, 3] if key in dashed else [1, 0] for key in keys])
+        dash = by_key(keys, [[5, 3] if key in dashed else [1, 0] for key in keys])
         encoding = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": group}
         width = 1.2 if panel.boundaries else 1.8
         drawn = {"filter": "!datum.p"}
         layers.append(
-            _layer("rows", "line", encoding, transform=drawn, aria=False, strokeWidth=width, strokeJoin="round")
+            layer("rows", "line", encoding, transform=drawn, aria=False, strokeWidth=width, strokeJoin="round")
         )
     if any(any(series.tips) for series in panel.series):
-        shape = _by_key(keys, [_shape(key) for key in keys])
+        shape = by_key(keys, [_shape(key) for key in keys])
         encoding = {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "t", "type": "nominal"}}
         tipped = {"filter": "datum.t"}
-        layers.append(_layer("rows", "point", encoding, transform=tipped, filled=True, size=42, opacity=1))
+        layers.append(layer("rows", "point", encoding, transform=tipped, filled=True, size=42, opacity=1))
     return layers
 
 
-def _layer(
+def layer(
     data: str, mark: str, encoding: dict[str, Json], *, transform: Json = None, **settings: Json
 ) -> dict[str, Json]:
     """One layer over a named data set."""
-    layer: dict[str, Json] = {"data": {"name": data}, "mark": {"type": mark} | settings, "encoding": encoding}
-    return layer | ({"transform": [transform]} if transform else {})
+    drawn: dict[str, Json] = {"data": {"name": data}, "mark": {"type": mark} | settings, "encoding": encoding}
+    return drawn | ({"transform": [transform]} if transform else {})
 
 
-def _number(field: str, **more: Json) -> dict[str, Json]:
+def number(field: str, **more: Json) -> dict[str, Json]:
+    """The encoding of a quantity."""
     return {"field": field, "type": "quantitative"} | more
 
 
-def _by_key(keys: list[str], shown: list[Json]) -> dict[str, Json]:
+def by_key(keys: list[str], shown: list[Json]) -> dict[str, Json]:
     """An encoding that shows each series' key in its own way; the page has the legend."""
     return {"field": "k", "type": "nominal", "legend": None, "scale": {"domain": keys, "range": shown}}
 
@@ -168,7 +170,7 @@ def _x_encoding(panel: Panel) -> Json:
     elif panel.mark == "points":
         scale = {"nice": False, "zero": False, "padding": 14}
         axis = {"format": "d", "grid": False, "values": _thinned([x for x in points if x == int(x)])}
-    return _number("x", title=panel.x_title, scale=scale, axis=axis)
+    return number("x", title=panel.x_title, scale=scale, axis=axis)
 
 
 def _y_encoding(panel: Panel) -> Json:
@@ -181,7 +183,7 @@ def _y_encoding(panel: Panel) -> Json:
         axis = {"values": ticks, "format": "~r"}
     elif panel.y_max is not None:
         scale = {"domain": [0, panel.y_max], "clamp": True}
-    return _number("y", title=None, scale=scale, axis=axis)
+    return number("y", title=None, scale=scale, axis=axis)
 
 
 def _one_two_five(values: list[float]) -> list[float]:
@@ -207,9 +209,14 @@ def _shape(key: str) -> str:
 # ---- colours that the page decides ---------------------------------------------------------------------------------
 
 
-def _stand_in(key: str) -> str:
+def stand_in(key: str) -> str:
     """A colour that no one would choose, put in for a CSS variable and replaced after drawing."""
     return f"#fe{_KEYS.index(key):04x}"
+
+
+def painted(svg: str, colours: Mapping[str, str]) -> str:
+    """The SVG in colours of its own instead of the page's."""
+    return re.sub(r"#fe([0-9a-f]{4})", lambda found: colours[_KEYS[int(found[1], 16)]], svg)
 
 
 _STAND_IN = re.compile(r'(fill|stroke)="#fe([0-9a-f]{4})"')
@@ -220,14 +227,14 @@ _NOISE = re.compile(
 _LONG_DECIMAL = re.compile(r"(-?\d+\.\d)\d+")
 _PATH = re.compile(r' d="([^"]*)"')
 
-_CONFIG: dict[str, Json] = {
+CONFIG: dict[str, Json] = {
     "view": {"stroke": None},
     "axis": {
-        "labelColor": _stand_in("muted"),
-        "titleColor": _stand_in("muted"),
-        "gridColor": _stand_in("grid"),
+        "labelColor": stand_in("muted"),
+        "titleColor": stand_in("muted"),
+        "gridColor": stand_in("grid"),
         "domain": False,
-        "tickColor": _stand_in("grid"),
+        "tickColor": stand_in("grid"),
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",

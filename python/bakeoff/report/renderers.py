@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report import numbers, setups
+from bakeoff.report import charts, numbers, setups
 from bakeoff.report.view import (
     ArmView,
     Code,
@@ -46,9 +46,6 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def render_html(view: ReportView) -> str:
     """The whole page as text."""
-    # Only the page draws, and the drawing library takes half a second to import.
-    from bakeoff.report import charts
-
     dashed = frozenset(f"arm-{arm.slot}" for arm in view.arms if arm.role is Role.CONTROL)
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
