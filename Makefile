@@ -5,7 +5,7 @@ PYTEST := .venv/bin/python -m pytest
 PARALLEL := -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-harness bench-method fuzz wheel requirements clean
+.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-startup bench-harness bench-method fuzz wheel requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench-loading: setup ## rows per second of loading, against sysbench and LOAD DA
 
 bench-analysis: setup ## time and memory of analysing and reporting a large run (half a minute)
 	.venv/bin/python bench/analysis/run.py
+
+bench-startup: setup ## how long the help, a report and sysbench's version take (2 minutes)
+	.venv/bin/python bench/startup/run.py
 
 bench-harness: setup ## how much of a study's wall time is measuring (10 minutes)
 	.venv/bin/python bench/harness/run.py

@@ -152,7 +152,10 @@ impl Search<'_> {
                 all.clone(),
             ];
             for group in groups {
-                if let Some(thread) = self.answering(group, ping)? {
+                // Asked twice: of hundreds of attempts on a busy machine, one may fit a thread that only ran by chance.
+                if let Some(thread) = self.answering(group, ping)?
+                    && self.answering(vec![thread], ping)?.is_some()
+                {
                     self.threads.known = all.into_iter().collect();
                     return Ok(Some(thread));
                 }

@@ -18,7 +18,7 @@ def main() -> None:
     if arguments[:1] == ["sysbench"] and (engine := find_engine()):
         become_sysbench(engine, arguments[1:])
     from bakeoff.cli.main import run
-    from bakeoff.results.redaction import hide_in_process_list
+    from bakeoff.redaction import hide_in_process_list
 
     hide_in_process_list()
     code = 130

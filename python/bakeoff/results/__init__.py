@@ -1,10 +1,10 @@
 """The run directory: its files and their format, written by rename into place, read as frames (docs/results.md)."""
 
+from bakeoff.redaction import Redactor
 from bakeoff.results.directory import RunDirectory, RunSummary, find_run, list_runs, open_run, runs_root
 from bakeoff.results.epoch_data import HOST_SCHEMA, RSS_PREFIX, SLICE_SCHEMA, EpochData, EpochWriter, Outcome
 from bakeoff.results.histogram import Histogram, decode_histogram
 from bakeoff.results.manifest import FORMAT, FileSystem, Host, Manifest, file_system_of, gather_host
-from bakeoff.results.redaction import Redactor
 
 __all__ = [
     "FORMAT", "HOST_SCHEMA", "RSS_PREFIX", "SLICE_SCHEMA", "EpochData", "EpochWriter", "FileSystem", "Histogram",

@@ -22,6 +22,7 @@ from pydantic_core import from_json
 
 from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.plan import Plan
+from bakeoff.redaction import Redactor
 from bakeoff.results.epoch_data import (
     CHECKSUMS,
     HOST_SCHEMA,
@@ -46,7 +47,6 @@ from bakeoff.results.manifest import (
     now,
     python_version,
 )
-from bakeoff.results.redaction import Redactor
 from bakeoff.spec import Study
 
 T = TypeVar("T")

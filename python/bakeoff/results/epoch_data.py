@@ -16,8 +16,8 @@ from pydantic import AwareDatetime, ConfigDict, JsonValue, NonNegativeFloat, Non
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
+from bakeoff.redaction import Redactor
 from bakeoff.results.manifest import FORMAT
-from bakeoff.results.redaction import Redactor
 from bakeoff.spec import Frozen
 
 
