@@ -97,7 +97,9 @@ fuzz: ## what a hostile server may send, MINUTES each (default 0.5; nightly Rust
 
 wheel: DIST = dist
 wheel: setup ## dist/: a wheel for this processor (glibc 2.34: Debian 12, Ubuntu 22.04, RHEL 9), and the source distribution
-	.venv/bin/maturin build --release --sdist --out $(DIST)
+	.venv/bin/maturin sdist --out $(DIST)
+	PATH="$$PWD/.venv/bin:$$PATH" pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(DIST) \
+	    --config-settings build-args='--compatibility manylinux_2_34' $(DIST)/bakeoff-*.tar.gz
 
 requirements: ## write requirements.txt anew from pyproject.toml
 	uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.txt

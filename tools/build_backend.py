@@ -1,0 +1,22 @@
+"""Build the wheel with maturin; a source distribution has lost that the `bakeoff` command is executable."""
+
+from pathlib import Path
+from typing import Any
+
+import maturin
+from maturin import build_editable, build_sdist, get_requires_for_build_sdist, get_requires_for_build_wheel
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+]
+
+
+def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
+    """What pip calls (PEP 517)."""
+    Path("python/bakeoff.data/scripts/bakeoff").chmod(0o755)
+    name: str = maturin.build_wheel(folder, settings, metadata)
+    return name
