@@ -26,7 +26,7 @@ def test_a_fresh_environment_duels_with_the_wheel(built, tmp_path):
     subprocess.run([tmp_path / "venv/bin/pip", "install", "--quiet", wheel], check=True)
     env = {"PATH": f"{tmp_path}/venv/bin:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
     assert shutil.which("cargo", path=env["PATH"]) is None
-    env["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    env |= {name: os.environ[name] for name in ("XDG_CACHE_HOME",) if name in os.environ}
 
     def bakeoff(*arguments):
         ran = subprocess.run(["bakeoff", *arguments], cwd=tmp_path, env=env, capture_output=True, text=True)
