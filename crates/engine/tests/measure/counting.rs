@@ -61,42 +61,54 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
     assert_eq!((&done[0]["blocks"], &done[0]["cancelled"]), (&4.into(), &false.into()));
 }
 
+/// A ratio of times is spoilt when the machine stands still for a moment: it must hold in one of three attempts.
+fn in_one_of_three(mut attempt: impl FnMut() -> Result<(), String>) {
+    let failures: Vec<String> = (0..3).map_while(|_| attempt().err()).collect();
+    assert!(failures.len() < 3, "{failures:?}");
+}
+
 #[test]
 fn injected_events_are_run_and_not_counted_exactly() {
     for (k, blocks) in [(25.0, 3), (100.0, 3), (7.5, 5)] {
-        let slowed = OpenArm {
-            slowdown_percent: k,
-            ..arm("B")
-        };
-        let load = events(|host: &WorkerHost| {
-            std::thread::sleep(Duration::from_micros(200));
-            host.count_reply(&reply(QueryClass::Read));
-            Ok(EventEnd::Done)
-        });
-        let request = Measure {
-            guard_ns: 0,
-            ..cell(&["B"], blocks)
-        };
-        let (outcome, said) = run(&request, &[slowed], &[load.clone() as _]);
-        outcome.unwrap();
-        let slices = said.of_type("slice");
-        let (counted, executed) = (sum(&slices, "B", "events"), load.executed.load(SeqCst));
-        assert_eq!(
-            sum(&slices, "B", "reads"),
-            counted,
-            "no query of an injected event is counted"
-        );
-        assert_eq!(said.of_type("histogram")[0]["count"], counted);
-        // Each of the two workers is at most one event away from the exact share.
-        let expected = executed as f64 * 100.0 / (100.0 + k);
-        assert!(
-            (counted as f64 - expected).abs() <= 2.0,
-            "k {k}: {counted} of {executed}, expected {expected}"
-        );
-        // Their time is charged: the window holds all events, the latencies only the counted ones.
-        let share = sum(&slices, "B", "latency_sum_ns") as f64 / sum(&slices, "B", "busy_ns") as f64;
-        assert!((share / (100.0 / (100.0 + k)) - 1.0).abs() < 0.1, "k {k}: {share}");
+        in_one_of_three(|| injected_events_are_charged(k, blocks));
     }
+}
+
+/// Runs a cell with an injected slowdown and checks its counts; an error when the time charged is not in proportion.
+fn injected_events_are_charged(k: f64, blocks: u64) -> Result<(), String> {
+    let slowed = OpenArm {
+        slowdown_percent: k,
+        ..arm("B")
+    };
+    let load = events(|host: &WorkerHost| {
+        std::thread::sleep(Duration::from_micros(200));
+        host.count_reply(&reply(QueryClass::Read));
+        Ok(EventEnd::Done)
+    });
+    let request = Measure {
+        guard_ns: 0,
+        ..cell(&["B"], blocks)
+    };
+    let (outcome, said) = run(&request, &[slowed], &[load.clone() as _]);
+    outcome.unwrap();
+    let slices = said.of_type("slice");
+    let (counted, executed) = (sum(&slices, "B", "events"), load.executed.load(SeqCst));
+    assert_eq!(
+        sum(&slices, "B", "reads"),
+        counted,
+        "no query of an injected event is counted"
+    );
+    assert_eq!(said.of_type("histogram")[0]["count"], counted);
+    // Each of the two workers is at most one event away from the exact share.
+    let expected = executed as f64 * 100.0 / (100.0 + k);
+    assert!(
+        (counted as f64 - expected).abs() <= 2.0,
+        "k {k}: {counted} of {executed}, expected {expected}"
+    );
+    // Their time is charged: the window holds all events, the latencies only the counted ones.
+    let share = sum(&slices, "B", "latency_sum_ns") as f64 / sum(&slices, "B", "busy_ns") as f64;
+    let near = (share / (100.0 / (100.0 + k)) - 1.0).abs() < 0.1;
+    near.then_some(()).ok_or_else(|| format!("k {k}: {share}"))
 }
 
 #[test]
@@ -251,20 +263,23 @@ fn an_open_loop_counts_latency_from_the_intended_start() {
 }
 #[test]
 fn operations_have_histograms_of_their_own_and_thinking_has_no_latency() {
-    let load = events(|host: &WorkerHost| {
-        host.think(3_000_000);
-        std::thread::sleep(Duration::from_micros(300));
-        host.operation("new_order");
-        host.operation("new_order.rollback");
-        Ok(EventEnd::Done)
+    in_one_of_three(|| {
+        let load = events(|host: &WorkerHost| {
+            host.think(3_000_000);
+            std::thread::sleep(Duration::from_micros(300));
+            host.operation("new_order");
+            host.operation("new_order.rollback");
+            Ok(EventEnd::Done)
+        });
+        let (outcome, said) = run(&cell(&["A"], 1), &[arm("A")], &[load]);
+        outcome.unwrap();
+        let histograms = said.of_type("histogram");
+        let names: Vec<_> = histograms.iter().map(|h| h["operation"].as_str().unwrap()).collect();
+        assert_eq!(names, ["event", "new_order", "new_order.rollback"]);
+        assert!(histograms.iter().all(|h| h["count"] == histograms[0]["count"]));
+        let slices = said.of_type("slice");
+        let (busy, latency) = (sum(&slices, "A", "busy_ns"), sum(&slices, "A", "latency_sum_ns"));
+        let mostly_thinking = busy > 3 * latency;
+        mostly_thinking.then_some(()).ok_or_else(|| format!("{busy} {latency}"))
     });
-    let (outcome, said) = run(&cell(&["A"], 1), &[arm("A")], &[load]);
-    outcome.unwrap();
-    let histograms = said.of_type("histogram");
-    let names: Vec<_> = histograms.iter().map(|h| h["operation"].as_str().unwrap()).collect();
-    assert_eq!(names, ["event", "new_order", "new_order.rollback"]);
-    assert!(histograms.iter().all(|h| h["count"] == histograms[0]["count"]));
-    let slices = said.of_type("slice");
-    let (busy, latency) = (sum(&slices, "A", "busy_ns"), sum(&slices, "A", "latency_sum_ns"));
-    assert!(busy > 3 * latency, "the window holds the thinking: {busy} {latency}");
 }
