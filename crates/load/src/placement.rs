@@ -152,10 +152,7 @@ impl Search<'_> {
                 all.clone(),
             ];
             for group in groups {
-                // Asked twice: of hundreds of attempts on a busy machine, one may fit a thread that only ran by chance.
-                if let Some(thread) = self.answering(group, ping)?
-                    && self.answering(vec![thread], ping)?.is_some()
-                {
+                if let Some(thread) = self.answering(group, ping)? {
                     self.threads.known = all.into_iter().collect();
                     return Ok(Some(thread));
                 }
