@@ -26,7 +26,7 @@ from bakeoff.report.live import QuietLive
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import EpochData, slices_frame
 from bakeoff.run.arms import ArmSetup, address_of, prepare_arms, share_memory
-from bakeoff.run.loading import Loader, script_options
+from bakeoff.run.loading import Loader, families, script_options
 from bakeoff.servers import Instance, ServerPool, readiness
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
@@ -234,7 +234,7 @@ class RealBench:
         return instance
 
     def _make_ready(self, server: Instance) -> None:
-        for database in dict.fromkeys(database_of(self._study, workload) for workload in self._study.workloads):
+        for database, _ in families(self._study):
             readiness.finish_pending_work(server, _READINESS_LIMIT_S, readiness.warm(server, database))
 
     def _measure(

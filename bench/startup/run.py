@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long commands take that do nearly nothing: the help, a report, and sysbench's version in three ways.
 
-    bench/startup/run.py                  # 20 starts of each, in turn: a minute
+    bench/startup/run.py                  # 20 starts of each, in turn: two minutes
     bench/startup/run.py --starts 100
 
 The report is that of a synthetic run of six cells and eight epochs, made beforehand.

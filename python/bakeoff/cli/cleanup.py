@@ -17,10 +17,9 @@ runs_app = typer.Typer(help="Delete runs.", add_completion=False, rich_markup_mo
 cache_app = typer.Typer(help="The cache of servers.", add_completion=False, rich_markup_mode=None)
 
 
-@runs_app.callback()
 @cache_app.callback()
 def _with_commands() -> None:
-    """Without it, Typer would take the name of a single command away."""
+    """Without a callback, Typer would make the only command the application itself."""
 
 
 @runs_app.command("rm")

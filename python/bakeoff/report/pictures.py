@@ -9,7 +9,7 @@ import vl_convert
 from bakeoff.errors import SpecError
 from bakeoff.report import charts
 from bakeoff.report.renderers import TEMPLATES
-from bakeoff.report.view import Charts, Panel, ReportView, Role
+from bakeoff.report.view import Charts, Panel, ReportView
 
 VERDICTS = "verdicts"
 """Name of the chart of all ratios with their intervals; the others are called as their panels are on the page."""
@@ -47,8 +47,7 @@ def _panels(view: ReportView) -> list[Panel]:
 
 
 def _panel(view: ReportView, panel: Panel) -> charts.Json:
-    dashed = frozenset(f"arm-{arm.slot}" for arm in view.arms if arm.role is Role.CONTROL)
-    described = charts.describe(panel, dashed)
+    described = charts.describe(panel, view.dashed)
     names = {f"arm-{arm.slot}": arm.label for arm in view.arms}
     names |= {series.key: series.name for series in panel.series if series.key not in names}
     legend = {"title": None, "orient": "bottom", "labelLimit": 400, "symbolOpacity": 1}

@@ -24,7 +24,6 @@ from bakeoff.report.view import (
     Part,
     Prose,
     ReportView,
-    Role,
     Row,
     Section,
     Steps,
@@ -46,7 +45,6 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def render_html(view: ReportView) -> str:
     """The whole page as text."""
-    dashed = frozenset(f"arm-{arm.slot}" for arm in view.arms if arm.role is Role.CONTROL)
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -57,7 +55,7 @@ def render_html(view: ReportView) -> str:
 
     def drawn(panel: Panel) -> Markup:
         # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
-        return Markup(charts.draw(panel, dashed=dashed))
+        return Markup(charts.draw(panel, dashed=view.dashed))
 
     def arm_shape(slot: int) -> Markup:
         """The point's shape that an arm has in charts, for its swatch."""

@@ -422,6 +422,11 @@ class ReportView(Frozen):
     records: tuple[dict[str, str | int | float | bool | None], ...]
 
     @property
+    def dashed(self) -> frozenset[str]:
+        """Colour keys of the lines that are dashed in charts: the control's."""
+        return frozenset(f"arm-{arm.slot}" for arm in self.arms if arm.role is Role.CONTROL)
+
+    @property
     def tables(self) -> dict[str, Table]:
         """Id -> table, folded ones left out."""
         return tables_of(self.sections)

@@ -98,7 +98,7 @@ def _load() -> Iterator[Finding]:
         "End builds and other servers, or expect wider intervals.",
     )
     for pid in other_bakeoffs(RUNTIME_ROOT):
-        advice = "Wait for its end: both measure the other's noise."
+        advice = "Wait until it ends: each disturbs the other's measurement."
         yield _finding("other bakeoff", Severity.WARNING, f"process {pid} runs servers on this machine", advice)
     stolen = Severity.WARNING if steal_s / whole_s > _STEAL_SHARE else Severity.OK
     yield _finding(

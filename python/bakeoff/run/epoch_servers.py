@@ -17,7 +17,7 @@ from bakeoff.plan.sizes import database_of
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
-from bakeoff.run.loading import SnapshotKey
+from bakeoff.run.loading import SnapshotKey, families
 from bakeoff.servers import Instance, Readiness, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 
@@ -136,7 +136,7 @@ class EpochServers:
 
     def make_ready(self) -> None:
         """Fill the buffer pools, purge and flush, on all arms at once: each would disturb the other's slices."""
-        databases = dict.fromkeys(database_of(self._tools.study, workload) for workload in self._tools.study.workloads)
+        databases = dict(families(self._tools.study))
 
         def make_one_ready(server: Instance) -> Readiness:
             warmths = [readiness.warm(server, database) for database in databases]

@@ -155,7 +155,7 @@ def run_study(
 
 def _note_other_bakeoffs(listener: Listener) -> None:
     for pid in other_bakeoffs(RUNTIME_ROOT):
-        listener.note(f"another bakeoff (process {pid}) runs servers on this machine: both measure its noise, too")
+        listener.note(f"another bakeoff (process {pid}) runs servers here: each disturbs the other's measurement")
 
 
 def _with_what_is_kept(error: BaseException, run: RunDirectory) -> BaseException:

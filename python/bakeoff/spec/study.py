@@ -125,8 +125,8 @@ class Design(Frozen):
 
 BUILDS_MAX = 1_000
 RATE_MAX = 1e9
-DATABASE_PATTERN = r"^[A-Za-z0-9_]{1,32}$"
 """Events per second: one a nanosecond."""
+DATABASE_PATTERN = r"^[A-Za-z0-9_]{1,32}$"
 SEED_MAX = 2**63 - 1
 THREADS_MAX = 100_000
 """Connections of one arm: what `max_connections` of a server can be."""
