@@ -24,6 +24,8 @@ def test_a_fresh_environment_duels_with_the_wheel(built, tmp_path):
     assert "manylinux" in wheel.name
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     subprocess.run([tmp_path / "venv/bin/pip", "install", "--quiet", wheel], check=True)
+    size = subprocess.run(["du", "-sm", tmp_path / "venv"], check=True, capture_output=True, text=True).stdout
+    assert int(size.split()[0]) <= 300, size
     env = {"PATH": f"{tmp_path}/venv/bin:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
     assert shutil.which("cargo", path=env["PATH"]) is None
     env |= {name: os.environ[name] for name in ("XDG_CACHE_HOME",) if name in os.environ}
@@ -45,4 +47,5 @@ def test_a_fresh_environment_duels_with_the_wheel(built, tmp_path):
     assert "<svg" in report.read_text()
     licences = list((tmp_path / "venv").glob("lib/python*/site-packages/bakeoff-*.dist-info/licenses/LICENSE-*"))
     assert len(licences) == 2
+    assert (tmp_path / "venv/share/man/man1/bakeoff.1").exists(), "`man bakeoff` looks there"
     assert not list((tmp_path / "venv").glob("lib/python*/site-packages/validation"))

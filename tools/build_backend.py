@@ -1,5 +1,6 @@
-"""Build the wheel with maturin; a source distribution has lost that the `bakeoff` command is executable."""
+"""Build the wheel with maturin: the engine without line tables, the `bakeoff` command executable."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ __all__ = [
 
 def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
     """What pip calls (PEP 517)."""
+    # A source distribution has lost this.
     Path("python/bakeoff.data/scripts/bakeoff").chmod(0o755)
+    # Four fifths of the engine; names of functions stay.
+    os.environ.setdefault("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
     name: str = maturin.build_wheel(folder, settings, metadata)
     return name
