@@ -1,0 +1,379 @@
+//! What a statement does to the server: a plain read, the state of its own session, or anything else.
+//!
+//! A write is never taken for a read: what is in doubt is a write. So names before `(` must be functions of the server that are
+//! known to change nothing (a name that is not listed can be a stored function, which may write), a statement with code in
+//! comments must be a read for servers of every version, and one with `\` must be a read in every `sql_mode`.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use crate::keywords;
+use crate::lexer::{Kind, Lexer};
+
+/// What a statement does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// It reads, and changes and locks nothing.
+    Read,
+    /// It concerns its own session alone: `SET` of session variables, `USE`, the begin and end of transactions, comments only.
+    Session,
+    /// Anything else, with the word that makes it so: `INSERT`, `FOR UPDATE`, `INTO OUTFILE`, `SLEEP`, `CALL`.
+    Write(&'static str),
+}
+
+/// What a statement does to its connection's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A transaction begins, or tables are locked; what was open is committed.
+    Begin,
+    /// It ends.
+    End,
+    /// It ends, and another begins at once (`AND CHAIN`).
+    Chain,
+    /// A definition and the like: what was open is committed, and the statement stands alone.
+    Commits,
+    /// Anything else.
+    Inside,
+}
+
+/// Statements that commit what is open, by their first word.
+const COMMITTING: [&str; 14] = [
+    "ALTER",
+    "CREATE",
+    "DROP",
+    "RENAME",
+    "TRUNCATE",
+    "GRANT",
+    "REVOKE",
+    "ANALYZE",
+    "OPTIMIZE",
+    "REPAIR",
+    "FLUSH",
+    "RESET",
+    "INSTALL",
+    "UNINSTALL",
+];
+
+/// What `sql` does to the transaction of its connection.
+pub fn step(sql: &[u8]) -> Step {
+    let first: Vec<Part> = Lexer::new(sql)
+        .filter(|token| token.kind != Kind::Comment)
+        .take(5)
+        .map(|token| Part {
+            kind: token.kind,
+            text: &sql[token.start..token.end],
+            end: token.end,
+            version: None,
+        })
+        .collect();
+    let second = |words: &[&str]| is_any(&first, 1, words);
+    if is(&first, 0, "BEGIN")
+        || is(&first, 0, "START") && second(&["TRANSACTION"])
+        || is(&first, 0, "XA") && second(&["START", "BEGIN"])
+        || is(&first, 0, "LOCK")
+    {
+        return Step::Begin;
+    }
+    if is_any(&first, 0, &["COMMIT", "ROLLBACK"]) {
+        let says = |word: &str| (1..first.len()).any(|at| is(&first, at, word));
+        return match (says("TO"), says("CHAIN") && !says("NO")) {
+            (true, _) => Step::Inside,
+            (_, true) => Step::Chain,
+            _ => Step::End,
+        };
+    }
+    if is(&first, 0, "UNLOCK") || is(&first, 0, "XA") && second(&["COMMIT", "ROLLBACK"]) {
+        return Step::End;
+    }
+    if is_any(&first, 0, &COMMITTING) && !second(&["TEMPORARY"]) {
+        return Step::Commits;
+    }
+    Step::Inside
+}
+
+/// Words before `(` that change nothing: functions of servers, aggregates, types, and words of the syntax.
+static HARMLESS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("harmless.txt").split_whitespace().collect());
+
+/// Words that make a statement wait, hold a lock or change something outside of tables, before `(`.
+const HARMFUL: [&str; 14] = [
+    "SLEEP",
+    "BENCHMARK",
+    "GET_LOCK",
+    "RELEASE_LOCK",
+    "RELEASE_ALL_LOCKS",
+    "MASTER_POS_WAIT",
+    "SOURCE_POS_WAIT",
+    "MASTER_GTID_WAIT",
+    "WAIT_FOR_EXECUTED_GTID_SET",
+    "WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
+    "NEXTVAL",
+    "SETVAL",
+    "LOAD_FILE",
+    "SYS_EXEC",
+];
+
+/// Versions that the comments of one statement may name; more is doubt.
+const VERSIONS_MAX: usize = 4;
+
+#[derive(Debug, Clone, Copy)]
+struct Part<'a> {
+    kind: Kind,
+    text: &'a [u8],
+    end: usize,
+    /// Of the comment that it stands in as code.
+    version: Option<u32>,
+}
+
+/// What `sql` does. It reads the text alone, and knows nothing of a server's objects.
+pub fn class(sql: &[u8]) -> Class {
+    let usual = class_in(sql, Lexer::new(sql));
+    if usual.cut {
+        return Class::Write("cut");
+    }
+    if memchr::memchr(b'\\', sql).is_none() || matches!(usual.class, Class::Write(_)) {
+        return usual.class;
+    }
+    // Under NO_BACKSLASH_ESCAPES and ANSI_QUOTES texts end elsewhere.
+    for (no_backslash_escapes, ansi_quotes) in [(true, false), (false, true)] {
+        let other = class_in(sql, Lexer::in_mode(sql, no_backslash_escapes, ansi_quotes));
+        // The server refuses a statement whose quotes do not end, as a whole.
+        if !other.cut && matches!(other.class, Class::Write(_)) {
+            return other.class;
+        }
+    }
+    usual.class
+}
+
+struct Found {
+    class: Class,
+    /// It ends within a quote or a comment, and is one statement.
+    cut: bool,
+}
+
+fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut version = None;
+    let mut doubt = None;
+    let mut cut = false;
+    let mut in_hint = false;
+    for token in lexer {
+        let text = &sql[token.start..token.end];
+        match token.kind {
+            Kind::HintBegin => in_hint = true,
+            Kind::HintEnd => in_hint = false,
+            _ if in_hint && token.kind != Kind::Cut => {}
+            Kind::Comment if text == b"*/" => version = None,
+            // MariaDB executes what is no code for MySQL, and versions skip to different ends of comments within comments.
+            Kind::Comment if version.is_some() => doubt = Some("comment"),
+            Kind::Comment
+                if text[..text.len().min(4)].eq_ignore_ascii_case(b"/*M!")
+                    || text.starts_with(b"/*!") && text.ends_with(b"*/") =>
+            {
+                doubt = Some("comment");
+            }
+            Kind::Comment if text.starts_with(b"/*!") => version = Some(number(&text[3..])),
+            Kind::Comment => {}
+            Kind::Cut => cut = true,
+            _ => {
+                if version.is_some() && memchr::memmem::find(text, b"*/").is_some() {
+                    doubt = Some("comment");
+                }
+                parts.push(Part {
+                    kind: token.kind,
+                    text,
+                    end: token.end,
+                    version,
+                });
+            }
+        }
+    }
+    cut |= in_hint;
+    while parts.last().is_some_and(|part| part.text == b";") {
+        parts.pop();
+    }
+    if parts.iter().any(|part| part.text == b";") {
+        cut = false;
+        doubt = Some("several statements");
+    }
+    let class = doubt.map_or_else(|| class_of_versions(&parts), Class::Write);
+    Found { class, cut }
+}
+
+fn number(digits: &[u8]) -> u32 {
+    std::str::from_utf8(digits)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
+}
+
+/// A server sees the code in comments of its own version and lower ones: all that it can see must be a read.
+fn class_of_versions(parts: &[Part]) -> Class {
+    let mut versions: Vec<u32> = parts.iter().filter_map(|part| part.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    if versions.len() > VERSIONS_MAX {
+        return Class::Write("comment");
+    }
+    let mut all = Class::Session;
+    for seen in std::iter::once(None).chain(versions.into_iter().map(Some)) {
+        let visible: Vec<Part> = parts.iter().filter(|part| part.version <= seen).copied().collect();
+        match class_of(&visible) {
+            Class::Session => {}
+            Class::Read => all = Class::Read,
+            write @ Class::Write(_) => return write,
+        }
+    }
+    all
+}
+
+fn is(parts: &[Part], at: usize, word: &str) -> bool {
+    parts
+        .get(at)
+        .is_some_and(|part| part.kind != Kind::Text && part.text.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+fn is_any(parts: &[Part], at: usize, words: &[&str]) -> bool {
+    words.iter().any(|word| is(parts, at, word))
+}
+
+/// The class of one statement without comments.
+fn class_of(parts: &[Part]) -> Class {
+    let from = parts.iter().position(|part| part.text != b"(").unwrap_or(parts.len());
+    let parts = &parts[from..];
+    let Some(first) = parts.first() else {
+        return Class::Session;
+    };
+    if is_any(parts, 0, &["SELECT", "WITH", "VALUES", "TABLE"]) {
+        return scan(parts, true).map_or(Class::Read, Class::Write);
+    }
+    if is(parts, 0, "SHOW") {
+        return scan(parts, false).map_or(Class::Read, Class::Write);
+    }
+    if is_any(parts, 0, &["EXPLAIN", "DESC", "DESCRIBE"]) {
+        return scan(parts, true).map_or(Class::Read, Class::Write);
+    }
+    if is(parts, 0, "SET") {
+        return class_of_set(parts);
+    }
+    if is_of_session(parts) {
+        return Class::Session;
+    }
+    Class::Write(keywords::keyword(first.text, false).map_or("other", keywords::text))
+}
+
+fn is_of_session(parts: &[Part]) -> bool {
+    if is(parts, 0, "USE") {
+        return parts.len() == 2;
+    }
+    // BEGIN NOT ATOMIC is a program of MariaDB.
+    if is(parts, 0, "BEGIN") {
+        return parts.len() == 1 || parts.len() == 2 && is(parts, 1, "WORK");
+    }
+    if is(parts, 0, "START") {
+        return is(parts, 1, "TRANSACTION");
+    }
+    is_any(parts, 0, &["COMMIT", "ROLLBACK", "SAVEPOINT"]) || is(parts, 0, "RELEASE") && is(parts, 1, "SAVEPOINT")
+}
+
+/// `SET` of session and user variables, of names and of the session's transactions; not of the server's variables.
+fn class_of_set(parts: &[Part]) -> Class {
+    for at in 1..parts.len() {
+        // `SET GLOBAL x`, `SET @@global.x`, each also after a comma; `SET x = @@global.x` only reads.
+        let target = at - usize::from(parts[at - 1].text == b"@@");
+        if is_any(parts, at, &["GLOBAL", "PERSIST", "PERSIST_ONLY"])
+            && (target == 1 || target > 1 && parts[target - 1].text == b",")
+        {
+            return Class::Write("SET GLOBAL");
+        }
+    }
+    // SET STATEMENT … FOR of MariaDB runs any statement; roles, passwords and resource groups are the server's.
+    if is_any(parts, 1, &["STATEMENT", "PASSWORD", "DEFAULT", "RESOURCE", "ROLE"]) {
+        return Class::Write("SET");
+    }
+    let scanned = scan(parts, true).filter(|why| *why != ":=");
+    scanned.map_or(Class::Session, Class::Write)
+}
+
+/// The first thing in a statement that is none of a read; `verbs`: names of other statements are.
+fn scan(parts: &[Part], verbs: bool) -> Option<&'static str> {
+    (0..parts.len()).find_map(|at| {
+        let part = &parts[at];
+        let qualified = at > 0 && parts[at - 1].text == b".";
+        let call = parts.get(at + 1).is_some_and(|next| next.text == b"(");
+        match part.kind {
+            Kind::Symbol if part.text == b":=" => Some(":="),
+            Kind::Word | Kind::Quoted => call_of(parts, at, qualified, call).or_else(|| {
+                let plain = part.kind == Kind::Word && !qualified;
+                plain.then(|| word_of(parts, at, call, verbs)).flatten()
+            }),
+            // A name under ANSI_QUOTES.
+            Kind::Text if part.text[0] == b'"' && call => call_of(parts, at, qualified, call),
+            _ => None,
+        }
+    })
+}
+
+/// Why the name before a `(` is none of a read; None: it is harmless, or no call.
+fn call_of(parts: &[Part], at: usize, qualified: bool, call: bool) -> Option<&'static str> {
+    let text = parts[at].text;
+    let bare = match text {
+        [b'`' | b'"', inner @ .., b'`' | b'"'] => inner,
+        _ => text,
+    };
+    let upper = String::from_utf8_lossy(bare).to_ascii_uppercase();
+    if upper == "NEXTVAL" {
+        return Some("NEXTVAL");
+    }
+    if !call {
+        return None;
+    }
+    if let Some(harmful) = HARMFUL.iter().find(|word| **word == upper) {
+        return Some(harmful);
+    }
+    // `FROM db.t (…)` does not exist: what has a schema before it is a stored function.
+    if qualified {
+        return Some("stored function");
+    }
+    // `AS d (a, b)`, `(…) d (a, b)` and `WITH c (a, b)` name columns.
+    let names_columns = at > 0 && (parts[at - 1].text == b")" || is_any(parts, at - 1, &["AS", "WITH", "RECURSIVE"]));
+    // `sum (x)` and `` `sum`(x) `` can be stored functions where `sum(x)` is none.
+    let loose = parts[at].kind != Kind::Word
+        || parts[at].end != parts[at + 1].end - 1
+            && keywords::keyword(text, false).is_none()
+            && keywords::keyword(text, true).is_some();
+    let harmless = HARMLESS.contains(upper.as_str()) && !loose;
+    (!names_columns && !harmless).then_some("function")
+}
+
+fn word_of(parts: &[Part], at: usize, call: bool, verbs: bool) -> Option<&'static str> {
+    if is(parts, at, "FOR") {
+        if is(parts, at + 1, "UPDATE") {
+            return Some("FOR UPDATE");
+        }
+        return is(parts, at + 1, "SHARE").then_some("FOR SHARE");
+    }
+    if is(parts, at, "LOCK") && is(parts, at + 1, "IN") {
+        return Some("LOCK IN SHARE MODE");
+    }
+    if is(parts, at, "NEXT") && is(parts, at + 1, "VALUE") {
+        return Some("NEXTVAL");
+    }
+    if !verbs {
+        return None;
+    }
+    if is(parts, at, "INTO") {
+        return Some(if is(parts, at + 1, "OUTFILE") || is(parts, at + 1, "DUMPFILE") {
+            "INTO OUTFILE"
+        } else {
+            "INTO"
+        });
+    }
+    // Reserved words of all servers: as names they are in quotes, or follow a point. INSERT() and REPLACE() are functions.
+    ["INSERT", "REPLACE", "UPDATE", "DELETE", "CALL", "LOAD", "PROCEDURE"]
+        .into_iter()
+        .find(|word| is(parts, at, word) && !call)
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/class.rs"]
+mod tests;

@@ -1,0 +1,374 @@
+//! Digests: statements that differ only in literals, layout and comments are one group, as for the server's `STATEMENT_DIGEST()`.
+//!
+//! The tokens of a statement are reduced as the server does: literals and their signs become `?`, lists of them `?, ...`, rows of
+//! them `(...)`, several rows `(...) /* , ... */`, the list after `IN` `(...)`. Where versions differ the newest is followed:
+//! 9.x drops a sign after `=` and a `;` at the end, 8.0 keeps them. The server digests the first 1024 bytes
+//! (`max_digest_length`), this the whole statement.
+
+use std::borrow::Cow;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::keywords::{self, Id, NAMED};
+use crate::lexer::{Kind, Lexer, Token};
+use crate::secrets::Watch;
+
+const VALUE: Id = 300;
+const VALUES: Id = 301;
+const ROW_OF_ONE: Id = 302;
+const ROWS_OF_ONE: Id = 303;
+const ROW: Id = 304;
+const ROWS: Id = 305;
+const IN_LIST: Id = 306;
+const IDENT: Id = 307;
+const CHARSET: Id = 308;
+const HINT_BEGIN: Id = 309;
+const HINT_END: Id = 310;
+/// The name of a hint; written like an identifier, without quotes.
+const HINT_NAME: Id = 311;
+/// Stands for what does not exist.
+const NONE: Id = 0;
+
+/// Symbols of several characters; the number of one is its index and this.
+const SYMBOLS_FROM: Id = 256;
+const SYMBOLS: [&str; 12] = ["<=>", "->>", "<=", ">=", "!=", "<<", ">>", "&&", "||", ":=", "->", "@@"];
+
+/// Names that `_utf8mb4'…'` may have.
+const CHARSETS: &[&str] = &[
+    "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
+    "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
+    "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis",
+    "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
+];
+
+/// What a statement is, beside its digest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Number of its first keyword; 0 when there is none.
+    pub(crate) first: Id,
+    /// It has no token: comments only, or nothing.
+    pub empty: bool,
+    /// A `?` stands where a value was bound.
+    pub parameter: bool,
+    /// It ends within a quote or a comment.
+    pub cut: bool,
+    /// It gives or changes a password.
+    pub secret: bool,
+    /// A comment in it speaks of passwords.
+    pub secret_comment: bool,
+    /// `LOAD … LOCAL`: it wants a file of the client.
+    pub local_file: bool,
+    /// It stops the server, or a connection by its number there.
+    pub stops_server: bool,
+    /// `COMMIT`, or `ROLLBACK` of all.
+    pub ends_transaction: bool,
+}
+
+/// Makes digests; keeps its buffer from one statement to the next.
+#[derive(Debug, Default)]
+pub struct Digester {
+    /// Tokens in two bytes each; after [`IDENT`] and [`HINT_NAME`] the length in four, and the name.
+    key: Vec<u8>,
+    /// Up to here the key is not reduced any more: the end of the last identifier.
+    floor: usize,
+}
+
+impl Digester {
+    /// Reads a statement; its digest is this object's until the next one.
+    pub fn read(&mut self, sql: &[u8]) -> Facts {
+        self.key.clear();
+        self.floor = 0;
+        let mut watch = Watch::default();
+        let mut lexer = Lexer::new(sql);
+        let mut after_symbol: Id = NONE;
+        loop {
+            let in_hint = lexer.in_hint();
+            let Some(token) = lexer.next() else { break };
+            if token.kind == Kind::Comment {
+                watch.comment(&sql[token.start..token.end]);
+                continue;
+            }
+            let id = self.add(sql, token, after_symbol, in_hint);
+            watch.token(id, token, sql);
+            after_symbol = id;
+        }
+        let mut facts = watch.facts;
+        facts.empty = self.key.is_empty();
+        while self.key.len() > self.floor && self.last(0) == Id::from(b';') {
+            self.key.truncate(self.key.len() - 2);
+        }
+        facts
+    }
+
+    /// The tokens in a form in which equal digests are equal bytes.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Adds a token; returns its number before reduction.
+    fn add(&mut self, sql: &[u8], token: Token, before: Id, in_hint: bool) -> Id {
+        let text = &sql[token.start..token.end];
+        match token.kind {
+            Kind::Word if in_hint => self.add_hint_word(text, sql.get(token.end..).unwrap_or_default()),
+            Kind::Word => return self.add_word(sql, token, before),
+            Kind::Quoted => self.push_name(IDENT, &unquoted(text)),
+            Kind::Number => self.push_number(),
+            Kind::Text | Kind::Host | Kind::Parameter | Kind::Cut => self.push_value(),
+            Kind::HintBegin => self.push(HINT_BEGIN),
+            Kind::HintEnd if self.last(0) == HINT_BEGIN => self.key.truncate(self.key.len() - 2),
+            Kind::HintEnd => self.push(HINT_END),
+            Kind::Comment => {}
+            Kind::Symbol => {
+                let id = symbol(text);
+                if id == Id::from(b')') {
+                    self.push_closing();
+                } else {
+                    self.push(id);
+                }
+                return id;
+            }
+        }
+        if token.kind == Kind::Quoted { IDENT } else { VALUE }
+    }
+
+    fn add_word(&mut self, sql: &[u8], token: Token, before: Id) -> Id {
+        let text = &sql[token.start..token.end];
+        let next = sql.get(token.end).copied().unwrap_or(0);
+        let before_name = next == b'.' && sql.get(token.end + 1).is_some_and(|&byte| crate::lexer::is_ident(byte));
+        // `@@session.x` has a keyword before the point, `status.x` has not.
+        let id = if before == Id::from(b'.') || before_name && before != symbol(b"@@") {
+            None
+        } else {
+            keywords::keyword(text, next == b'(')
+        };
+        match id {
+            Some(id) if id == NAMED.NULL && is_value_after(before) => {
+                self.push_value();
+                id
+            }
+            Some(id) => {
+                self.push(id);
+                id
+            }
+            None if is_charset(text) => {
+                self.push(CHARSET);
+                CHARSET
+            }
+            None => {
+                self.push_name(IDENT, text);
+                IDENT
+            }
+        }
+    }
+
+    fn add_hint_word(&mut self, text: &[u8], rest: &[u8]) {
+        let id = keywords::keyword(text, false).filter(|&id| keywords::is_of_hints(id));
+        if rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'(') {
+            self.push_name(HINT_NAME, &text.to_ascii_uppercase());
+        } else if let Some(id) = id {
+            self.push(id);
+        } else {
+            self.push_name(IDENT, text);
+        }
+    }
+
+    fn push(&mut self, id: Id) {
+        self.key.extend_from_slice(&id.to_le_bytes());
+    }
+
+    fn push_name(&mut self, id: Id, name: &[u8]) {
+        self.push(id);
+        self.key
+            .extend_from_slice(&u32::try_from(name.len()).unwrap_or(u32::MAX).to_le_bytes());
+        self.key.extend_from_slice(name);
+        self.floor = self.key.len();
+    }
+
+    /// The last token (0), the one before it (1), unless a name lies between.
+    fn last(&self, back: usize) -> Id {
+        let Some(at) = self
+            .key
+            .len()
+            .checked_sub(2 * (back + 1))
+            .filter(|&at| at >= self.floor)
+        else {
+            return NONE;
+        };
+        Id::from_le_bytes([self.key[at], self.key[at + 1]])
+    }
+
+    fn pop(&mut self, count: usize) {
+        self.key.truncate(self.key.len() - 2 * count);
+    }
+
+    /// A number swallows the signs before it where they are no operators between two values.
+    fn push_number(&mut self) {
+        while matches!(self.last(0), PLUS | MINUS) && begins_expression(self.last(1)) {
+            self.pop(1);
+        }
+        self.push_value();
+    }
+
+    fn push_value(&mut self) {
+        let folds = self.last(0) == COMMA && matches!(self.last(1), VALUE | VALUES);
+        if folds {
+            self.pop(2);
+        }
+        self.push(if folds { VALUES } else { VALUE });
+    }
+
+    /// `)` makes a row of the values before it, and a list of the rows before it.
+    fn push_closing(&mut self) {
+        let (row, rows) = match (self.last(1), self.last(0)) {
+            (OPEN, VALUE) => (ROW_OF_ONE, ROWS_OF_ONE),
+            (OPEN, VALUES) => (ROW, ROWS),
+            _ => return self.push(CLOSE),
+        };
+        self.pop(2);
+        if self.last(0) == NAMED.IN {
+            self.pop(1);
+            self.push(IN_LIST);
+        } else if self.last(0) == COMMA && (self.last(1) == row || self.last(1) == rows) {
+            self.pop(2);
+            self.push(rows);
+        } else {
+            self.push(row);
+        }
+    }
+}
+
+const COMMA: Id = b',' as Id;
+const OPEN: Id = b'(' as Id;
+const CLOSE: Id = b')' as Id;
+const PLUS: Id = b'+' as Id;
+const MINUS: Id = b'-' as Id;
+
+fn symbol(text: &[u8]) -> Id {
+    let text = if text == b"<>" { b"!=" } else { text };
+    if let [byte] = text {
+        return Id::from(*byte);
+    }
+    let found = SYMBOLS.iter().position(|each| each.as_bytes() == text).unwrap_or(0);
+    SYMBOLS_FROM + Id::try_from(found).unwrap_or(0)
+}
+
+fn is_charset(word: &[u8]) -> bool {
+    word.first() == Some(&b'_')
+        && CHARSETS
+            .iter()
+            .any(|name| word[1..].eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// Whether an expression follows this token, so that `+` and `-` after it are signs.
+fn begins_expression(id: Id) -> bool {
+    let named = &*NAMED;
+    match u8::try_from(id) {
+        Ok(byte) => b"(,=<>+-*/%^&|".contains(&byte),
+        Err(_) if id < VALUE => !matches!(SYMBOLS[usize::from(id - SYMBOLS_FROM)], ":=" | "->" | "->>" | "@@"),
+        Err(_) => [
+            named.SELECT,
+            named.BETWEEN,
+            named.AND,
+            named.LIKE,
+            named.NOT,
+            named.CASE,
+            named.WHEN,
+            named.THEN,
+            named.ELSE,
+            named.XOR,
+            named.OR,
+            named.DIV,
+            named.MOD,
+            named.RLIKE,
+            named.INTERVAL,
+            named.DEFAULT,
+        ]
+        .contains(&id),
+    }
+}
+
+/// Whether `NULL` after this token is a value, not part of `IS NULL`, `NOT NULL` or a column's type.
+fn is_value_after(id: Id) -> bool {
+    let named = &*NAMED;
+    let also = [
+        named.WHERE,
+        named.HAVING,
+        named.BY,
+        named.DISTINCT,
+        named.ALL,
+        named.ON,
+        named.BINARY,
+    ];
+    (begins_expression(id) && id != named.NOT) || also.contains(&id) || id == symbol(b":=")
+}
+
+/// The name between backticks.
+fn unquoted(text: &[u8]) -> Cow<'_, [u8]> {
+    let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
+    if !inner.contains(&b'`') {
+        return Cow::Borrowed(inner);
+    }
+    let mut plain = Vec::with_capacity(inner.len());
+    let mut bytes = inner.iter();
+    while let Some(&byte) = bytes.next() {
+        plain.push(byte);
+        if byte == b'`' {
+            bytes.next();
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// The digest's text as the server writes it: ``SELECT * FROM `t` WHERE `id` = ?``.
+pub fn text_of(key: &[u8]) -> String {
+    let mut text = String::with_capacity(key.len() * 2);
+    let mut at = 0;
+    while let Some(pair) = key.get(at..at + 2) {
+        let id = Id::from_le_bytes([pair[0], pair[1]]);
+        at += 2;
+        match id {
+            IDENT | HINT_NAME => {
+                let size = key
+                    .get(at..at + 4)
+                    .and_then(|bytes| bytes.try_into().ok())
+                    .map_or(0, u32::from_le_bytes);
+                let name = key.get(at + 4..at + 4 + size as usize).unwrap_or_default();
+                at += 4 + size as usize;
+                let quote = if id == IDENT { "`" } else { "" };
+                text.push_str(quote);
+                text.push_str(&String::from_utf8_lossy(name));
+                text.push_str(quote);
+            }
+            VALUE => text.push('?'),
+            VALUES => text.push_str("?, ..."),
+            ROW_OF_ONE => text.push_str("(?)"),
+            ROWS_OF_ONE => text.push_str("(?) /* , ... */"),
+            ROW => text.push_str("(...)"),
+            ROWS => text.push_str("(...) /* , ... */"),
+            IN_LIST => text.push_str("IN (...)"),
+            CHARSET => text.push_str("(_charset)"),
+            HINT_BEGIN => text.push_str("/*+"),
+            HINT_END => text.push_str("*/"),
+            _ if id >= keywords::FIRST => text.push_str(keywords::text(id)),
+            _ if id >= SYMBOLS_FROM => text.push_str(SYMBOLS[usize::from(id - SYMBOLS_FROM) % SYMBOLS.len()]),
+            _ => text.push(char::from(u8::try_from(id).unwrap_or(b'?'))),
+        }
+        if !text.ends_with('@') {
+            text.push(' ');
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// A digest's name: the first 16 hexadecimal digits of the SHA-256 of its text.
+pub fn name_of(text: &str) -> String {
+    Sha256::digest(text.as_bytes())[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/digest.rs"]
+mod tests;

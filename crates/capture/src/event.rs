@@ -1,0 +1,175 @@
+//! One event of a query log: what a connection did, and what the log reports of it.
+
+/// What a connection asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Command {
+    /// A statement as text.
+    #[default]
+    Query,
+    /// A prepared statement that was run; the log has its values in the text.
+    Execute,
+    /// A statement that was prepared, with `?`, and `PREPARE`, `EXECUTE`, `DEALLOCATE` as text; what was executed is an event itself.
+    Prepare,
+    /// A new connection.
+    Connect,
+    /// The end of a connection.
+    Quit,
+    /// Another schema became the default one.
+    InitDb,
+    /// Anything else: an administrator command such as Ping, Statistics, Close stmt.
+    Other,
+}
+
+impl Command {
+    /// As the general log writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Query => "Query",
+            Self::Execute => "Execute",
+            Self::Prepare => "Prepare",
+            Self::Connect => "Connect",
+            Self::Quit => "Quit",
+            Self::InitDb => "Init DB",
+            Self::Other => "Other",
+        }
+    }
+
+    /// The command of that name in a log; every unknown one is `Other`.
+    pub fn from_name(name: &[u8]) -> Self {
+        const KNOWN: [Command; 6] = [
+            Command::Query,
+            Command::Execute,
+            Command::Prepare,
+            Command::Connect,
+            Command::Quit,
+            Command::InitDb,
+        ];
+        let found = KNOWN.into_iter().find(|each| each.name().as_bytes() == name);
+        found.unwrap_or(Self::Other)
+    }
+}
+
+/// An event as a log has it. Times are microseconds since 1970 in UTC; what a log does not tell is `None` or empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The server's number of the connection.
+    pub connection: Option<u64>,
+    /// When the statement began.
+    pub start_us: Option<i64>,
+    /// When it ended.
+    pub end_us: Option<i64>,
+    /// How long it took [µs].
+    pub query_us: Option<u64>,
+    /// How long of that it waited for locks of tables and rows [µs].
+    pub lock_us: Option<u64>,
+    /// The default schema.
+    pub schema: Vec<u8>,
+    /// `user@host`.
+    pub user: Vec<u8>,
+    /// What was asked for.
+    pub command: Command,
+    /// The statement, the name of an administrator command, or a new schema.
+    pub sql: Vec<u8>,
+    /// Rows sent to the client.
+    pub rows_sent: Option<u64>,
+    /// Rows read.
+    pub rows_examined: Option<u64>,
+    /// Rows changed.
+    pub rows_affected: Option<u64>,
+    /// The server's error number; 0: none.
+    pub errno: Option<u32>,
+    /// `SET insert_id`: what AUTO_INCREMENT gave.
+    pub insert_id: Option<u64>,
+    /// `SET last_insert_id`: what `LAST_INSERT_ID()` gave.
+    pub last_insert_id: Option<u64>,
+    /// How many events this one stands for: the rate limit of the log, else 1.
+    pub weight: u64,
+    /// The log ends within the statement, or it was longer than [`STATEMENT_MAX`].
+    pub cut: bool,
+    /// It ran inside a stored routine, whose call is an event of its own.
+    pub in_routine: bool,
+}
+
+/// Bytes of a statement that are kept.
+pub const STATEMENT_MAX: usize = 16 << 20;
+
+impl Event {
+    /// Makes it an empty event with weight 1; buffers are kept.
+    pub fn clear(&mut self) {
+        let mut empty = Self {
+            weight: 1,
+            schema: std::mem::take(&mut self.schema),
+            user: std::mem::take(&mut self.user),
+            sql: std::mem::take(&mut self.sql),
+            ..Self::default()
+        };
+        empty.schema.clear();
+        empty.user.clear();
+        empty.sql.clear();
+        *self = empty;
+    }
+
+    /// Adds to the statement, up to [`STATEMENT_MAX`].
+    pub fn add_sql(&mut self, bytes: &[u8]) {
+        self.add_sql_up_to(STATEMENT_MAX, bytes);
+    }
+
+    /// As [`Event::add_sql`], up to `limit` bytes.
+    pub(crate) fn add_sql_up_to(&mut self, limit: usize, bytes: &[u8]) {
+        let room = limit.saturating_sub(self.sql.len());
+        self.cut |= bytes.len() > room;
+        self.sql.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+/// Receives the events of a log, in its order.
+pub trait Sink {
+    /// An event; the reader reuses it afterwards.
+    fn event(&mut self, event: &mut Event);
+    /// Bytes that belong to no event: the rest of one whose beginning is missing.
+    fn skipped(&mut self, bytes: u64);
+}
+
+/// Reads a log piece by piece.
+pub trait LogReader {
+    /// A line with its end, or a part of one that is longer than the buffer; `begins`: the piece begins a line.
+    fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink);
+    /// The input ends here.
+    fn finish(&mut self, sink: &mut dyn Sink);
+}
+
+/// Removes `\n`, and `\r` before it.
+pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The head of a log that a server writes when it opens it: `…, Version: 8.0.33 (…). started with:`.
+pub(crate) fn is_file_header(line: &[u8]) -> bool {
+    without_line_end(line).trim_ascii_end().ends_with(b"started with:")
+        && memchr::memmem::find(line, b", Version: ").is_some()
+}
+
+/// The two lines after it.
+pub(crate) fn is_file_header_rest(line: &[u8]) -> bool {
+    let is_heading = line.starts_with(b"Time") && memchr::memmem::find(line, b"Id Command").is_some();
+    is_heading || line.starts_with(b"Tcp port: ") || line.starts_with(b"TCP Port: ")
+}
+
+/// Decimal number at the beginning of `text`.
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
+}
+
+/// Whether a statement is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text.
+///
+/// Logs have what was executed as a further event, and newer ones not the text of `PREPARE`; so these are no statements.
+pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
+    [&b"PREPARE "[..], b"EXECUTE ", b"DEALLOCATE ", b"DROP PREPARE "]
+        .iter()
+        .any(|word| {
+            sql.get(..word.len())
+                .is_some_and(|begin| begin.eq_ignore_ascii_case(word))
+        })
+}

@@ -1,0 +1,208 @@
+//! General query logs: every command as it arrives, with no times of execution. Both forms of time, and `Execute` with values.
+//!
+//! A line with a time (or two tabs in its place), a number and the name of a command begins an event; all others go on with its
+//! statement. Up to 5.6 and in MariaDB times have neither a fraction nor a zone; they are taken as UTC.
+
+use std::collections::HashMap;
+
+use crate::event::{
+    Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
+};
+use crate::times::{iso, old};
+
+/// Names of commands; what is not among them begins no event.
+const COMMANDS: [&str; 32] = [
+    "Sleep",
+    "Quit",
+    "Init DB",
+    "Query",
+    "Field List",
+    "Create DB",
+    "Drop DB",
+    "Refresh",
+    "Shutdown",
+    "Statistics",
+    "Processlist",
+    "Connect",
+    "Kill",
+    "Debug",
+    "Ping",
+    "Time",
+    "Delayed insert",
+    "Change user",
+    "Binlog Dump",
+    "Table Dump",
+    "Connect Out",
+    "Register Slave",
+    "Register Replica",
+    "Prepare",
+    "Execute",
+    "Long Data",
+    "Close stmt",
+    "Reset stmt",
+    "Set option",
+    "Fetch",
+    "Reset Connection",
+    "Daemon",
+];
+
+/// What is known of a connection that is open.
+#[derive(Debug, Default)]
+struct Connection {
+    schema: Vec<u8>,
+    user: Vec<u8>,
+}
+
+/// Reads a general log line by line.
+#[derive(Debug, Default)]
+pub struct GeneralLog {
+    event: Event,
+    in_event: bool,
+    /// The last time that a line had: that of the lines after it with two tabs.
+    time_us: Option<i64>,
+    connections: HashMap<u64, Connection>,
+}
+
+/// What a line that begins an event says before its text.
+pub(crate) struct Prefix<'a> {
+    time_us: Option<i64>,
+    connection: u64,
+    command: &'a [u8],
+    text: &'a [u8],
+}
+
+/// The parts of a line that begins an event; None: it does not.
+pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
+    let (time_us, rest) = if let Some(rest) = line.strip_prefix(b"\t\t") {
+        (None, rest)
+    } else if let Some((moment, len)) = iso(line) {
+        (
+            Some(moment),
+            line.get(len..)?
+                .strip_prefix(b"\t")
+                .or(line.get(len..)?.strip_prefix(b" "))?,
+        )
+    } else {
+        (Some(old(line)?), line.get(15..)?.strip_prefix(b"\t")?)
+    };
+    let rest = rest.trim_ascii_start();
+    let connection = number(rest)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = rest.get(digits..)?.strip_prefix(b" ")?;
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b'\t' | b'\n' | b'\r'))
+        .unwrap_or(rest.len());
+    let command = rest[..end].trim_ascii_end();
+    COMMANDS.iter().any(|name| name.as_bytes() == command).then(|| Prefix {
+        time_us,
+        connection,
+        command,
+        text: rest[end..].strip_prefix(b"\t").unwrap_or(&rest[end..]),
+    })
+}
+
+impl LogReader for GeneralLog {
+    fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
+        if let Some(found) = begins.then(|| prefix(piece)).flatten() {
+            self.end_event(false, sink);
+            self.begin_event(&found);
+        } else if begins && is_file_header(piece) {
+            self.end_event(true, sink);
+        } else if self.in_event {
+            self.event.add_sql(piece);
+        } else if !is_file_header_rest(piece) {
+            sink.skipped(piece.len() as u64);
+        }
+    }
+
+    fn finish(&mut self, sink: &mut dyn Sink) {
+        let begin = memchr::memrchr(b'\n', &self.event.sql).map_or(0, |end| end + 1);
+        let is_next = begin > 0 && is_begun_prefix(&self.event.sql[begin..]);
+        if is_next {
+            self.event.sql.truncate(begin);
+        }
+        let complete = self.event.sql.ends_with(b"\n");
+        self.end_event(!complete, sink);
+    }
+}
+
+impl GeneralLog {
+    fn begin_event(&mut self, found: &Prefix) {
+        self.time_us = found.time_us.or(self.time_us);
+        self.event.clear();
+        self.event.connection = Some(found.connection);
+        self.event.start_us = self.time_us;
+        self.event.command = Command::from_name(found.command);
+        if self.event.command == Command::Other {
+            self.event.add_sql(found.command);
+            self.event.add_sql(b" ");
+        }
+        self.event.add_sql(found.text);
+        self.in_event = true;
+    }
+
+    fn end_event(&mut self, cut: bool, sink: &mut dyn Sink) {
+        if !std::mem::take(&mut self.in_event) {
+            return;
+        }
+        let event = &mut self.event;
+        event.cut |= cut && !event.sql.is_empty();
+        event.sql.truncate(without_line_end(&event.sql).len());
+        let id = event.connection.unwrap_or(0);
+        let connection = self.connections.entry(id).or_default();
+        match event.command {
+            Command::Connect => {
+                let (user, schema) = connect(&event.sql);
+                (connection.user, connection.schema) = (user.to_vec(), schema.to_vec());
+            }
+            Command::InitDb => connection.schema.clone_from(&event.sql),
+            Command::Query => {
+                if let Some(name) = used_schema(&event.sql) {
+                    connection.schema = name.to_vec();
+                }
+                if handles_prepared(&event.sql) {
+                    event.command = Command::Prepare;
+                }
+            }
+            Command::Execute | Command::Prepare | Command::Quit | Command::Other => {}
+        }
+        event.schema.clone_from(&connection.schema);
+        event.user.clone_from(&connection.user);
+        if event.command == Command::Quit {
+            self.connections.remove(&id);
+        }
+        sink.event(event);
+    }
+}
+
+/// Whether a last line without an end can be the beginning of another event.
+fn is_begun_prefix(line: &[u8]) -> bool {
+    let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"T:.Z+- \t".contains(byte);
+    line.starts_with(b"\t\t") || iso(line).is_some() || old(line).is_some() || line.iter().all(is_of_time)
+}
+
+/// `root@localhost on db1 using Socket`: the user and the schema.
+fn connect(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+    let rest = text[end..].strip_prefix(b" on ").unwrap_or_default();
+    let name_end = memchr::memmem::find(rest, b" using ").unwrap_or(rest.len());
+    (&text[..end], &rest[..name_end])
+}
+
+/// What `USE name` names.
+pub fn used_schema(sql: &[u8]) -> Option<&[u8]> {
+    let word = sql.get(..3)?;
+    let rest = sql.get(3..)?;
+    (word.eq_ignore_ascii_case(b"use") && matches!(rest.first()?, b' ' | b'\t' | b'`')).then(|| {
+        let name = rest.trim_ascii();
+        let name = name.strip_suffix(b";").unwrap_or(name).trim_ascii_end();
+        name.strip_prefix(b"`")
+            .and_then(|inner| inner.strip_suffix(b"`"))
+            .unwrap_or(name)
+    })
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/general_log.rs"]
+mod tests;

@@ -1,0 +1,261 @@
+//! Opens logs: plain or compressed (found by content), several in order as one text, `-` for standard input; finds their format.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::read::MultiGzDecoder;
+use liblzma::read::XzDecoder;
+
+use crate::event::{LogReader, Sink, is_file_header};
+use crate::general_log::{self, GeneralLog};
+use crate::slow_log::{self, SlowLog};
+use crate::sql_file::SqlFile;
+use crate::{Error, sql_file};
+
+/// Bytes that are read at once, so that they stay in the processor's cache; a longer line comes in pieces.
+const BUFFER: usize = 256 << 10;
+/// Bytes of a file by which its format is found.
+const HEAD: usize = 1 << 20;
+
+/// What a log is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A slow query log.
+    Slow,
+    /// A general query log.
+    General,
+    /// A file of SQL.
+    Sql,
+}
+
+impl Format {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::General => "general",
+            Self::Sql => "sql",
+        }
+    }
+
+    /// A reader at its beginning.
+    pub fn reader(self) -> Box<dyn LogReader> {
+        match self {
+            Self::Slow => Box::<SlowLog>::default(),
+            Self::General => Box::<GeneralLog>::default(),
+            Self::Sql => Box::<SqlFile>::default(),
+        }
+    }
+}
+
+/// Counts bytes as they are read from disk, before decompression.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    /// Bytes so far, of all files.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct Counted<R> {
+    inner: R,
+    progress: Progress,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.progress.0.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// Opens a file, or standard input for `-`, and what decompresses it.
+///
+/// # Errors
+/// Of the system, and of a decompressor that cannot begin.
+pub fn open(path: &Path, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
+    let raw: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path)?)
+    };
+    let mut raw = Counted {
+        inner: raw,
+        progress: progress.clone(),
+    };
+    let mut head = Vec::new();
+    raw.by_ref().take(6).read_to_end(&mut head)?;
+    let whole = BufReader::with_capacity(BUFFER / 4, io::Cursor::new(head.clone()).chain(raw));
+    Ok(match head.as_slice() {
+        [0x1F, 0x8B, ..] => Box::new(MultiGzDecoder::new(whole)),
+        // A skippable frame may come first, as in a capture.
+        [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => {
+            Box::new(zstd::Decoder::with_buffer(whole)?)
+        }
+        [0xFD, b'7', b'z', b'X', b'Z', 0] => Box::new(XzDecoder::new_multi_decoder(whole)),
+        _ => Box::new(whole),
+    })
+}
+
+/// Lines on their way from files to a reader.
+struct Feed<'a> {
+    sink: &'a mut dyn Sink,
+    reader: Option<Box<dyn LogReader>>,
+    /// The first `filled` bytes are a line whose end has not been read yet, or was not in the file before.
+    buffer: Vec<u8>,
+    filled: usize,
+    /// They begin a line; false within one that is longer than the buffer.
+    begins: bool,
+}
+
+impl Feed<'_> {
+    /// Reads as much as the buffer takes; returns how many bytes came.
+    fn fill(&mut self, input: &mut dyn Read) -> io::Result<usize> {
+        let count = fill(input, &mut self.buffer[self.filled..])?;
+        self.filled += count;
+        Ok(count)
+    }
+
+    /// Gives every whole line to the reader; a line that fills the buffer, too.
+    fn pass_on(&mut self) {
+        let Some(reader) = &mut self.reader else { return };
+        let bytes = &self.buffer[..self.filled];
+        let mut at = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            reader.piece(&bytes[at..=end], self.begins, self.sink);
+            self.begins = true;
+            at = end + 1;
+        }
+        if at == 0 && self.filled == self.buffer.len() {
+            reader.piece(bytes, self.begins, self.sink);
+            self.begins = false;
+            at = self.filled;
+        }
+        self.buffer.copy_within(at..self.filled, 0);
+        self.filled -= at;
+    }
+
+    /// Gives the reader a line that has no end.
+    fn end_line(&mut self) {
+        if let Some(reader) = self.reader.as_mut().filter(|_| self.filled > 0) {
+            reader.piece(&self.buffer[..self.filled], self.begins, self.sink);
+        }
+        self.filled = 0;
+        self.begins = true;
+    }
+
+    fn finish(&mut self) {
+        self.end_line();
+        if let Some(mut reader) = self.reader.take() {
+            reader.finish(self.sink);
+        }
+    }
+}
+
+/// Reads the logs in their order as if they were one, and gives every event to the sink.
+///
+/// A log that was cut into several files anywhere is whole again. Another format begins where a file's content says so.
+///
+/// # Errors
+/// [`Error::Open`], [`Error::Read`], [`Error::Unknown`] with the file's name.
+pub fn read_logs(
+    paths: &[PathBuf],
+    format: Option<Format>,
+    progress: &Progress,
+    sink: &mut dyn Sink,
+) -> Result<Vec<Format>, Error> {
+    let mut formats: Vec<Format> = Vec::new();
+    let mut feed = Feed {
+        sink,
+        reader: None,
+        buffer: vec![0; BUFFER],
+        filled: 0,
+        begins: true,
+    };
+    for path in paths {
+        let (path, failed) = (path.clone(), |error: io::Error| (path.clone(), error.to_string()));
+        let read_error = |(path, reason)| Error::Read { path, reason };
+        let mut input = open(&path, progress)
+            .map_err(failed)
+            .map_err(|(path, reason)| Error::Open { path, reason })?;
+        let mut head = vec![0; HEAD];
+        let filled = fill(&mut *input, &mut head).map_err(failed).map_err(read_error)?;
+        head.truncate(filled);
+        match (format.or_else(|| detect(&head)), formats.last()) {
+            _ if head.is_empty() => continue,
+            (None, None) => return Err(Error::Unknown { path }),
+            // The middle of a statement looks like SQL, or like nothing.
+            (None | Some(Format::Sql), Some(_)) if format.is_none() => {}
+            (Some(new), last) if Some(&new) != last => {
+                feed.finish();
+                formats.push(new);
+                feed.reader = Some(new.reader());
+            }
+            _ => {}
+        }
+        if begins_log(&head) {
+            feed.end_line();
+        }
+        let mut input = io::Cursor::new(head).chain(input);
+        while feed.fill(&mut input).map_err(failed).map_err(read_error)? > 0 {
+            feed.pass_on();
+        }
+    }
+    feed.finish();
+    Ok(formats)
+}
+
+/// Reads until the buffer is full or the input ends.
+fn fill(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn first_line(head: &[u8]) -> &[u8] {
+    &head[..memchr::memchr(b'\n', head).unwrap_or(head.len())]
+}
+
+/// Whether a file begins with the head of a log or of an event.
+fn begins_log(head: &[u8]) -> bool {
+    let line = first_line(head);
+    is_file_header(line)
+        || slow_log::is_time_line(line)
+        || slow_log::is_user_line(line)
+        || slow_log::is_times_line(line)
+        || (!line.starts_with(b"\t") && general_log::prefix(line).is_some())
+}
+
+/// The format of a log by its first megabyte; None: it has none of the marks of one.
+pub fn detect(head: &[u8]) -> Option<Format> {
+    let mut header = false;
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        if slow_log::is_user_line(line) || slow_log::is_times_line(line) || slow_log::is_time_line(line) {
+            return Some(Format::Slow);
+        }
+        if general_log::prefix(line).is_some() {
+            return Some(Format::General);
+        }
+        header |= is_file_header(line);
+    }
+    // An empty log; both kinds look like this.
+    let empty = header.then_some(Format::Slow);
+    empty.or_else(|| sql_file::looks_like_sql(head).then_some(Format::Sql))
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/input.rs"]
+mod tests;

@@ -1,0 +1,203 @@
+//! The server's keywords as numbers, with those that it takes for one and the same (`SCHEMA`, `DATABASE`).
+//!
+//! The words are those of `information_schema.KEYWORDS` of MySQL 8.0 and 9.7 together; what they are printed as was asked from
+//! `STATEMENT_DIGEST_TEXT()` of the same servers.
+
+use std::sync::LazyLock;
+
+/// Number of a keyword; from [`FIRST`] on.
+pub(crate) type Id = u16;
+
+/// Numbers below are the digest's own tokens and ASCII symbols.
+pub(crate) const FIRST: Id = 512;
+
+const WORDS: &str = include_str!("keywords.txt");
+
+/// Words that are keywords only with a `(` right behind them.
+const FUNCTIONS: &str = "ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT \
+    JSON_ARRAYAGG JSON_OBJECTAGG MAX MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP ST_COLLECT \
+    SUBDATE SUBSTR SUBSTRING SUM SYSDATE SYSTEM_USER TRIM VARIANCE VAR_POP VAR_SAMP";
+
+/// `WORD=PRINTED`: both are one token, which is printed as the second.
+const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_DATE=CURDATE CURRENT_TIME=CURTIME \
+    CURRENT_TIMESTAMP=NOW DATABASE=SCHEMA DATABASES=SCHEMAS DAY=SQL_TSI_DAY DEC=DECIMAL DESCRIBE=EXPLAIN \
+    DISTINCT=DISTINCTROW DOUBLE=FLOAT8 FLOAT=FLOAT4 GEOMCOLLECTION=GEOMETRYCOLLECTION HOUR=SQL_TSI_HOUR INT=INTEGER \
+    INT1=TINYINT INT2=SMALLINT INT3=MIDDLEINT INT4=INTEGER IO_THREAD=RELAY_THREAD LOCALTIME=NOW LOCALTIMESTAMP=NOW \
+    MEDIUMINT=MIDDLEINT MID=SUBSTRING MINUTE=SQL_TSI_MINUTE MONTH=SQL_TSI_MONTH NDB=NDBCLUSTER QUARTER=SQL_TSI_QUARTER \
+    REGEXP=RLIKE SECOND=SQL_TSI_SECOND SESSION_USER=SYSTEM_USER SQL_TSI_WEEK=WEEK SQL_TSI_YEAR=YEAR STD=STDDEV_POP \
+    STDDEV=STDDEV_POP SUBSTR=SUBSTRING USER=SYSTEM_USER VARCHAR=VARCHARACTER VARIANCE=VAR_POP";
+
+/// Keywords that only comments with hints have, beside their names.
+const IN_HINTS: &str = "DUPSWEEDOUT FIRSTMATCH INTOEXISTS LOOSESCAN MATERIALIZATION";
+
+const SLOTS: usize = 4096;
+
+struct Word {
+    text: &'static str,
+    id: Id,
+    /// It is a keyword only before `(`.
+    function: bool,
+}
+
+struct Table {
+    words: Vec<Word>,
+    /// Open addressing: 1 + index of a word, or 0.
+    slots: Vec<u16>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
+
+impl Table {
+    fn new() -> Self {
+        let mut table = Self {
+            words: Vec::new(),
+            slots: vec![0; SLOTS],
+        };
+        let plain = WORDS.split_whitespace().chain(IN_HINTS.split_whitespace());
+        let named = plain
+            .map(|word| (word, false))
+            .chain(FUNCTIONS.split_whitespace().map(|word| (word, true)));
+        for (text, function) in named {
+            if table.find(text.as_bytes()).is_none() {
+                let id = FIRST + u16::try_from(table.words.len()).unwrap_or(u16::MAX);
+                table.words.push(Word { text, id, function });
+                let mut slot = slot_of(text.as_bytes());
+                while table.slots[slot] != 0 {
+                    slot = (slot + 1) % SLOTS;
+                }
+                table.slots[slot] = u16::try_from(table.words.len()).unwrap_or(0);
+            }
+        }
+        for (word, printed) in SAME.split_whitespace().filter_map(|pair| pair.split_once('=')) {
+            if let (Some(word), Some(printed)) = (table.find(word.as_bytes()), table.find(printed.as_bytes())) {
+                table.words[word].id = table.words[printed].id;
+            }
+        }
+        table
+    }
+
+    /// Index of a word in upper case.
+    fn find(&self, upper: &[u8]) -> Option<usize> {
+        let mut slot = slot_of(upper);
+        loop {
+            let index = usize::from(self.slots[slot].checked_sub(1)?);
+            if self.words[index].text.as_bytes() == upper {
+                return Some(index);
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+}
+
+fn slot_of(upper: &[u8]) -> usize {
+    let mut first = [0_u8; 8];
+    let len = upper.len().min(8);
+    first[..len].copy_from_slice(&upper[..len]);
+    let last = upper.last().copied().unwrap_or(0);
+    let mixed =
+        (u64::from_le_bytes(first) ^ (u64::from(last) << 33) ^ upper.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(mixed >> 52).unwrap_or(0)
+}
+
+const LONGEST: usize = 40;
+
+/// The keyword that a word is; `before_parenthesis`: a `(` follows at once.
+pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
+    if word.len() < 2 || word.len() > LONGEST {
+        return None;
+    }
+    let mut upper = [0_u8; LONGEST];
+    let upper = &mut upper[..word.len()];
+    upper.copy_from_slice(word);
+    upper.make_ascii_uppercase();
+    let found = &TABLE.words[TABLE.find(upper)?];
+    (!found.function || before_parenthesis).then_some(found.id)
+}
+
+/// The number of a keyword that certainly is one.
+///
+/// # Panics
+/// When it is not in the table: a mistake in this crate, which every test meets.
+pub(crate) fn id(word: &str) -> Id {
+    keyword(word.as_bytes(), true).unwrap_or_else(|| panic!("{word} is no keyword"))
+}
+
+/// How a keyword is printed.
+pub(crate) fn text(id: Id) -> &'static str {
+    TABLE
+        .words
+        .get(usize::from(id.saturating_sub(FIRST)))
+        .map_or("", |word| word.text)
+}
+
+/// Declares numbers of keywords that code asks for by name.
+macro_rules! named {
+    ($($name:ident),* $(,)?) => {
+        /// Numbers of keywords that this crate asks for by name.
+        #[derive(Debug)]
+        #[allow(non_snake_case, reason = "named as the words are")]
+        pub(crate) struct Named { $(pub(crate) $name: Id),* }
+        /// Looked up once.
+        pub(crate) static NAMED: LazyLock<Named> = LazyLock::new(|| Named { $($name: id(stringify!($name))),* });
+    };
+}
+
+named!(
+    ALL,
+    ALTER,
+    AND,
+    AS,
+    BETWEEN,
+    BINARY,
+    BY,
+    CASE,
+    CHANGE,
+    COMMIT,
+    CONNECTION,
+    CREATE,
+    DEFAULT,
+    DISTINCT,
+    DIV,
+    ELSE,
+    EXECUTE,
+    HAVING,
+    IDENTIFIED,
+    IN,
+    INSERT,
+    INTERVAL,
+    INTO,
+    KILL,
+    LIKE,
+    LOAD,
+    LOCAL,
+    MOD,
+    NOT,
+    NULL,
+    ON,
+    OR,
+    PASSWORD,
+    PREPARE,
+    REPLACE,
+    REPLICATION,
+    RESTART,
+    RLIKE,
+    ROLLBACK,
+    SELECT,
+    SERVER,
+    SET,
+    SHUTDOWN,
+    START,
+    THEN,
+    TO,
+    UPDATE,
+    USER,
+    WHEN,
+    WHERE,
+    WITH,
+    XOR,
+);
+
+/// Whether only hints have this keyword.
+pub(crate) fn is_of_hints(id: Id) -> bool {
+    IN_HINTS.split_whitespace().any(|word| word == text(id))
+}

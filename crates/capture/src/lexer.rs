@@ -1,0 +1,369 @@
+//! Splits SQL text into tokens as MySQL's lexer does: words, literals, comments of all kinds, hints, symbols.
+//!
+//! It never fails: what is not ended ends with the text and is [`Kind::Cut`]. Two settings of the server are taken as they are by
+//! default: `"` quotes text (no `ANSI_QUOTES`), and `\` escapes (no `NO_BACKSLASH_ESCAPES`).
+
+use memchr::{memchr, memchr2, memmem};
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An identifier or keyword without quotes.
+    Word,
+    /// An identifier in backticks.
+    Quoted,
+    /// A number: `1`, `1.5e3`, `0x1F`, `0b1`.
+    Number,
+    /// A literal in quotes: text, `N'…'`, `x'…'`, `b'…'`.
+    Text,
+    /// What follows a single `@`: the name of a variable, or a host.
+    Host,
+    /// The `?` of a prepared statement.
+    Parameter,
+    /// A comment, the frame of a `/*! … */` whose content is code, or a `/*!99999 … */` whose content is not.
+    Comment,
+    /// `/*+` after `SELECT`, `INSERT`, `REPLACE`, `UPDATE` or `DELETE`; its content follows as tokens.
+    HintBegin,
+    /// `*/` of a hint.
+    HintEnd,
+    /// An operator or a mark of punctuation.
+    Symbol,
+    /// A quote or comment that the text ends within.
+    Cut,
+}
+
+/// A token and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// First byte.
+    pub start: usize,
+    /// One beyond the last byte.
+    pub end: usize,
+}
+
+/// Comments of higher versions are no code for any server that is known here.
+const HIGHEST_VERSION: u32 = 99_998;
+
+const SPACE: u8 = 1;
+const IDENT: u8 = 2;
+const DIGIT: u8 = 4;
+const CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut of = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "below 256")]
+        let b = byte as u8;
+        of[byte] = match b {
+            0..=b' ' => SPACE,
+            b'0'..=b'9' => DIGIT | IDENT,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xFF => IDENT,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    of
+}
+
+pub(crate) fn is_ident(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & IDENT != 0
+}
+
+fn is_space(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & SPACE != 0
+}
+
+/// Iterates over the tokens of a statement.
+#[derive(Debug)]
+pub struct Lexer<'a> {
+    sql: &'a [u8],
+    at: usize,
+    /// Inside `/*! … */`, whose `*/` is no token.
+    in_version: bool,
+    in_hint: bool,
+    /// The last token may be followed by a hint.
+    takes_hint: bool,
+    /// The last token was a single `@`.
+    after_at: bool,
+    /// The last token was `.`: what follows is a name, also `1a`.
+    after_dot: bool,
+    /// `\` escapes within `'`, and within `"`.
+    escapes: [bool; 2],
+}
+
+impl<'a> Lexer<'a> {
+    /// Reads `sql` from its beginning.
+    pub fn new(sql: &'a [u8]) -> Self {
+        Self {
+            sql,
+            at: 0,
+            in_version: false,
+            in_hint: false,
+            takes_hint: false,
+            after_at: false,
+            after_dot: false,
+            escapes: [true, true],
+        }
+    }
+
+    /// As [`Lexer::new`], where texts end as they do in these modes of the server; `"…"` stays a text.
+    pub fn in_mode(sql: &'a [u8], no_backslash_escapes: bool, ansi_quotes: bool) -> Self {
+        Self {
+            escapes: [!no_backslash_escapes, !no_backslash_escapes && !ansi_quotes],
+            ..Self::new(sql)
+        }
+    }
+
+    /// Whether the next token belongs to a hint.
+    pub fn in_hint(&self) -> bool {
+        self.in_hint
+    }
+
+    fn peek(&self, ahead: usize) -> u8 {
+        self.sql.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    fn token(&mut self, kind: Kind, len: usize) -> Token {
+        let start = self.at;
+        self.at = (self.at + len).min(self.sql.len());
+        Token {
+            kind,
+            start,
+            end: self.at,
+        }
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        &self.sql[self.at..]
+    }
+
+    /// Length of a text in quotes whose content begins `from` bytes ahead; None: it does not end.
+    fn quoted(&self, from: usize, quote: u8) -> Option<usize> {
+        let mut at = from;
+        let rest = self.rest();
+        let escape = if self.escapes[usize::from(quote == b'"')] {
+            b'\\'
+        } else {
+            quote
+        };
+        loop {
+            at += memchr2(quote, escape, rest.get(at..)?)?;
+            if rest[at] == quote && rest.get(at + 1) != Some(&quote) {
+                return Some(at + 1);
+            }
+            at += 2;
+        }
+    }
+
+    fn text(&mut self, from: usize, quote: u8) -> Token {
+        match self.quoted(from, quote) {
+            Some(len) => self.token(Kind::Text, len),
+            None => self.token(Kind::Cut, self.rest().len()),
+        }
+    }
+
+    fn backticks(&mut self) -> Token {
+        let rest = self.rest();
+        let mut at = 1;
+        while let Some(next) = memchr(b'`', rest.get(at..).unwrap_or_default()) {
+            at += next + 1;
+            if rest.get(at) != Some(&b'`') {
+                return self.token(Kind::Quoted, at);
+            }
+            at += 1;
+        }
+        self.token(Kind::Cut, rest.len())
+    }
+
+    fn line_comment(&mut self) -> Token {
+        let len = memchr(b'\n', self.rest()).unwrap_or(self.rest().len());
+        self.token(Kind::Comment, len)
+    }
+
+    /// What begins with `/*`.
+    fn block_comment(&mut self) -> Token {
+        if self.peek(2) == b'+' && self.takes_hint {
+            self.in_hint = true;
+            return self.token(Kind::HintBegin, 3);
+        }
+        if self.peek(2) == b'!' && !self.in_version {
+            let digits = self.rest()[3..]
+                .iter()
+                .take(6)
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
+            let digits = if digits < 5 { 0 } else { digits };
+            let number = std::str::from_utf8(&self.rest()[3..3 + digits])
+                .ok()
+                .and_then(|text| text.parse().ok());
+            if number.unwrap_or(0) <= HIGHEST_VERSION {
+                self.in_version = true;
+                return self.token(Kind::Comment, 3 + digits);
+            }
+        }
+        match memmem::find(&self.rest()[2..], b"*/") {
+            Some(end) => self.token(Kind::Comment, end + 4),
+            None => self.token(Kind::Cut, self.rest().len()),
+        }
+    }
+
+    fn word(&mut self) -> Token {
+        let len = self
+            .rest()
+            .iter()
+            .position(|&byte| !is_ident(byte))
+            .unwrap_or(self.rest().len());
+        self.token(Kind::Word, len)
+    }
+
+    /// What begins with a digit, or with a point before one.
+    fn number(&mut self) -> Token {
+        let rest = self.rest();
+        let digits = |from: usize| {
+            rest.get(from..)
+                .unwrap_or_default()
+                .iter()
+                .take_while(|b| b.is_ascii_digit())
+                .count()
+        };
+        let radix = |allowed: fn(u8) -> bool| rest[2..].iter().take_while(|&&byte| allowed(byte)).count();
+        if rest[0] == b'0' && matches!(self.peek(1), b'x' | b'b') {
+            let len = 2 + if rest[1] == b'x' {
+                radix(|b| b.is_ascii_hexdigit())
+            } else {
+                radix(|b| b == b'0' || b == b'1')
+            };
+            if len > 2 && !rest.get(len).is_some_and(|&byte| is_ident(byte)) {
+                return self.token(Kind::Number, len);
+            }
+            return self.word();
+        }
+        let whole = digits(0);
+        let exponent = |at: usize| {
+            let sign = usize::from(matches!(rest.get(at + 1), Some(b'+' | b'-')));
+            let power = digits(at + 1 + sign);
+            if matches!(rest.get(at), Some(b'e' | b'E')) && power > 0 {
+                1 + sign + power
+            } else {
+                0
+            }
+        };
+        if rest.get(whole) == Some(&b'.') {
+            let at = whole + 1 + digits(whole + 1);
+            return self.token(Kind::Number, at + exponent(at));
+        }
+        let power = exponent(whole);
+        if power == 0 && self.in_hint && matches!(rest.get(whole), Some(b'K' | b'M' | b'G' | b'k' | b'm' | b'g')) {
+            return self.token(Kind::Number, whole + 1);
+        }
+        if power == 0 && rest.get(whole).is_some_and(|&byte| is_ident(byte)) {
+            return self.word();
+        }
+        self.token(Kind::Number, whole + power)
+    }
+
+    fn symbol(&mut self) -> Token {
+        let len = match (self.peek(0), self.peek(1), self.peek(2)) {
+            (b'<', b'=', b'>') | (b'-', b'>', b'>') => 3,
+            (b'<' | b'>' | b'!' | b':', b'=', _)
+            | (b'<', b'>' | b'<', _)
+            | (b'>', b'>', _)
+            | (b'&', b'&', _)
+            | (b'|', b'|', _)
+            | (b'-', b'>', _)
+            | (b'@', b'@', _) => 2,
+            _ => 1,
+        };
+        self.token(Kind::Symbol, len)
+    }
+
+    /// The token that begins at a byte that is no space.
+    fn read(&mut self) -> Token {
+        let byte = self.peek(0);
+        let next = self.peek(1);
+        match byte {
+            b'\'' | b'"' => self.text(1, byte),
+            b'`' => self.backticks(),
+            b'n' | b'N' | b'x' | b'X' | b'b' | b'B' if next == b'\'' && !self.after_dot => self.text(2, b'\''),
+            b'#' if !self.in_hint => self.line_comment(),
+            b'-' if next == b'-' && (self.at + 2 >= self.sql.len() || is_space(self.peek(2))) => self.line_comment(),
+            b'/' if next == b'*' => self.block_comment(),
+            b'*' if next == b'/' && self.in_hint => {
+                self.in_hint = false;
+                self.token(Kind::HintEnd, 2)
+            }
+            b'*' if next == b'/' && self.in_version => {
+                self.in_version = false;
+                self.token(Kind::Comment, 2)
+            }
+            b'?' => self.token(Kind::Parameter, 1),
+            b'.' if next.is_ascii_digit() && !self.follows_name() => self.number(),
+            b'0'..=b'9' if !self.after_dot => self.number(),
+            _ if is_ident(byte) => self.word(),
+            _ => self.symbol(),
+        }
+    }
+
+    /// Whether the byte before belongs to a name, so that a point divides names: `t.1a`.
+    fn follows_name(&self) -> bool {
+        self.at > 0 && (is_ident(self.sql[self.at - 1]) || self.sql[self.at - 1] == b'`')
+    }
+
+    /// What follows a single `@`, up to a byte that names of variables and hosts do not have.
+    fn host(&mut self) -> Option<Token> {
+        let len = self
+            .rest()
+            .iter()
+            .take_while(|&&byte| is_ident(byte) || byte == b'.')
+            .count();
+        (len > 0).then(|| self.token(Kind::Host, len))
+    }
+}
+
+impl Iterator for Lexer<'_> {
+    type Item = Token;
+
+    fn next(&mut self) -> Option<Token> {
+        let after_at = std::mem::take(&mut self.after_at);
+        if after_at
+            && !self.in_hint
+            && let Some(found) = self.host()
+        {
+            self.after_dot = false;
+            return Some(found);
+        }
+        self.at += self
+            .rest()
+            .iter()
+            .position(|&byte| !is_space(byte))
+            .unwrap_or(self.rest().len());
+        if self.at == self.sql.len() {
+            return None;
+        }
+        let found = self.read();
+        let text = &self.sql[found.start..found.end];
+        self.after_dot = text == b".";
+        self.after_at = found.kind == Kind::Symbol && text == b"@";
+        if found.kind != Kind::Comment {
+            self.takes_hint = found.kind == Kind::Word && takes_hint(text);
+        }
+        Some(found)
+    }
+}
+
+fn takes_hint(word: &[u8]) -> bool {
+    match word.len() {
+        6 => [b"select", b"insert", b"update", b"delete"]
+            .iter()
+            .any(|each| word.eq_ignore_ascii_case(*each)),
+        7 => word.eq_ignore_ascii_case(b"replace"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/lexer.rs"]
+mod tests;

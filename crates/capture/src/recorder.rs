@@ -1,0 +1,246 @@
+//! Makes a capture of logs: every event gets its session's state and its digest, loses its passwords, and is written and counted.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::Error;
+use crate::capture_file::{EventLine, Header, Summary, VERSION, WholeFile, Writer, add_line};
+use crate::digest::{Digester, Facts};
+use crate::event::{Command, Event, Sink};
+use crate::input::{Format, Progress, read_logs};
+use crate::keywords::NAMED;
+use crate::secrets::{Redactor, strike_out, without_comments};
+use crate::session::Session;
+use crate::totals::{DigestTotals, Overall, Totals};
+
+/// Bytes of lines that go to the writer's thread at once, and how many such pieces may wait.
+const BATCH_BYTES: usize = 256 << 10;
+const BATCHES_MAX: usize = 8;
+
+/// What a capture is made of and how.
+#[derive(Debug, Clone, Default)]
+pub struct Order {
+    /// Logs in their order; `-` is standard input.
+    pub logs: Vec<PathBuf>,
+    /// The file to write.
+    pub output: PathBuf,
+    /// Replace literals.
+    pub redact: bool,
+    /// The logs' format; None: found by content.
+    pub format: Option<Format>,
+}
+
+/// Reads the logs and writes the capture; it has its name only once it is whole.
+///
+/// # Errors
+/// [`Error`]: a log that cannot be read or is none, a capture that cannot be written.
+pub fn capture(order: &Order, progress: &Progress) -> Result<Summary, Error> {
+    let cannot_write = |error: io::Error| Error::Write {
+        path: order.output.clone(),
+        reason: error.to_string(),
+    };
+    let header = Header {
+        r#type: "bakeoff-capture".to_owned(),
+        version: VERSION,
+        redacted: order.redact,
+    };
+    let redactor = if order.redact {
+        Some(Redactor::new().map_err(cannot_write)?)
+    } else {
+        None
+    };
+    let file = WholeFile::create(&order.output).map_err(cannot_write)?;
+    let mut recorder = Recorder::new(file, &header, redactor).map_err(cannot_write)?;
+    let formats = read_logs(&order.logs, order.format, progress, &mut recorder);
+    let ended = recorder.finish(formats.as_deref().unwrap_or_default());
+    if formats?.is_empty() {
+        return Err(Error::Empty);
+    }
+    let (file, digests, overall) = ended.map_err(cannot_write)?;
+    file.keep(&order.output).map_err(cannot_write)?;
+    Ok(Summary {
+        header,
+        overall,
+        digests,
+    })
+}
+
+/// Sends lines to a thread that compresses and writes them.
+struct Lines<W: Write + Send + 'static> {
+    batch: Vec<u8>,
+    sender: Option<SyncSender<Vec<u8>>>,
+    thread: JoinHandle<io::Result<Writer<W>>>,
+}
+
+impl<W: Write + Send + 'static> Lines<W> {
+    fn new(out: W, header: &Header) -> io::Result<Self> {
+        let mut writer = Writer::new(out, header)?;
+        let (sender, receiver) = sync_channel::<Vec<u8>>(BATCHES_MAX);
+        let thread = std::thread::Builder::new()
+            .name("capture-writer".to_owned())
+            .spawn(move || {
+                for batch in receiver {
+                    writer.lines(&batch)?;
+                }
+                Ok(writer)
+            })?;
+        Ok(Self {
+            batch: Vec::with_capacity(BATCH_BYTES),
+            sender: Some(sender),
+            thread,
+        })
+    }
+
+    fn add(&mut self, line: &EventLine) {
+        add_line(&mut self.batch, line);
+        if self.batch.len() >= BATCH_BYTES {
+            self.send();
+        }
+    }
+
+    /// A writer that has failed takes nothing more; `finish` says why.
+    fn send(&mut self) {
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_BYTES));
+        if let Some(sender) = &self.sender
+            && sender.send(batch).is_err()
+        {
+            self.sender = None;
+        }
+    }
+
+    fn finish(mut self) -> io::Result<Writer<W>> {
+        self.send();
+        drop(self.sender.take());
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the writer's thread panicked")))
+    }
+}
+
+/// Receives events and writes them; memory grows with connections and digests alone.
+pub struct Recorder<W: Write + Send + 'static> {
+    lines: Lines<W>,
+    totals: Totals,
+    digester: Digester,
+    sessions: HashMap<u64, Session>,
+    redactor: Option<Redactor>,
+    /// The statement as it is written, when that is not as it was.
+    changed: Vec<u8>,
+}
+
+impl<W: Write + Send + 'static> Recorder<W> {
+    /// Begins a capture.
+    ///
+    /// # Errors
+    /// Of writing.
+    pub fn new(out: W, header: &Header, redactor: Option<Redactor>) -> io::Result<Self> {
+        Ok(Self {
+            lines: Lines::new(out, header)?,
+            totals: Totals::default(),
+            digester: Digester::default(),
+            sessions: HashMap::new(),
+            redactor,
+            changed: Vec::new(),
+        })
+    }
+
+    /// Writes the totals and ends the capture.
+    ///
+    /// # Errors
+    /// Of writing.
+    pub fn finish(self, formats: &[Format]) -> io::Result<(W, Vec<DigestTotals>, Overall)> {
+        let (digests, mut overall) = self.totals.finish();
+        overall.formats = formats.iter().map(|format| format.name().to_owned()).collect();
+        let out = self.lines.finish()?.finish(&digests, &overall)?;
+        Ok((out, digests, overall))
+    }
+
+    /// A connect, a quit, another schema, an administrator command.
+    fn command(&mut self, event: &mut Event) {
+        self.totals.overall.commands += 1;
+        if matches!(event.command, Command::Quit | Command::Connect) {
+            self.sessions.remove(&event.connection.unwrap_or(0));
+        }
+        if self.redactor.is_some() && event.command != Command::InitDb {
+            event.sql.clear();
+        }
+        let mut line = EventLine::of(event, &event.sql);
+        line.not_replayable = (event.command == Command::Other).then(|| "command".into());
+        self.lines.add(&line);
+    }
+
+    /// The statement as it may be kept.
+    fn prepare_text(&mut self, facts: &Facts, sql: &[u8]) -> bool {
+        if facts.secret {
+            strike_out(sql, &mut self.changed);
+        } else if let Some(redactor) = &self.redactor {
+            redactor.redact(sql, facts, &mut self.changed);
+        } else if facts.secret_comment {
+            without_comments(sql, &mut self.changed);
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+/// Why an event cannot be replayed; None: it can.
+fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
+    let reasons = [
+        (facts.secret, "password"),
+        (event.cut || facts.cut, "cut"),
+        (event.command == Command::Prepare, "prepare"),
+        (event.in_routine, "routine"),
+        (facts.parameter, "parameters"),
+        (facts.local_file, "local file"),
+        (facts.stops_server, "server"),
+        (facts.empty, "empty"),
+    ];
+    reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
+}
+
+impl<W: Write + Send + 'static> Sink for Recorder<W> {
+    fn event(&mut self, event: &mut Event) {
+        if self.redactor.is_some() {
+            event.user.clear();
+        }
+        if !matches!(event.command, Command::Query | Command::Execute | Command::Prepare) {
+            self.totals.moment(event);
+            return self.command(event);
+        }
+        let facts = self.digester.read(&event.sql);
+        if facts.empty && event.start_us.is_none() {
+            return; // the comments at the end of a file
+        }
+        self.totals.moment(event);
+        let changed = self.prepare_text(&facts, &event.sql);
+        let sql = if changed { &self.changed } else { &event.sql };
+        let reason = reason(event, &facts);
+        let mut line = EventLine::of(event, sql);
+        line.not_replayable = reason.map(Into::into);
+        if event.command == Command::Prepare {
+            self.totals.overall.commands += 1;
+        } else {
+            let group = self.totals.statement(self.digester.key(), event, sql, reason);
+            self.totals.overall.transactions += u64::from(facts.ends_transaction) * event.weight;
+            line.digest = Some(self.totals.name(group).into());
+        }
+        let connection = event.connection.unwrap_or(0);
+        line.session = self.sessions.get(&connection).and_then(Session::json);
+        self.lines.add(&line);
+        if facts.first == NAMED.SET && !facts.secret && event.connection.is_some() {
+            self.sessions.entry(connection).or_default().set(&event.sql);
+        }
+    }
+
+    fn skipped(&mut self, bytes: u64) {
+        self.totals.overall.skipped_bytes += bytes;
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/recorder.rs"]
+mod tests;

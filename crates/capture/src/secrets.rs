@@ -1,0 +1,319 @@
+//! Finds statements that give or change a password, and strikes out literals of those, or of all statements (`--redact`).
+
+use rand::RngExt as _;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::Facts;
+use crate::keywords::{Id, NAMED};
+use crate::lexer::{Kind, Lexer, Token};
+
+/// What stands in place of a literal of a statement with a password.
+const STRUCK_OUT: &[u8] = b"'***'";
+
+/// Looks at the tokens of one statement as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) facts: Facts,
+    before: Id,
+}
+
+impl Watch {
+    pub(crate) fn comment(&mut self, text: &[u8]) {
+        if mentions(text, b"password") || mentions(text, b"identified") {
+            self.facts.secret_comment = true;
+            // Code for another version or another server: it may be the whole statement.
+            self.facts.secret |= text.starts_with(b"/*!") || text.starts_with(b"/*M!");
+        }
+    }
+
+    /// `id`: the token's number in the digest.
+    pub(crate) fn token(&mut self, id: Id, token: Token, sql: &[u8]) {
+        let text = &sql[token.start..token.end];
+        let named = &*NAMED;
+        let facts = &mut self.facts;
+        match token.kind {
+            Kind::Word | Kind::Quoted => {
+                if facts.first == 0 && id >= crate::keywords::FIRST {
+                    facts.first = id;
+                    facts.ends_transaction = id == named.COMMIT || id == named.ROLLBACK;
+                    facts.stops_server = id == named.SHUTDOWN || id == named.RESTART;
+                }
+                facts.local_file |= id == named.LOCAL && facts.first == named.LOAD;
+                facts.ends_transaction &= id != named.TO;
+                let next = sql[token.end..]
+                    .iter()
+                    .find(|byte| !byte.is_ascii_whitespace())
+                    .copied()
+                    .unwrap_or(0);
+                facts.secret |= is_secret(facts.first, self.before, id, text, next);
+            }
+            Kind::Text => facts.secret |= is_secret_text(facts.first, self.before, text),
+            Kind::Cut => {
+                facts.cut = true;
+                facts.secret |= mentions(text, b"password") || mentions(text, b"identified");
+            }
+            Kind::Parameter => facts.parameter = true,
+            Kind::Number => facts.stops_server |= facts.first == named.KILL,
+            Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
+                facts.secret |= is_definition(facts.first)
+            }
+            _ => {}
+        }
+        self.before = id;
+    }
+}
+
+fn is_definition(first: Id) -> bool {
+    first == NAMED.CREATE || first == NAMED.ALTER
+}
+
+/// Whether a word makes the statement one with a password.
+fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
+    let named = &*NAMED;
+    let changes_account =
+        before == named.CREATE || before == named.ALTER || (before == named.REPLACE && first == named.CREATE);
+    let changes_rows = [named.UPDATE, named.INSERT, named.REPLACE, named.WITH].contains(&first);
+    if before == named.IDENTIFIED {
+        [named.BY, named.WITH, named.AS].contains(&id) || text.eq_ignore_ascii_case(b"via")
+    } else if id == named.USER || id == named.SERVER {
+        changes_account
+    } else if id == named.REPLICATION || text.eq_ignore_ascii_case(b"master") {
+        before == named.CHANGE
+    } else if text.len() < 8 {
+        false
+    } else if id == named.PASSWORD
+        && (before == named.SET && !changes_rows || next == b'(' && !is_definition(first) && before != named.INTO)
+    {
+        true
+    } else if first == named.SET || first == named.START || first == named.CHANGE {
+        mentions(text, b"password")
+    } else if next == b'(' && text.eq_ignore_ascii_case(b"old_password") {
+        true
+    } else {
+        let name = text.strip_prefix(b"`").unwrap_or(text);
+        let name = name.strip_suffix(b"`").unwrap_or(name);
+        name.eq_ignore_ascii_case(b"authentication_string") || name.eq_ignore_ascii_case(b"global_priv")
+    }
+}
+
+/// Whether a text literal is, or holds, a statement with a password or a URL with one.
+fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
+    let named = &*NAMED;
+    if [named.PREPARE, named.EXECUTE, named.SET].contains(&first) {
+        return mentions(text, b"password") || mentions(text, b"identified");
+    }
+    is_definition(first) && (before == named.CONNECTION || mentions(text, b"identified"))
+}
+
+/// Whether `text` has `word` (in lower case) in any case of its letters.
+fn mentions(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|each| each.eq_ignore_ascii_case(word))
+}
+
+/// Copies a statement without its literals, names of hosts and comments.
+pub(crate) fn strike_out(sql: &[u8], out: &mut Vec<u8>) {
+    copy(sql, out, |kind, _, text, out| match kind {
+        Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),
+        Kind::Comment => {}
+        _ => out.extend_from_slice(text),
+    });
+}
+
+/// Copies a statement without its comments.
+pub(crate) fn without_comments(sql: &[u8], out: &mut Vec<u8>) {
+    copy(sql, out, |kind, _, text, out| {
+        if kind != Kind::Comment {
+            out.extend_from_slice(text);
+        }
+    });
+}
+
+/// Copies a statement; `write` gets the kind, the keyword before and the text of each token. What lies between is kept.
+fn copy(sql: &[u8], out: &mut Vec<u8>, mut write: impl FnMut(Kind, &[u8], &[u8], &mut Vec<u8>)) {
+    out.clear();
+    let mut at = 0;
+    let mut before: &[u8] = b"";
+    for token in Lexer::new(sql) {
+        out.extend_from_slice(&sql[at..token.start]);
+        let text = &sql[token.start..token.end];
+        write(token.kind, before, text, out);
+        if token.kind == Kind::Word {
+            before = text;
+        }
+        at = token.end;
+    }
+    out.extend_from_slice(&sql[at.min(sql.len())..]);
+}
+
+/// Replaces literals by others of the same type and length; the same one by the same one, under a key that nobody keeps.
+pub struct Redactor {
+    key: [u8; 32],
+}
+
+impl Redactor {
+    /// With a key of its own.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new() -> std::io::Result<Self> {
+        let mut key = [0; 32];
+        std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut key)?;
+        Ok(Self { key })
+    }
+
+    /// Copies `sql` to `out` with its literals replaced, and without comments.
+    ///
+    /// Kept: numbers after `LIMIT` and `OFFSET` and in definitions (lengths of columns), and `SET` of the server's own
+    /// variables, without which a statement would be another one.
+    pub fn redact(&self, sql: &[u8], facts: &Facts, out: &mut Vec<u8>) {
+        let named = &*NAMED;
+        let keeps_numbers = is_definition(facts.first);
+        let sets_variables = facts.first == named.SET && !has_user_variable(sql);
+        copy(sql, out, |kind, before, text, out| match kind {
+            Kind::Comment => {}
+            Kind::Text | Kind::Cut if !sets_variables => self.replace_text(text, kind == Kind::Text, out),
+            Kind::Number if !sets_variables && !keeps_numbers && !is_limit(before) => self.replace(text, out),
+            _ => out.extend_from_slice(text),
+        });
+    }
+
+    /// Everything but the quotes, the letter before them and escapes; `closed`: there is a quote at the end.
+    fn replace_text(&self, text: &[u8], closed: bool, out: &mut Vec<u8>) {
+        let open = text
+            .iter()
+            .position(|byte| matches!(byte, b'\'' | b'"' | b'`' | b'*'))
+            .map_or(0, |at| at + 1);
+        let inner = &text[open..];
+        let inner = &inner[..inner.len().saturating_sub(usize::from(closed))];
+        out.extend_from_slice(&text[..open]);
+        match &text[..open] {
+            [b'x' | b'X' | b'b' | b'B', ..] => self.replace_digits(inner, text[0].eq_ignore_ascii_case(&b'b'), out),
+            _ => self.replace(inner, out),
+        }
+        out.extend_from_slice(&text[open + inner.len()..]);
+    }
+
+    fn random(&self, content: &[u8]) -> ChaCha8Rng {
+        ChaCha8Rng::from_seed(
+            Sha256::new()
+                .chain_update(self.key)
+                .chain_update(content)
+                .finalize()
+                .into(),
+        )
+    }
+
+    /// Digits of a hexadecimal or binary literal.
+    fn replace_digits(&self, digits: &[u8], binary: bool, out: &mut Vec<u8>) {
+        let mut random = self.random(digits);
+        let allowed: &[u8] = if binary { b"01" } else { b"0123456789abcdef" };
+        out.extend(digits.iter().map(|_| allowed[random.random_range(0..allowed.len())]));
+    }
+
+    /// Letters by letters, digits by digits, characters of several bytes by such; dates stay dates, marks stay.
+    fn replace(&self, content: &[u8], out: &mut Vec<u8>) {
+        if let Some(digits) = content.strip_prefix(b"0x").or(content.strip_prefix(b"0b")) {
+            out.extend_from_slice(&content[..2]);
+            return self.replace_digits(digits, content[1] == b'b', out);
+        }
+        if content.starts_with(b"0000-00-00") {
+            return out.extend_from_slice(content);
+        }
+        let mut random = self.random(content);
+        let is_date = content.get(..10).is_some_and(is_date);
+        let mut at = 0;
+        while at < content.len() {
+            let byte = content[at];
+            let piece = piece_at(&content[at..]);
+            match byte {
+                b'0'..=b'9' if is_date => out.push(date_digit(at, content, &mut random)),
+                b'0' if at == 0 => out.push(b'0'),
+                b'0'..=b'9' => out.push(random.random_range(if at == 0 { b'1' } else { b'0' }..=b'9')),
+                b'a'..=b'z' if is_exponent(content, at) => out.push(byte),
+                b'A'..=b'Z' if is_exponent(content, at) => out.push(byte),
+                b'a'..=b'z' => out.push(random.random_range(b'a'..=b'z')),
+                b'A'..=b'Z' => out.push(random.random_range(b'A'..=b'Z')),
+                0x80.. => replace_character(piece, &mut random, out),
+                _ => out.extend_from_slice(piece),
+            }
+            at += piece.len();
+        }
+    }
+}
+
+fn has_user_variable(sql: &[u8]) -> bool {
+    Lexer::new(sql).any(|token| &sql[token.start..token.end] == b"@")
+}
+
+fn is_limit(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"limit") || word.eq_ignore_ascii_case(b"offset")
+}
+
+/// The `e` of `1.5e10`.
+fn is_exponent(content: &[u8], at: usize) -> bool {
+    content[at].eq_ignore_ascii_case(&b'e')
+        && at > 0
+        && content
+            .iter()
+            .enumerate()
+            .all(|(index, byte)| index == at || matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-'))
+}
+
+/// `2026-11-23`, not `0000-00-00`.
+fn is_date(ten: &[u8]) -> bool {
+    &ten[5..7] != b"00"
+        && ten.iter().enumerate().all(|(at, byte)| {
+            if matches!(at, 4 | 7) {
+                *byte == b'-'
+            } else {
+                byte.is_ascii_digit()
+            }
+        })
+}
+
+/// A digit at a place of `YYYY-MM-DD hh:mm:ss.ffffff` with which the date exists: tens of months and days are 0 or as they were
+/// and 1, hours below 20.
+fn date_digit(at: usize, content: &[u8], random: &mut ChaCha8Rng) -> u8 {
+    match at {
+        0 => content[0],
+        1 | 2 if content[0] == b'0' => content[at],
+        1 => content[1],
+        5 => b'0',
+        8 | 11 => random.random_range(b'0'..=b'1'),
+        14 | 17 => random.random_range(b'0'..=b'5'),
+        _ => random.random_range(b'1'..=b'9'),
+    }
+}
+
+/// A character by one with as many bytes in UTF-8; other bytes by such.
+fn replace_character(piece: &[u8], random: &mut ChaCha8Rng, out: &mut Vec<u8>) {
+    let (from, to) = match piece.len() {
+        2 => ('\u{e0}', '\u{f6}'),
+        3 => ('\u{4e00}', '\u{9fa5}'),
+        4 => ('\u{1f600}', '\u{1f64f}'),
+        _ => return out.push(random.random_range(0x80..=0xBF)),
+    };
+    let character = random.random_range(from..=to);
+    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+/// The first character of `content`: an escape, a character in UTF-8, or a byte.
+fn piece_at(content: &[u8]) -> &[u8] {
+    let len = match content[0] {
+        b'\\' => return &content[..content.len().min(2)],
+        0xC2..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF4 => 4,
+        _ => 1,
+    };
+    content
+        .get(..len)
+        .filter(|piece| std::str::from_utf8(piece).is_ok())
+        .unwrap_or(&content[..1])
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/secrets.rs"]
+mod tests;

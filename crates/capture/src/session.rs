@@ -1,0 +1,134 @@
+//! The state of a connection's session as far as its `SET` statements tell: character set, sql_mode, autocommit, time zone.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use crate::lexer::{Kind, Lexer};
+
+/// Variables that change what a statement does, under the name that a capture has.
+const VARIABLES: [(&str, &str); 9] = [
+    ("sql_mode", "sql_mode"),
+    ("autocommit", "autocommit"),
+    ("time_zone", "time_zone"),
+    ("character_set_client", "character_set_client"),
+    ("character_set_connection", "character_set_connection"),
+    ("character_set_results", "character_set_results"),
+    ("collation_connection", "collation_connection"),
+    ("names", "names"),
+    ("character set", "character_set"),
+];
+
+/// What is known of one session: names as the server has them, and values as they were written, without quotes.
+#[derive(Debug, Clone, Default)]
+pub struct Session {
+    values: BTreeMap<&'static str, String>,
+    /// The values as a JSON object; None while there are none.
+    json: Option<Box<RawValue>>,
+}
+
+impl Session {
+    /// The state as a JSON object; None: nothing is known.
+    pub fn json(&self) -> Option<&RawValue> {
+        self.json.as_deref()
+    }
+
+    /// The state that a capture has of an event's session; fields that are no variables of this list are left out.
+    pub fn from_json(json: Option<&RawValue>) -> Self {
+        let read: BTreeMap<String, String> = json
+            .and_then(|json| serde_json::from_str(json.get()).ok())
+            .unwrap_or_default();
+        let known = |name: &str| VARIABLES.iter().find(|(_, key)| *key == name).map(|(_, key)| *key);
+        let values = read
+            .into_iter()
+            .filter_map(|(name, value)| Some((known(&name)?, value)));
+        Self {
+            values: values.collect(),
+            json: json.map(ToOwned::to_owned),
+        }
+    }
+
+    /// The variables that are known to be set, by name, with their values as they were written.
+    pub fn values(&self) -> &BTreeMap<&'static str, String> {
+        &self.values
+    }
+
+    /// Takes what a `SET` statement changes; a value that is no literal makes the variable unknown.
+    pub fn set(&mut self, sql: &[u8]) {
+        let tokens: Vec<(Kind, &[u8])> = Lexer::new(sql)
+            .filter(|token| token.kind != Kind::Comment)
+            .map(|token| (token.kind, &sql[token.start..token.end]))
+            .collect();
+        if !tokens
+            .first()
+            .is_some_and(|(_, word)| word.eq_ignore_ascii_case(b"set"))
+        {
+            return;
+        }
+        let mut depth = 0_i32;
+        for part in tokens[1..].split(|(_, text)| {
+            depth += i32::from(*text == b"(") - i32::from(*text == b")");
+            depth == 0 && *text == b","
+        }) {
+            self.assign(part);
+        }
+        self.json = serde_json::value::to_raw_value(&self.values)
+            .ok()
+            .filter(|_| !self.values.is_empty());
+    }
+
+    fn assign(&mut self, part: &[(Kind, &[u8])]) {
+        let is = |at: usize, word: &str| {
+            part.get(at)
+                .is_some_and(|(_, text)| text.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        if is(0, "names") {
+            // A collation that is named after it is kept with it.
+            let words: Vec<String> = part[1..].iter().map(|(_, text)| plain(text)).collect();
+            return self.put("names", (!words.is_empty()).then(|| words.join(" ")));
+        }
+        if is(0, "charset") || (is(0, "character") && is(1, "set")) {
+            let value = part.last().map(|(_, text)| plain(text));
+            return self.put("character set", value);
+        }
+        let Some(equals) = part.iter().position(|(_, text)| *text == b"=" || *text == b":=") else {
+            return;
+        };
+        let name = &part[..equals];
+        if name.iter().any(|(_, text)| {
+            *text == b"@" || text.eq_ignore_ascii_case(b"global") || text.to_ascii_lowercase().starts_with(b"persist")
+        }) {
+            return;
+        }
+        let Some((_, name)) = name.last() else { return };
+        let value = match &part[equals + 1..] {
+            [(Kind::Text | Kind::Number | Kind::Word, text)] => Some(plain(text)),
+            [(Kind::Symbol, sign), (Kind::Number, text)] => Some(plain(sign) + &plain(text)),
+            _ => None,
+        };
+        self.put(&plain(name).to_lowercase(), value);
+    }
+
+    fn put(&mut self, name: &str, value: Option<String>) {
+        let Some((_, key)) = VARIABLES.iter().find(|(variable, _)| *variable == name) else {
+            return;
+        };
+        match value {
+            Some(value) => self.values.insert(key, value),
+            None => self.values.remove(key),
+        };
+    }
+}
+
+/// A word or a literal without its quotes.
+fn plain(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let inner = text
+        .strip_prefix(['\'', '"', '`'])
+        .and_then(|rest| rest.strip_suffix(['\'', '"', '`']));
+    inner.unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/session.rs"]
+mod tests;

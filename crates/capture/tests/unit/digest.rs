@@ -1,0 +1,84 @@
+//! Tests of digests: the server's own texts, asked from MySQL 9.7 (tests/capture compares hundreds more).
+
+use super::*;
+
+fn text(sql: &str) -> String {
+    let mut digester = Digester::default();
+    digester.read(sql.as_bytes());
+    text_of(digester.key())
+}
+
+#[test]
+fn texts_are_the_servers() {
+    for (sql, expected) in [
+        ("select a from T t1 Where A=1", "SELECT `a` FROM `T` `t1` WHERE `A` = ?"),
+        (
+            "SELECT * FROM t WHERE a IN (1,2,3)",
+            "SELECT * FROM `t` WHERE `a` IN (...)",
+        ),
+        (
+            "SELECT * FROM t WHERE a IN (b,1,2)",
+            "SELECT * FROM `t` WHERE `a` IN ( `b` , ?, ... )",
+        ),
+        (
+            "INSERT INTO t VALUES (1,NULL),(2,NULL)",
+            "INSERT INTO `t` VALUES (...) /* , ... */",
+        ),
+        ("INSERT INTO t VALUES (1),(2)", "INSERT INTO `t` VALUES (?) /* , ... */"),
+        (
+            "INSERT INTO t VALUES (1,NOW())",
+            "INSERT INTO `t` VALUES ( ? , NOW ( ) )",
+        ),
+        (
+            "SELECT a IS NOT NULL, NULL FROM t",
+            "SELECT `a` IS NOT NULL , ? FROM `t`",
+        ),
+        (
+            "SELECT a-1, -1, (-1), a = -1 FROM t",
+            "SELECT `a` - ?, ... , (?) , `a` = ? FROM `t`",
+        ),
+        (
+            "SELECT @a, @`b`, @@session.sql_mode",
+            "SELECT @? , @`b` , @@SESSION . `sql_mode`",
+        ),
+        ("SELECT name, t.name FROM t", "SELECT NAME , `t` . `name` FROM `t`"),
+        (
+            "SELECT count(*), count (a) FROM t",
+            "SELECT COUNT ( * ) , `count` ( `a` ) FROM `t`",
+        ),
+        (
+            "SELECT _utf8mb4'x', a <> b FROM t; ",
+            "SELECT (_charset) ? , `a` != `b` FROM `t`",
+        ),
+        (
+            "SELECT /*+ MAX_EXECUTION_TIME(9) BKA(t a) */ a FROM t",
+            "SELECT /*+ MAX_EXECUTION_TIME (?) BKA ( `t` `a` ) */ `a` FROM `t`",
+        ),
+        ("SELECT /*+ */ 1", "SELECT ?"),
+        ("SELECT 1 /* c */ -- d", "SELECT ?"),
+    ] {
+        assert_eq!(text(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_name_is_made_of_the_text_alone() {
+    assert_eq!(name_of("SELECT ?"), "66cbb3a40d4bbd15", "sha256sum of the text");
+    assert_ne!(name_of("SELECT ?"), name_of("SELECT ?, ..."));
+}
+
+#[test]
+fn facts_beside_the_digest() {
+    let read = |sql: &str| Digester::default().read(sql.as_bytes());
+    assert!(read("SELECT a FROM t WHERE a = ?").parameter);
+    assert!(read("SELECT 'a").cut && read("SELECT /* a").cut);
+    assert!(read("LOAD DATA LOCAL INFILE 'x' INTO TABLE t").local_file);
+    assert!(!read("LOAD DATA INFILE 'x' INTO TABLE t").local_file);
+    for sql in ["shutdown", "RESTART", "KILL 5", "/* x */ kill query 7"] {
+        assert!(read(sql).stops_server, "{sql}");
+    }
+    assert!(!read("SELECT 5").stops_server);
+    assert!(read("COMMIT").ends_transaction && read("ROLLBACK").ends_transaction);
+    assert!(!read("ROLLBACK TO SAVEPOINT a").ends_transaction);
+    assert!(read("-- nothing").empty && !read(";").empty);
+}

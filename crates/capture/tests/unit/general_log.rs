@@ -1,0 +1,95 @@
+//! Tests of general logs in both forms.
+
+use super::*;
+use crate::slow_log::tests::read;
+
+fn events(log: &str) -> Vec<Event> {
+    read(GeneralLog::default(), log.as_bytes()).events
+}
+
+fn sqls(events: &[Event]) -> Vec<(Command, &str)> {
+    events
+        .iter()
+        .map(|event| (event.command, std::str::from_utf8(&event.sql).unwrap()))
+        .collect()
+}
+
+#[test]
+fn the_form_from_5_7_on() {
+    let found = events(
+        "/usr/sbin/mysqld, Version: 8.0.33 (Source). started with:\nTcp port: 1  Unix socket: s\nTime                 Id Command    Argument\n\
+         2024-11-06T09:57:35.187996Z\t    7 Connect\troot@localhost on shop using Socket\n\
+         2024-11-06T09:57:35.188000Z\t    7 Query\tSELECT 1\nFROM t\n\
+         2024-11-06T09:57:35.189000Z\t    7 Prepare\tSELECT ?\n\
+         2024-11-06T09:57:35.190000Z\t    7 Execute\tSELECT 5\n\
+         2024-11-06T09:57:35.190100Z\t    7 Close stmt\t\n\
+         2024-11-06T09:57:35.190200Z\t    7 Init DB\tother\n\
+         2024-11-06T09:57:35.190300Z\t    7 Query\tSELECT 2\n\
+         2024-11-06T09:57:35.190400Z\t    7 Quit\t\n",
+    );
+    assert_eq!(
+        sqls(&found),
+        [
+            (Command::Connect, "root@localhost on shop using Socket"),
+            (Command::Query, "SELECT 1\nFROM t"),
+            (Command::Prepare, "SELECT ?"),
+            (Command::Execute, "SELECT 5"),
+            (Command::Other, "Close stmt "),
+            (Command::InitDb, "other"),
+            (Command::Query, "SELECT 2"),
+            (Command::Quit, ""),
+        ]
+    );
+    assert_eq!(found[1].schema, b"shop");
+    assert_eq!(found[6].schema, b"other");
+    assert_eq!(
+        (found[1].start_us, found[1].connection),
+        (Some(1_730_887_055_188_000), Some(7))
+    );
+    assert_eq!(found[1].user, b"root@localhost");
+}
+
+#[test]
+fn the_old_form_has_a_time_where_the_second_changed() {
+    let found = events(
+        "051007 21:55:24\t   42 Connect\troot@localhost on db1\n\t\t   42 Query\tSELECT '\n\t\t 4 nothing'\n\
+         \t\t   42 Query\tUSE `db2`\n051007 21:55:25\t   43 Query\tSELECT 3\n\t\t   42 Query\tSELECT 4\n",
+    );
+    assert_eq!(sqls(&found)[1], (Command::Query, "SELECT '\n\t\t 4 nothing'"));
+    assert_eq!(found[1].start_us, found[0].start_us);
+    assert_eq!(found[3].start_us, found[0].start_us.map(|us| us + 1_000_000));
+    assert_eq!(
+        (found[1].schema.as_slice(), found[4].schema.as_slice()),
+        (&b"db1"[..], &b"db2"[..])
+    );
+}
+
+#[test]
+fn an_execute_of_sql_is_not_run_twice() {
+    let found = events(
+        "2024-11-06T09:57:35.1Z\t    7 Query\tPREPARE s FROM 'SELECT ?'\n2024-11-06T09:57:35.1Z\t    7 Prepare\tSELECT ?\n\
+         2024-11-06T09:57:35.1Z\t    7 Query\tEXECUTE s USING @a\n2024-11-06T09:57:35.1Z\t    7 Execute\tSELECT 5\n\
+         2024-11-06T09:57:35.1Z\t    7 Execute\tSELECT 6\n",
+    );
+    let commands: Vec<Command> = found.iter().map(|event| event.command).collect();
+    assert_eq!(
+        commands,
+        [
+            Command::Prepare,
+            Command::Prepare,
+            Command::Prepare,
+            Command::Execute,
+            Command::Execute
+        ]
+    );
+}
+
+#[test]
+fn what_lies_before_the_first_event_is_counted() {
+    let kept = read(
+        GeneralLog::default(),
+        b"FROM t\n2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1",
+    );
+    assert_eq!((kept.events.len(), kept.skipped), (1, 7));
+    assert!(kept.events[0].cut, "no line end: the file may have been cut");
+}

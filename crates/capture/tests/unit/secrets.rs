@@ -1,0 +1,129 @@
+//! Tests of passwords that are never kept, and of redaction.
+
+use super::*;
+use crate::digest::Digester;
+
+const WITH_PASSWORD: &[&str] = &[
+    "SET PASSWORD = 's3cret'",
+    "SET PASSWORD FOR 'a'@'b' = PASSWORD('s3cret')",
+    "set /* x */ password='s3cret'",
+    "CREATE USER a IDENTIFIED BY 's3cret'",
+    "CREATE OR REPLACE USER a IDENTIFIED VIA mysql_native_password USING 's3cret'",
+    "ALTER USER a@localhost IDENTIFIED WITH caching_sha2_password AS 's3cret'",
+    "/* app */ CREATE /*!50000 USER */ a IDENTIFIED BY \"s3cret\"",
+    "/*!99999 CREATE USER a IDENTIFIED BY 's3cret' */",
+    "/*M!100100 ALTER USER a IDENTIFIED BY 's3cret' */",
+    "GRANT ALL ON *.* TO a IDENTIFIED BY 's3cret'",
+    "GRANT ALL ON *.* TO a IDENTIFIED BY PASSWORD 's3cret'",
+    "CHANGE MASTER TO MASTER_HOST='h', MASTER_PASSWORD='s3cret'",
+    "CHANGE MASTER 'x' TO MASTER_PASSWORD = 's3cret'",
+    "CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD = 's3cret'",
+    "START SLAVE USER='u' PASSWORD='s3cret'",
+    "START REPLICA USER='u' PASSWORD = 's3cret'",
+    "START GROUP_REPLICATION USER='u', PASSWORD='s3cret'",
+    "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (USER 'u', PASSWORD 's3cret')",
+    "ALTER SERVER s OPTIONS (PASSWORD 's3cret')",
+    "CREATE TABLE f (a INT) ENGINE=FEDERATED CONNECTION='mysql://u:s3cret@h/db/t'",
+    "CREATE PROCEDURE p() BEGIN CREATE USER a IDENTIFIED BY 's3cret'; END",
+    "SELECT PASSWORD('s3cret')",
+    "SELECT OLD_PASSWORD ('s3cret')",
+    "SET GLOBAL my_password = 's3cret'",
+    "PREPARE p FROM 'CREATE USER a IDENTIFIED BY ''s3cret'''",
+    "EXECUTE IMMEDIATE 'SET PASSWORD = ''s3cret'''",
+    "SET @q = \"ALTER USER a IDENTIFIED BY 's3cret'\"",
+    "CLONE INSTANCE FROM u@h:3306 IDENTIFIED BY 's3cret'",
+    "UPDATE mysql.user SET authentication_string = 's3cret' WHERE user = 'a'",
+    "CREATE USER a IDENTIFIED BY 's3cret",
+    "CREATE USER a IDENTIFIED BY 's3cret' /* s3cret */ -- s3cret",
+];
+
+const WITHOUT: &[&str] = &[
+    "SELECT password FROM users WHERE id = 5",
+    "UPDATE users SET password = 'hash' WHERE id = 5",
+    "INSERT INTO users (name, password) VALUES ('a', 'hash')",
+    "CREATE TABLE users (id INT, password VARCHAR(64), KEY password (password))",
+    "SELECT 1 FROM t WHERE note = 'identified by whom'",
+    "START TRANSACTION",
+    "CHANGE x",
+    "DROP USER a",
+    "SELECT user, server FROM t",
+    "SET SESSION sql_mode = 'ANSI'",
+];
+
+#[test]
+fn statements_with_passwords_are_found_and_struck_out() {
+    let mut kept = Vec::new();
+    for sql in WITH_PASSWORD {
+        assert!(Digester::default().read(sql.as_bytes()).secret, "{sql}");
+        strike_out(sql.as_bytes(), &mut kept);
+        assert!(
+            !mentions(&kept, b"s3cret"),
+            "{sql} -> {}",
+            String::from_utf8_lossy(&kept)
+        );
+    }
+}
+
+#[test]
+fn statements_without_are_left_alone() {
+    for sql in WITHOUT {
+        assert!(!Digester::default().read(sql.as_bytes()).secret, "{sql}");
+    }
+}
+
+#[test]
+fn a_comment_that_speaks_of_passwords_goes_and_the_statement_stays() {
+    let sql = b"SELECT 1 /* IDENTIFIED BY 's3cret' */ + 2";
+    let facts = Digester::default().read(sql);
+    assert!(facts.secret_comment && !facts.secret);
+    let mut kept = Vec::new();
+    without_comments(sql, &mut kept);
+    assert_eq!(kept, b"SELECT 1  + 2");
+}
+
+fn redacted(redactor: &Redactor, sql: &str) -> String {
+    let mut out = Vec::new();
+    redactor.redact(sql.as_bytes(), &Digester::default().read(sql.as_bytes()), &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn redaction_keeps_type_length_and_equality() {
+    let redactor = Redactor::new().unwrap();
+    let sql = "SELECT * FROM t WHERE mail = 'Bob.Smith@example.org' AND born = '1985-11-23 10:20:30' AND id = 48151 /* Bob */ \
+        AND s IN (N'Bob', x'0fFf', 0x1F, 'Grüße', '世界') LIMIT 10";
+    let out = redacted(&redactor, sql);
+    let without_comment = sql.replace("/* Bob */", "");
+    assert_eq!(out.len(), without_comment.len());
+    for word in ["Bob", "Smith", "example", "48151", "1985-11", "0fFf", "Grü", "世界"] {
+        assert!(!out.contains(word), "{word} in {out}");
+    }
+    assert!(out.ends_with("LIMIT 10") && out.contains('@'), "{out}");
+    assert_eq!(out, redacted(&redactor, sql), "the same value, the same replacement");
+    assert_ne!(
+        out,
+        redacted(&Redactor::new().unwrap(), sql),
+        "another capture, another key"
+    );
+    let again = redacted(&redactor, "SELECT '48151'");
+    assert!(
+        out.contains(again.trim_start_matches("SELECT '").trim_end_matches('\'')),
+        "a number and its text stay equal"
+    );
+}
+
+#[test]
+fn redaction_keeps_what_makes_the_statement() {
+    let redactor = Redactor::new().unwrap();
+    for sql in [
+        "SET NAMES 'utf8mb4'",
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES', autocommit = 0",
+        "CREATE TABLE t (a VARCHAR(255), b DECIMAL(10,2))",
+        "SELECT a FROM t LIMIT 10 OFFSET 20",
+        "SELECT '0000-00-00', '%', 0",
+    ] {
+        assert_eq!(redacted(&redactor, sql), sql);
+    }
+    assert_ne!(redacted(&redactor, "SET @name = 'Bob'"), "SET @name = 'Bob'");
+    assert!(!redacted(&redactor, "SELECT 'unended Bob").contains("Bob"));
+}

@@ -1,0 +1,197 @@
+//! Tests of slow logs: one of each server as its source writes them, and what rotation and crashes leave.
+
+use super::*;
+use crate::event::LogReader;
+
+/// Keeps events.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) events: Vec<Event>,
+    pub(crate) skipped: u64,
+}
+
+impl Sink for Kept {
+    fn event(&mut self, event: &mut Event) {
+        self.events.push(event.clone());
+    }
+
+    fn skipped(&mut self, bytes: u64) {
+        self.skipped += bytes;
+    }
+}
+
+/// Reads a whole log line by line.
+pub(crate) fn read(mut reader: impl LogReader, log: &[u8]) -> Kept {
+    let mut kept = Kept::default();
+    for line in log.split_inclusive(|byte| *byte == b'\n') {
+        reader.piece(line, true, &mut kept);
+    }
+    reader.finish(&mut kept);
+    kept
+}
+
+fn events(log: &str) -> Vec<Event> {
+    read(SlowLog::default(), log.as_bytes()).events
+}
+
+fn sql(event: &Event) -> &str {
+    std::str::from_utf8(&event.sql).unwrap()
+}
+
+const HEADER: &str = "/usr/sbin/mysqld, Version: 5.5.34-log (Source). started with:\nTcp port: 3306  Unix socket: /tmp/s\n\
+    Time\t\t    Id Command\tArgument\n";
+
+#[test]
+fn mysql_5_5_has_no_connection_and_times_by_the_second() {
+    let log = format!(
+        "{HEADER}# Time: 131128  1:18:51\n# User@Host: root[root] @ localhost [127.0.0.1]\n\
+         # Query_time: 1.000228  Lock_time: 0.000114 Rows_sent: 1  Rows_examined: 2\nuse shop;\n\
+         SET insert_id=5,timestamp=1385600731;\nSELECT 1;\n# User@Host: root[root] @ localhost []\n\
+         # Query_time: 0.000001  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1385600732;\n\
+         # administrator command: Quit;\n"
+    );
+    let found = events(&log);
+    assert_eq!(found.len(), 2);
+    let first = &found[0];
+    assert_eq!(
+        (sql(first), first.schema.as_slice(), first.user.as_slice()),
+        ("SELECT 1", &b"shop"[..], &b"root@localhost"[..])
+    );
+    assert_eq!(
+        (first.query_us, first.lock_us, first.insert_id),
+        (Some(1_000_228), Some(114), Some(5))
+    );
+    assert_eq!(
+        (first.rows_sent, first.rows_examined, first.connection),
+        (Some(1), Some(2), None)
+    );
+    assert_eq!(
+        (first.start_us, first.end_us),
+        (Some(1_385_600_729_999_772), Some(1_385_600_731_000_000))
+    );
+    assert_eq!((found[1].command, sql(&found[1])), (Command::Quit, "Quit"));
+    assert_eq!(found[1].schema, b"shop", "`use` holds for the file");
+}
+
+#[test]
+fn mysql_8_with_log_slow_extra() {
+    let found = events(
+        "# Time: 2023-08-01T12:00:01.000123Z\n# User@Host: user1[user1] @  [192.168.1.101]  Id: 800001\n\
+         # Query_time: 0.150623  Lock_time: 0.002000 Rows_sent: 5  Rows_examined: 2000 Thread_id: 800001 Errno: 1064 Killed: 0 \
+         Bytes_received: 0 Bytes_sent: 57 Read_first: 1 Sort_scan_count: 0 Created_tmp_tables: 0 Count_hit_tmp_table_size: 0  \
+         Start: 2023-08-01T12:00:00.849500Z End: 2023-08-01T12:00:01.000123Z\nSET timestamp=1690891200;\nSELECT 1\nFROM t;\n",
+    );
+    let event = &found[0];
+    assert_eq!(
+        (sql(event), event.connection, event.errno),
+        ("SELECT 1\nFROM t", Some(800_001), Some(1064))
+    );
+    assert_eq!(
+        (event.start_us, event.end_us),
+        (Some(1_690_891_200_849_500), Some(1_690_891_201_000_123))
+    );
+    assert_eq!(event.user, b"user1@192.168.1.101");
+}
+
+#[test]
+fn percona_with_a_rate_limit_counts_for_several() {
+    let found = events(
+        "# Time: 2023-08-01T12:00:01.000123Z\n# User@Host: a[a] @ localhost []  Id:     9\n\
+         # Schema: db  Last_errno: 1062  Killed: 0\n# Query_time: 7.700000  Lock_time: 0.000300  Rows_sent: 4  Rows_examined: 15  \
+         Rows_affected: 3\n# Bytes_sent: 272\n# InnoDB_trx_id: 1A88583F\n# Full_scan: Yes  Full_join: No  Tmp_table: No\n\
+         #   InnoDB_IO_r_ops: 0  InnoDB_IO_r_bytes: 0  InnoDB_IO_r_wait: 0.000000\n# No InnoDB statistics available for this query\n\
+         # Log_slow_rate_type: query  Log_slow_rate_limit: 25\nSET timestamp=1690891200;\nSELECT 1;\n",
+    );
+    let event = &found[0];
+    assert_eq!(
+        (event.weight, event.errno, event.rows_affected),
+        (25, Some(1062), Some(3))
+    );
+    assert_eq!(event.schema, b"db");
+}
+
+#[test]
+fn mariadb_with_explain_and_engine_lines() {
+    let found = events(
+        "# Time: 150709 15:14:09\n# User@Host: root[root] @ localhost []\n# Thread_id: 4371  Schema:   QC_hit: No\n\
+         # Query_time: 0.002916  Lock_time: 0.000020  Rows_sent: 596  Rows_examined: 596\n# Rows_affected: 0  Bytes_sent: 272\n\
+         # Pages_accessed: 12  Pages_read: 1\n# Stored_routine: db.proc\n#\n# explain: id\tselect_type\ttable\n\
+         # explain: 1\tSIMPLE\tt\n#\nSET timestamp=1436454849;\nSELECT 1;\n",
+    );
+    let event = &found[0];
+    assert_eq!(
+        (sql(event), event.connection, event.in_routine),
+        ("SELECT 1", Some(4371), true)
+    );
+    assert_eq!(event.schema, b"", "an empty Schema is no schema");
+    assert_eq!(event.rows_sent, Some(596));
+}
+
+#[test]
+fn statements_that_look_like_something_else() {
+    let head = "# User@Host: a[a] @ localhost []  Id:     9\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\n\
+        SET timestamp=1690891200;\n";
+    let statements = [
+        "SELECT 1;\n# not a head; SELECT 2",
+        "# a comment first\nSELECT ';\n# Time: soon\n'",
+        "use shop",
+        "SET timestamp=5",
+        "SELECT '# User@Host: x'",
+        "SELECT 1\r\nFROM t",
+        "SELECT '\0\u{7f}'",
+    ];
+    let log: String = statements
+        .iter()
+        .map(|statement| format!("{head}{statement};\n"))
+        .collect();
+    let found = events(&log);
+    assert_eq!(found.iter().map(sql).collect::<Vec<_>>(), statements);
+    assert!(found.iter().all(|event| !event.cut));
+}
+
+#[test]
+fn short_logs_and_times_on_one_line() {
+    let found = events(
+        "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891200;\nSELECT 1;\n\
+         # Query_time: 0.2  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891201;\nSELECT 2;\n\
+         # Time: 150709 15:14:09 # User@Host: a[a] @ h []\n# Query_time: 0.3  Lock_time: 0.0\nSET timestamp=1690891202;\nSELECT 3;\n",
+    );
+    assert_eq!(
+        found.iter().map(sql).collect::<Vec<_>>(),
+        ["SELECT 1", "SELECT 2", "SELECT 3"]
+    );
+    assert_eq!(found[2].user, b"a@h");
+}
+
+#[test]
+fn what_a_crash_and_a_rotation_leave() {
+    let event = "# User@Host: a[a] @ localhost []  Id:     9\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0\n\
+        SET timestamp=1690891200;\nSELECT 1;\n";
+    let crashed = event.replace("1;\n", "'unfini");
+    let found = events(&format!("{event}{crashed}{HEADER}{event}"));
+    assert_eq!(
+        found.iter().map(|event| event.cut).collect::<Vec<_>>(),
+        [false, true, false]
+    );
+    assert!(sql(&found[1]).starts_with("SELECT 'unfini"));
+
+    let kept = read(SlowLog::default(), format!("of a statement;\n{event}").as_bytes());
+    assert_eq!((kept.events.len(), kept.skipped), (1, 16));
+    assert!(
+        events(&event[..event.len() - 3])[0].cut,
+        "the file ends within the statement"
+    );
+    let crlf = read(SlowLog::default(), event.replace('\n', "\r\n").as_bytes());
+    assert_eq!((sql(&crlf.events[0]), crlf.events[0].connection), ("SELECT 1", Some(9)));
+}
+
+#[test]
+fn a_very_long_statement_is_cut_and_the_next_one_whole() {
+    let head = "# User@Host: a[a] @ localhost []  Id:     9\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0\nSET timestamp=1;\n";
+    let mut log = format!("{head}SELECT '").into_bytes();
+    log.resize(log.len() + crate::event::STATEMENT_MAX, b'x');
+    log.extend_from_slice(format!("';\n{head}SELECT 2;\n").as_bytes());
+    let found = read(SlowLog::default(), &log).events;
+    assert!(found[0].cut && found[0].sql.len() <= crate::event::STATEMENT_MAX);
+    assert_eq!((sql(&found[1]), found[1].cut), ("SELECT 2", false));
+}

@@ -1,0 +1,92 @@
+//! Tests of files of SQL.
+
+use super::*;
+use crate::slow_log::tests::{Kept, read};
+
+fn statements(text: &str) -> Vec<String> {
+    let kept = read(SqlFile::default(), text.as_bytes());
+    kept.events
+        .iter()
+        .map(|event| String::from_utf8(event.sql.clone()).unwrap())
+        .collect()
+}
+
+#[test]
+fn statements_end_at_the_delimiter_and_nowhere_else() {
+    assert_eq!(
+        statements("SELECT 1; SELECT 2;\nSELECT 3"),
+        ["SELECT 1", "SELECT 2", "SELECT 3"]
+    );
+    assert_eq!(
+        statements("SELECT ';', \";\", `;`, '\\';', ''';';SELECT 2;"),
+        ["SELECT ';', \";\", `;`, '\\';', ''';'", "SELECT 2"]
+    );
+    assert_eq!(
+        statements("SELECT 1 /* ; */ -- ; \n + 2 # ;\n;"),
+        ["SELECT 1 /* ; */ -- ; \n + 2 # ;"]
+    );
+    assert_eq!(statements("SELECT 1\\G\nSELECT 2\\g"), ["SELECT 1", "SELECT 2"]);
+    assert_eq!(statements("SELECT 5--1; SELECT 2;"), ["SELECT 5--1", "SELECT 2"]);
+    assert_eq!(
+        statements("DELIMITER //\nCREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END//\nDELIMITER ;\nCALL p();"),
+        ["CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END", "CALL p()"]
+    );
+}
+
+#[test]
+fn delimiters_may_follow_comments() {
+    assert_eq!(
+        statements(
+            "-- routines\n--\nDELIMITER ;;\nCREATE PROCEDURE p() BEGIN SELECT 1; END ;;\n# more\nDELIMITER ;\nSELECT 2;"
+        ),
+        ["CREATE PROCEDURE p() BEGIN SELECT 1; END", "SELECT 2"]
+    );
+}
+
+#[test]
+fn comments_before_a_statement_are_left_out_and_code_in_comments_stays() {
+    assert_eq!(
+        statements("-- dump\n--\n# more\n/*!40101 SET NAMES utf8 */;\nSELECT /* a */ 1;\n-- end\n"),
+        ["/*!40101 SET NAMES utf8 */", "SELECT /* a */ 1"]
+    );
+}
+
+#[test]
+fn use_needs_no_end_and_sets_the_schema() {
+    let kept = read(SqlFile::default(), b"use shop\nSELECT 1;\nUSE `other`; SELECT 2;");
+    let schemas: Vec<&[u8]> = kept.events.iter().map(|event| event.schema.as_slice()).collect();
+    assert_eq!(schemas, [b"shop".as_slice(), b"shop", b"other", b"other"]);
+    assert!(
+        kept.events
+            .iter()
+            .all(|event| event.connection == Some(1) && event.weight == 1)
+    );
+}
+
+#[test]
+fn an_unended_text_is_cut() {
+    let kept = read(SqlFile::default(), b"SELECT 1; SELECT 'x; SELECT 2;");
+    assert_eq!(
+        kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(),
+        [false, true]
+    );
+}
+
+#[test]
+fn pieces_of_any_size_give_the_same() {
+    let text =
+        b"SELECT ';''', \"a\\\"\", 1--1 -- x;\n/* ; **/; DELIMITER\nSELECT 2\\G INSERT INTO t VALUES ('\\\\'); # end";
+    let whole = read(SqlFile::default(), text).events;
+    for size in 1..40 {
+        let (mut reader, mut kept) = (SqlFile::default(), Kept::default());
+        let mut begins = true;
+        for piece in text.chunks(size) {
+            for part in piece.split_inclusive(|byte| *byte == b'\n') {
+                reader.piece(part, begins, &mut kept);
+                begins = part.ends_with(b"\n");
+            }
+        }
+        reader.finish(&mut kept);
+        assert_eq!(kept.events, whole, "pieces of {size}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Tests of times.
+
+use super::*;
+
+#[test]
+fn both_forms_of_a_moment() {
+    assert_eq!(
+        iso(b"2023-08-01T12:00:01.000123Z rest"),
+        Some((1_690_891_201_000_123, 27))
+    );
+    assert_eq!(iso(b"2023-08-01T14:00:01.5+02:00"), Some((1_690_891_201_500_000, 27)));
+    assert_eq!(iso(b"2024-02-29T00:00:00Z"), Some((1_709_164_800_000_000, 20)));
+    assert_eq!(iso(b"2023-13-01T12:00:01Z"), None);
+    assert_eq!(iso(b"2023-08-01"), None);
+    assert_eq!(old(b"150709 15:14:09"), Some(1_436_454_849_000_000));
+    assert_eq!(old(b"051007  1:55:24"), Some(1_128_650_124_000_000));
+    assert_eq!(old(b"15070 15:14:09"), None);
+}
+
+#[test]
+fn seconds_to_the_microsecond() {
+    assert_eq!(seconds_us(b"0.000228"), Some(228));
+    assert_eq!(seconds_us(b"12.5"), Some(12_500_000));
+    assert_eq!(seconds_us(b"3"), Some(3_000_000));
+    assert_eq!(seconds_us(b"1.2345678"), Some(1_234_567));
+    assert_eq!(seconds_us(b"x"), None);
+    assert_eq!(seconds_us(b"99999999999999999999"), None);
+}

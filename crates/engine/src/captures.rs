@@ -1,0 +1,135 @@
+//! `bakeoff-engine capture`: makes a capture of query logs and prints the totals of one, as JSON for the front end.
+
+use std::io::{self, BufRead as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use bakeoff_capture::{
+    Class, Error, EventLine, Format, Order, Progress, Summary, capture, capture_file, class, read_summary,
+};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+/// Between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// Arguments of `capture`.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Query logs or files of SQL in their order; `-` is standard input. Without --output: one capture, whose totals are printed.
+    #[arg(required = true)]
+    logs: Vec<PathBuf>,
+    /// The capture to write.
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Replace literals by others of the same type and length.
+    #[arg(long)]
+    redact: bool,
+    /// Print the lines of a capture's events instead of its totals.
+    #[arg(long, conflicts_with = "output")]
+    events: bool,
+    /// The format of the logs; default: found by content.
+    #[arg(long)]
+    format: Option<FormatName>,
+}
+
+/// Formats by their names.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FormatName {
+    Slow,
+    General,
+    Sql,
+}
+
+/// Runs the command: progress as JSON lines on standard error, the totals as one JSON object on standard output.
+///
+/// Status 0: done, 2: an input that is none, 3: a file that cannot be read or written.
+pub fn run(args: CaptureArgs) -> ExitCode {
+    if args.events {
+        return ended(print_events(&args.logs[0]));
+    }
+    let made = match args.output {
+        Some(output) => make(&Order {
+            logs: args.logs,
+            output,
+            redact: args.redact,
+            format: args.format.map(|name| match name {
+                FormatName::Slow => Format::Slow,
+                FormatName::General => Format::General,
+                FormatName::Sql => Format::Sql,
+            }),
+        }),
+        None => read_summary(&args.logs[0]),
+    };
+    ended(made.map(|summary| print(&summary)))
+}
+
+fn ended(result: Result<(), Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "bakeoff-engine: {error}");
+            let is_usage = matches!(error, Error::Unknown { .. } | Error::Empty | Error::Capture { .. });
+            ExitCode::from(if is_usage { 2 } else { 3 })
+        }
+    }
+}
+
+fn print(summary: &Summary) {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    // A closed pipe is the reader's choice.
+    let _ = serde_json::to_writer(&mut out, summary);
+    let _ = writeln!(out);
+    let _ = out.flush();
+}
+
+/// Prints the lines; that of a statement which is no plain read gets the field `writes`.
+fn print_events(path: &Path) -> Result<(), Error> {
+    let (_, mut lines) = capture_file::open(path)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut line = Vec::new();
+    // A damaged end was said by the totals.
+    while lines.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
+        let event: Option<EventLine> = serde_json::from_slice(&line).ok();
+        let statement = event.filter(|event| event.digest.is_some());
+        let class = statement.map(|event| class(&event.statement()));
+        if let Some(Class::Write(why)) = class {
+            line.truncate(line.iter().rposition(|byte| *byte == b'}').unwrap_or(line.len()));
+            line.extend_from_slice(format!(",\"writes\":\"{why}\"}}\n").as_bytes());
+        }
+        if out.write_all(&line).is_err() {
+            return Ok(()); // as above
+        }
+        line.clear();
+    }
+    let _ = out.flush();
+    Ok(())
+}
+
+/// Makes the capture, and says every fifth of a second how far it has come.
+fn make(order: &Order) -> Result<Summary, Error> {
+    let progress = Progress::default();
+    let total = order.logs.iter().map(|path| size_of(path)).sum::<Option<u64>>();
+    let (done, waiting) = channel::<()>();
+    let said = progress.clone();
+    let teller = std::thread::spawn(move || {
+        while waiting.recv_timeout(PROGRESS_EVERY) == Err(RecvTimeoutError::Timeout) {
+            let line = json!({"type": "progress", "done": said.bytes(), "total": total});
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    });
+    let made = capture(order, &progress);
+    drop(done);
+    let _ = teller.join();
+    made
+}
+
+/// Bytes of a file; None when that says nothing: standard input, a pipe.
+fn size_of(path: &Path) -> Option<u64> {
+    std::fs::metadata(path)
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+        .map(|file| file.len())
+}

@@ -1,0 +1,120 @@
+"""`bakeoff capture`: query logs into a capture; `bakeoff capture show`: what is in one (docs/capture.md)."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+from typer.core import TyperGroup
+
+from bakeoff.cli.printing import console, print_sentence
+from bakeoff.engine import capture_totals, make_capture
+from bakeoff.errors import SpecError
+from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
+from bakeoff.report.captures import capture_view
+from bakeoff.units import format_bytes
+
+_SHOWN_AFTER_MAKING = 10
+
+
+class LogFormat(StrEnum):
+    """Formats of logs."""
+
+    SLOW = "slow"
+    GENERAL = "general"
+    SQL = "sql"
+
+
+class ShowFormat(StrEnum):
+    """What a capture's totals are rendered as."""
+
+    TERMINAL = "terminal"
+    HTML = "html"
+    MARKDOWN = "md"
+    CSV = "csv"
+    JSON = "json"
+
+
+class _MakeByDefault(TyperGroup):
+    """`bakeoff capture slow.log` is `bakeoff capture make slow.log`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 — Typer keeps Click's types private
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_MakeByDefault,
+    help="Make a capture of query logs, and show what is in one.",
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+@app.command("make")
+def make(
+    logs: Annotated[
+        list[str], typer.Argument(metavar="LOG...", help="Logs or files of SQL, in their order; `-`: standard input.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The capture to write.")],
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace literals by others of the same type and length.")
+    ] = False,
+    log_format: Annotated[
+        LogFormat | None, typer.Option("--format", help="Of the logs; default: found by their content.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Digests shown at the end.")] = _SHOWN_AFTER_MAKING,
+    show_literals: Annotated[bool, typer.Option("--show-literals", help="With samples.")] = False,
+) -> None:
+    """Make a capture of slow logs, general logs or files of SQL; `make` may be left out."""
+    if any(log.startswith("mysql://") for log in logs):
+        raise SpecError(
+            "capture: a URL is a running server, and captures are made of its logs.", hint="See docs/capture.md."
+        )
+    if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
+        raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
+    with Progress(
+        *Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn(), transient=True, console=console()
+    ) as bars:
+        bars.disable = not bars.console.is_terminal
+        task = bars.add_task("reading", total=None)
+        summary = make_capture(
+            logs,
+            output,
+            redact=redact,
+            log_format=log_format,
+            on_progress=lambda done, total: bars.update(task, completed=done, total=total),
+        )
+    render_terminal(capture_view(summary, output, limit=limit, literals=show_literals), console())
+    print_sentence(f"Capture: {output} ({format_bytes(output.stat().st_size)})")
+
+
+@app.command("show")
+def show(
+    capture: Annotated[Path, typer.Argument(metavar="FILE", help="A capture.")],
+    output: Annotated[ShowFormat, typer.Option("--format", help="How to render it.")] = ShowFormat.TERMINAL,
+    limit: Annotated[int, typer.Option(min=1, help="Digests shown: those with the most time.")] = 20,
+    show_literals: Annotated[
+        bool, typer.Option("--show-literals", help="With a sample of each digest, which holds literals.")
+    ] = False,
+) -> None:
+    """Show a capture's digests by time, with percentiles, rows, and what cannot be replayed."""
+    summary = capture_totals(capture)
+    view = capture_view(summary, capture, limit=limit, literals=show_literals)
+    if output is ShowFormat.TERMINAL:
+        render_terminal(view, console())
+    elif output is ShowFormat.JSON:
+        typer.echo(json.dumps(_for_programs(summary, limit, literals=show_literals), indent=1, ensure_ascii=False))
+    else:
+        render = {ShowFormat.HTML: render_html, ShowFormat.MARKDOWN: render_markdown, ShowFormat.CSV: render_csv}
+        typer.echo(render[output](view), nl=False)
+
+
+def _for_programs(summary: dict[str, Any], limit: int, *, literals: bool) -> dict[str, Any]:
+    """The totals as the capture has them, without samples unless literals may be seen."""
+    hidden = () if literals else ("sample",)
+    digests = [{key: each[key] for key in each if key not in hidden} for each in summary["digests"][:limit]]
+    return summary | {"digests": digests}

@@ -1,0 +1,57 @@
+"""docs/capture.md: its commands run, and the file has the lines and fields that it describes."""
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.capture.test_command import LOG
+
+PAGE = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^\$ (bakeoff capture .*)$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture
+def logs(shell):
+    for name in ("slow.log", "slow.log.1", "slow.log.2.gz"):
+        (shell.folder / name).write_text(LOG)
+    (shell.folder / "general.log").write_text("2024-11-06T09:57:35.187996Z\t    7 Query\tSELECT 1\n")
+
+
+def test_its_commands_run_in_their_order(inside, shell, logs):
+    assert len(COMMANDS) == 6
+    for line in COMMANDS:
+        words, _, stdin = line.partition(" < ")
+        arguments = shlex.split(words)[1:]
+        if not stdin:
+            ran = inside(*arguments)
+            assert ran.code == 0, (line, ran.err)
+            continue
+        with (shell.folder / stdin).open() as file:
+            command = [*shell.command, *arguments]
+            subprocess.run(command, cwd=shell.folder, env=shell.env, stdin=file, capture_output=True, check=True)
+
+
+def lines_of(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def test_the_file_has_the_lines_and_fields_that_it_describes(inside, shell, logs):
+    assert inside("capture", "slow.log", "-o", "shop.capture").code == 0
+    raw = subprocess.run(
+        ["zstdcat", "shop.capture"], cwd=shell.folder, capture_output=True, text=True, check=True
+    ).stdout
+    described = {line["type"]: line for line in lines_of(PAGE.split("```json\n")[1].split("```")[0])}
+    found = lines_of(raw)
+    assert [line["type"] for line in found] == ["bakeoff-capture", *["event"] * 8, *["digest"] * 7, "overall"]
+    for line in found:
+        if line["type"] == "event":
+            optional = {"weight", "not_replayable", "sql_base64"}
+            assert line.keys() - optional <= described["event"].keys()
+        else:
+            assert list(line) == list(described[line["type"]]), "fields and their order"
+    table = PAGE.split("Fields of an event")[1].split("\n\n")[1]
+    assert described["event"].keys() - {"type"} <= set(re.findall(r"`(\w+)`", table))
