@@ -1,4 +1,4 @@
-"""The run directory: its files and their format, written by rename into place, read as frames (docs/results.md)."""
+"""The run directory: its files and their format, written by rename into place, read as tables (docs/results.md)."""
 
 from bakeoff.redaction import Redactor
 from bakeoff.results.directory import RunDirectory, RunSummary, find_run, list_runs, open_run, runs_root

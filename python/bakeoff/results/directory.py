@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote
 
-import polars as pl
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
@@ -29,6 +28,7 @@ from bakeoff.results.epoch_data import (
     SLICE_SCHEMA,
     EpochData,
     EpochWriter,
+    FailureRow,
     HistogramMessage,
     Load,
     Outcome,
@@ -38,6 +38,7 @@ from bakeoff.results.epoch_data import (
     with_open_loop_time,
     write_atomically,
 )
+from bakeoff.results.frame import Frame, Schema, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,
     Manifest,
@@ -67,7 +68,6 @@ class RunDirectory:
     def __init__(self, path: Path, *, secrets: Iterable[str] = ()) -> None:
         self.path = path
         self._redactor = Redactor(secrets)
-        self._sound: set[str] = set()
 
     @classmethod
     def create(
@@ -274,25 +274,24 @@ class RunDirectory:
             build=outcome.build,
             valid=outcome.valid,
             discard_reason=outcome.discard_reason,
-            slices=with_open_loop_time(
-                self._parquet(f"epochs/{epoch:03d}/slices.parquet", SLICE_SCHEMA), self._open_loop_cells()
-            ),
+            slices=self._slices(f"epochs/{epoch:03d}/slices.parquet"),
             histograms=self.histograms(epoch),
             variables=self.variables(epoch),
             server_counts=self.server_json(epoch, "data-check.json", OwnCounts),
+            failures=self.read(f"epochs/{epoch:03d}/failures.json", list[FailureRow]) or [],
         )
 
     def load_epochs(self) -> list[EpochData]:
         """All finished epochs, valid and discarded, ascending."""
         return [self.load_epoch(epoch) for epoch in self.finished_epochs()]
 
-    def scan_slices(self) -> pl.LazyFrame:
-        """Slices of all valid epochs as one lazy table: for summaries that must not hold all of them in memory."""
-        return self._scan("slices.parquet")
+    def slices(self, *columns: str) -> Frame:
+        """Slices of all valid epochs; with names only these columns, so that a million slices need little memory."""
+        return self._all_slices("slices.parquet", columns)
 
-    def scan_warm_up(self) -> pl.LazyFrame:
-        """Slices from before measuring, of all valid epochs that kept them, as one lazy table."""
-        return self._scan("warm-up.parquet")
+    def warm_up(self, *columns: str) -> Frame:
+        """Likewise slices from before measuring, of the valid epochs that kept them."""
+        return self._all_slices("warm-up.parquet", columns)
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         """The engine's `histogram` messages of an epoch, one a cell, arm and operation, with the `place` of each."""
@@ -311,7 +310,7 @@ class RunDirectory:
             found.append({**row, "place": f"run {self.name}: {name} line {number}"})
         return found
 
-    def host_samples(self, epoch: int) -> pl.DataFrame:
+    def host_samples(self, epoch: int) -> Frame:
         """The machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
         return self._parquet(f"epochs/{epoch:03d}/host.parquet", HOST_SCHEMA)
 
@@ -338,16 +337,15 @@ class RunDirectory:
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
-    def _scan(self, name: str) -> pl.LazyFrame:
+    def _all_slices(self, name: str, columns: Sequence[str]) -> Frame:
         valid = [f"epochs/{epoch:03d}/{name}" for epoch in self.finished_epochs() if self.outcome(epoch).valid]
         files = [file for file in valid if name == "slices.parquet" or os.path.lexists(self.path / file)]
-        for file in files:  # whoever collects the lazy table could not say which file is damaged
-            if file not in self._sound:
-                self._parquet(file, SLICE_SCHEMA)
-                self._sound.add(file)
-        paths = [self.path / file for file in files]
-        slices = pl.scan_parquet(paths) if paths else pl.LazyFrame(schema=SLICE_SCHEMA)
-        return with_open_loop_time(slices, self._open_loop_cells())
+        chosen = columns or tuple(SLICE_SCHEMA)
+        none = Frame.of_rows([], SLICE_SCHEMA).select(*chosen)
+        return Frame.concat([none, *(self._slices(file).select(*chosen) for file in files)])
+
+    def _slices(self, name: str) -> Frame:
+        return with_open_loop_time(self._parquet(name, SLICE_SCHEMA), self._open_loop_cells())
 
     def _open_loop_cells(self) -> frozenset[str]:
         plan = self.read("plan.json", Plan)
@@ -407,16 +405,16 @@ class RunDirectory:
         except BakeoffError as error:  # a study that contradicts itself
             raise self.damaged(name, error.message) from None
 
-    def _parquet(self, name: str, schema: Mapping[str, Any]) -> pl.DataFrame:
+    def _parquet(self, name: str, schema: Schema) -> Frame:
         content = self._checked_bytes(name)
         try:
-            frame = pl.read_parquet(content)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            table, found = read_parquet(content)
+        except ValueError as error:
             raise self.damaged(name, str(error)) from None
-        mistake = table_mistake(frame, schema, arms=self._arm_names())
+        mistake = table_mistake(table, found, schema, arms=self._arm_names())
         if mistake:
             raise self.damaged(name, mistake)
-        return frame
+        return table
 
     def _missing(self, name: str) -> ResultsError:
         hint = "Is this a run directory of bakeoff?" if "/" not in name else "Restore the file or measure again."
@@ -522,7 +520,7 @@ def _by_name(name: str, root: Path) -> Path:
         newest, back = list_runs(root), int(counted[1] or 0)
         if back >= len(newest):
             number = "1 run" if len(newest) == 1 else f"{len(newest)} runs"
-            raise SpecError(f"run {name!r} is not there: {root} holds {number}.", hint="See `bakeoff list runs`.")
+            raise SpecError(f"run -{back + 1} is not there: {root} holds {number}.", hint="See `bakeoff list runs`.")
         return newest[back].path
     paths = _run_paths(root)
     found = [path for path in paths if path.name == name] or [path for path in paths if path.name.startswith(name)]

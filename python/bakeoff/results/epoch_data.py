@@ -1,22 +1,23 @@
 """Write and read one epoch of a run directory: its outcome, its measurements as tables, its wall time by phase."""
 
 import hashlib
-import io
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NotRequired, TypeVar
+from typing import Any, NotRequired
 from urllib.parse import quote
 
-import polars as pl
+import numpy as np
 from pydantic import AwareDatetime, ConfigDict, JsonValue, NonNegativeFloat, NonNegativeInt
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
 from bakeoff.redaction import Redactor
+from bakeoff.results.frame import Frame, Schema, write_parquet
 from bakeoff.results.manifest import FORMAT
 from bakeoff.spec import Frozen
 
@@ -56,12 +57,13 @@ class Load(TypedDict):
     arms: NotRequired[list[str]]
     build: int
     seconds: NotRequired[NonNegativeFloat]
-    rows: NotRequired[int]
+    rows: NotRequired[int | None]
     threads: NotRequired[int]
     data_bytes: NotRequired[dict[str, NonNegativeFloat]]
     rows_bytes: NotRequired[dict[str, NonNegativeFloat]]
     index_bytes: NotRequired[dict[str, NonNegativeFloat]]
     snapshot_bytes: NotRequired[NonNegativeFloat]
+    translated: NotRequired[dict[str, str]]
 
 
 class HistogramMessage(TypedDict):
@@ -94,6 +96,17 @@ class Reading(TypedDict):
     after: Counts
 
 
+class FailureRow(TypedDict):
+    """Statements of a replay that failed alike, in one epoch; the message is the server's first, without literals."""
+
+    cell: str
+    arm: str
+    operation: str
+    sql_errno: NonNegativeInt
+    count: NonNegativeInt
+    message: str
+
+
 OwnCounts = dict[str, list[Reading]]
 """`data-check.json`: cell -> one reading a round."""
 
@@ -110,74 +123,44 @@ class EpochData:
         variables: for each arm, its server's global variables.
         server_counts: for each arm and cell, TPC-C transactions by the server's own count before and after
             (`data-check.json`); empty for other workloads.
+        failures: statements of captures that failed (`failures.json`).
     """
 
     epoch: int
     build: int
     valid: bool
     discard_reason: str
-    slices: pl.DataFrame
+    slices: Frame
     histograms: list[dict[str, Any]]
     variables: dict[str, dict[str, str]]
     server_counts: dict[str, OwnCounts] = field(default_factory=dict)
+    failures: list[FailureRow] = field(default_factory=list)
 
 
-SLICE_SCHEMA: dict[str, type[pl.DataType]] = {
-    "epoch": pl.Int32,
-    "build": pl.Int32,
-    "cell": pl.String,
-    "arm": pl.String,
-    "block": pl.Int32,
-    "position": pl.Int32,
-    "start_ns": pl.Int64,
-    "length_ns": pl.Int64,
-    "busy_ns": pl.Int64,
-    "connections": pl.Int32,
-    "events": pl.Int64,
-    "reads": pl.Int64,
-    "writes": pl.Int64,
-    "other": pl.Int64,
-    "errors": pl.String,  # JSON text: {"1213": 1}
-    "retries": pl.Int64,
-    "reconnects": pl.Int64,
-    "late_starts": pl.Int64,
-    "dropped": pl.Int64,
-    "latency_sum_ns": pl.Int64,
-    "latency_max_ns": pl.Int64,
-    "sent_bytes": pl.Int64,
-    "received_bytes": pl.Int64,
-    "client_user_ns": pl.Int64,
-    "client_system_ns": pl.Int64,
-    "server_cpu_ns": pl.Int64,  # the server's fields are null when it runs elsewhere
-    "server_read_bytes": pl.Int64,
-    "server_write_bytes": pl.Int64,
-    "server_rss_bytes": pl.Int64,
-    "host_user_ns": pl.Int64,
-    "host_system_ns": pl.Int64,
-    "host_iowait_ns": pl.Int64,
-    "host_steal_ns": pl.Int64,
-    "host_idle_ns": pl.Int64,
-    "context_switches": pl.Int64,
-    "threads": pl.String,  # JSON text: CPU ns of the server's busy threads by name, in slices of 0.1 s and more
-}
+SLICE_SCHEMA: Schema = {
+    "epoch": "int32", "build": "int32", "cell": "string", "arm": "string", "block": "int32", "position": "int32",
+    "start_ns": "int64", "length_ns": "int64", "busy_ns": "int64", "connections": "int32",
+    "events": "int64", "reads": "int64", "writes": "int64", "other": "int64",
+    "errors": "string",  # JSON text: {"1213": 1}
+    "retries": "int64", "reconnects": "int64", "late_starts": "int64", "dropped": "int64",
+    "latency_sum_ns": "int64", "latency_max_ns": "int64", "sent_bytes": "int64", "received_bytes": "int64",
+    "client_user_ns": "int64", "client_system_ns": "int64",
+    # The server's are null when it runs elsewhere.
+    "server_cpu_ns": "int64", "server_read_bytes": "int64", "server_write_bytes": "int64", "server_rss_bytes": "int64",
+    "host_user_ns": "int64", "host_system_ns": "int64", "host_iowait_ns": "int64", "host_steal_ns": "int64",
+    "host_idle_ns": "int64", "context_switches": "int64",
+    "threads": "string",  # JSON text: CPU ns of the server's busy threads by name, in slices of 0.1 s and more
+}  # fmt: skip
 
-HOST_SCHEMA: dict[str, type[pl.DataType]] = {
-    "time_ns": pl.Int64,  # since the epoch's start
-    "user": pl.Float64,  # shares of all CPUs, 0 to 1
-    "system": pl.Float64,
-    "iowait": pl.Float64,
-    "steal": pl.Float64,
-    "idle": pl.Float64,
-    "memory_used_bytes": pl.Int64,
-    "memory_cached_bytes": pl.Int64,
-    "disk_read_bytes_per_s": pl.Float64,
-    "disk_write_bytes_per_s": pl.Float64,
-    "network_bytes_per_s": pl.Float64,  # loopback included
-    "context_switches_per_s": pl.Float64,
-    "interrupts_per_s": pl.Float64,
-    "running": pl.Int64,
-    "blocked": pl.Int64,
-}
+HOST_SCHEMA: Schema = {
+    "time_ns": "int64",  # since the epoch's start
+    # Shares of all CPUs, 0 to 1.
+    "user": "float64", "system": "float64", "iowait": "float64", "steal": "float64", "idle": "float64",
+    "memory_used_bytes": "int64", "memory_cached_bytes": "int64",
+    "disk_read_bytes_per_s": "float64", "disk_write_bytes_per_s": "float64",
+    "network_bytes_per_s": "float64",  # loopback included
+    "context_switches_per_s": "float64", "interrupts_per_s": "float64", "running": "int64", "blocked": "int64",
+}  # fmt: skip
 
 RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
 
@@ -186,39 +169,41 @@ CHECKSUMS = "SHA256SUMS"
 
 _NOT_KEPT = {"type", "id"}
 _KNOWN = ("cell", "arm", "block", "position", "start_ns", "length_ns", "busy_ns", "connections", "events", "time_ns")
-_COUNTS = r'^\{("([^"\\]|\\.)*": ?[0-9]{1,18}(, ?)?)*\}$'
+_COUNTS = re.compile(r'\{("([^"\\]|\\.)*": ?[0-9]{1,18}(, ?)?)*\}')
 
 
-def table_mistake(frame: pl.DataFrame, schema: Mapping[str, Any], *, arms: Collection[str]) -> str:
-    """What a table has that no engine sends and a report could not show; empty for a sound one."""
-    if missing := schema.keys() - set(frame.columns):
+def table_mistake(table: Frame, found: Schema, schema: Schema, *, arms: Collection[str]) -> str:
+    """What a table has that no engine sends and a report could not show; empty for a sound one.
+
+    Args:
+        table: as read.
+        found: types of its columns in the file.
+        schema: types that they should have; further columns are those of `RSS_PREFIX`.
+        arms: of the study.
+    """
+    if missing := schema.keys() - found.keys():
         return f"columns {', '.join(sorted(missing))} are missing"
-    found = frame.schema
-    odd = [name for name in found if found[name] != schema.get(name, pl.Int64 if name.startswith(RSS_PREFIX) else None)]
+    odd = [name for name in found if found[name] != schema.get(name, "int64" if name.startswith(RSS_PREFIX) else None)]
     if odd:
         return f"column {odd[0]} is of another type or unknown"
-    if any(frame[name].null_count() for name in _KNOWN if name in found):
+    if any(found[name].startswith("int") and table[name].dtype.kind == "f" for name in _KNOWN if name in found):
         return "values are missing"
     # Ticks of the kernel may go backwards: iowait and idle are corrected afterwards.
-    whole = [name for name in found if found[name] in (pl.Int32, pl.Int64) and not name.startswith("host_")]
-    if frame.select((pl.col(whole) < 0).any()).transpose().to_series().any():
+    whole = [name for name, kind in found.items() if kind.startswith("int") and not name.startswith("host_")]
+    if any((table[name] < 0).any() for name in whole):
         return "a count or a time is below zero"
     if "arm" not in found:
         return ""
-    if unknown := set(frame["arm"].unique()) - set(arms):
+    if unknown := set(table["arm"]) - set(arms):
         return f"the study has no arm {sorted(unknown)[0]}"
-    if not frame.select(pl.col("errors", "threads").str.contains(_COUNTS).all()).transpose().to_series().all():
+    if not all(_COUNTS.fullmatch(text) for text in {*table["errors"], *table["threads"]}):
         return "errors or threads are no counts"
-    if frame.select(pl.min_horizontal("length_ns", "connections").min() < 1).item():
+    if len(table) and min(table["length_ns"].min(), table["connections"].min()) < 1:
         return "a slice without length or connections"
     return ""
 
 
-Slices = TypeVar("Slices", pl.DataFrame, pl.LazyFrame)
-"""A table of `SLICE_SCHEMA`."""
-
-
-def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: int) -> pl.DataFrame:
+def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: int) -> Frame:
     """The engine's `slice` messages as a table of `SLICE_SCHEMA`, in order.
 
     Raises:
@@ -238,29 +223,30 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
         row["errors"] = json.dumps(row["errors"], sort_keys=True)
         row["threads"] = json.dumps(row["threads"], sort_keys=True)
         rows.append(row)
-    return pl.DataFrame(rows, schema=SLICE_SCHEMA)
+    return Frame.of_rows(rows, SLICE_SCHEMA)
 
 
-def with_open_loop_time(slices: Slices, cells: Collection[str]) -> Slices:
+def with_open_loop_time(slices: Frame, cells: Collection[str]) -> Frame:
     """The slices, with `busy_ns` of these open-loop cells as long as the slice, for every connection.
 
     There the schedule decides when events begin: a connection's own window, from its first event to its last, is the
     shorter the fewer events it had, and says nothing about the server.
     """
-    whole_ns = pl.col("length_ns") * pl.col("connections")
-    busy_ns = pl.when(pl.col("cell").is_in(sorted(cells))).then(whole_ns).otherwise(pl.col("busy_ns"))
-    return slices.with_columns(busy_ns=busy_ns) if cells else slices
+    if not cells:
+        return slices
+    whole_ns = slices["length_ns"] * slices["connections"]
+    return slices.with_columns(busy_ns=np.where(np.isin(slices["cell"], list(cells)), whole_ns, slices["busy_ns"]))
 
 
-def host_frame(samples: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+def _host_frame(samples: Iterable[Mapping[str, Any]]) -> tuple[Frame, Schema]:
     """Samples of the machine as a table of `HOST_SCHEMA` plus `rss_bytes:ARM` columns; what a sample lacks is null."""
     rows = [dict(sample) for sample in samples]
     arms = sorted({key for row in rows for key in row if key.startswith(RSS_PREFIX)})
     unknown = {key for row in rows for key in row} - HOST_SCHEMA.keys() - set(arms)
     if unknown:
         raise ResultsError(f"host sample: fields {', '.join(sorted(unknown))} do not fit run format {FORMAT}.")
-    schema = HOST_SCHEMA | dict.fromkeys(arms, pl.Int64)
-    return pl.DataFrame([{key: row.get(key) for key in schema} for row in rows], schema=schema)
+    schema = {**HOST_SCHEMA, **dict.fromkeys(arms, "int64")}
+    return Frame.of_rows(rows, schema), schema
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -320,6 +306,7 @@ class EpochWriter:
         self._histograms: list[Mapping[str, Any]] = []
         self._warm_up: list[Mapping[str, Any]] = []
         self._host: list[Mapping[str, Any]] = []
+        self._failures: list[Mapping[str, Any]] = []
         self._digests: dict[str, str] = {}
 
     def add_slices(self, messages: Iterable[Mapping[str, Any]]) -> None:
@@ -333,6 +320,10 @@ class EpochWriter:
     def add_histograms(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """Add the engine's `histogram` messages of a measured cell."""
         self._histograms.extend(messages)
+
+    def add_failures(self, messages: Iterable[Mapping[str, Any]]) -> None:
+        """Add the engine's `failures` messages of a measured cell: statements of a replay that failed."""
+        self._failures.extend(messages)
 
     def add_host_samples(self, samples: Iterable[Mapping[str, Any]]) -> None:
         """Add samples of the machine, one a second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
@@ -364,24 +355,37 @@ class EpochWriter:
             raise ValueError(
                 f"outcome of epoch {outcome.epoch}, build {outcome.build} given to {self.epoch}, {self.build}"
             )
-        self._write_parquet("slices.parquet", slices_frame(self._slices, epoch=self.epoch, build=self.build))
+        self._write_slices("slices.parquet", self._slices)
         if self._warm_up:
-            self._write_parquet("warm-up.parquet", slices_frame(self._warm_up, epoch=self.epoch, build=self.build))
-        self._write_parquet("host.parquet", host_frame(self._host))
+            self._write_slices("warm-up.parquet", self._warm_up)
+        self._write("host.parquet", write_parquet(*_host_frame(self._host)))
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self._histograms)
         self._write("histograms.jsonl", lines.encode())
+        if self._failures:
+            # Messages of servers can hold what a statement held.
+            self._write("failures.json", self._redactor.json_bytes(_failure_rows(self._failures)))
         sums = "".join(f"{digest}  {name}\n" for name, digest in self._digests.items())
         write_atomically(self.path / CHECKSUMS, sums.encode())
         write_atomically(self.path / "outcome.json", self._redactor.json_bytes(outcome))
 
-    def _write_parquet(self, name: str, frame: pl.DataFrame) -> None:
-        content = io.BytesIO()
-        frame.write_parquet(content, compression="zstd")
-        self._write(name, content.getvalue())
+    def _write_slices(self, name: str, messages: Iterable[Mapping[str, Any]]) -> None:
+        self._write(name, write_parquet(slices_frame(messages, epoch=self.epoch, build=self.build), SLICE_SCHEMA))
 
     def _write(self, name: str, content: bytes) -> None:
         self._digests[name] = hashlib.sha256(content).hexdigest()
         write_atomically(self.path / name, content)
+
+
+def _failure_rows(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a cell, arm, operation and error, rounds together."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for message in messages:
+        for each in message["failures"]:
+            place = {"cell": message["cell"], "arm": message["arm"]}
+            key = (message["cell"], message["arm"], each["operation"], each["sql_errno"])
+            row = rows.setdefault(key, {**place, **each, "count": 0})
+            row["count"] += each["count"]
+    return list(rows.values())
 
 
 PHASES = ("load", "restore", "start", "readiness", "check", "warm", "pilot", "flush", "measure", "stop", "other")
