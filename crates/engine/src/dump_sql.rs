@@ -1,0 +1,307 @@
+//! Changes to the statements of a dump so that another server takes them; what of a dump is left out; rows as INSERTs.
+
+use std::io::{self, BufRead};
+
+use bakeoff_capture::digest::{Digester, text_of};
+use bakeoff_capture::lexer::{Kind, Lexer, Token};
+use bakeoff_script::host::SqlError;
+
+use crate::contract::DumpRows;
+
+/// Bytes of an INSERT that is made of rows: longer ones cost the server the same (docs/loading.md).
+const INSERT_BYTES: usize = 256 << 10;
+/// Unknown character set, unknown collation, a value that a variable cannot have.
+const NO_CHARSET: u16 = 1115;
+const NO_COLLATION: u16 = 1273;
+const WRONG_VALUE: u16 = 1231;
+
+/// A name that a server does not know, and the one that took its place; empty: none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Renamed {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
+    Lexer::new(sql).filter(|token| token.kind != Kind::Comment)
+}
+
+fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
+    sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The first words, in capitals.
+fn first_words(sql: &[u8]) -> [String; 2] {
+    let mut words = code_tokens(sql).map(|token| String::from_utf8_lossy(&sql[token.start..token.end]).to_uppercase());
+    [words.next().unwrap_or_default(), words.next().unwrap_or_default()]
+}
+
+/// Why a statement of a dump is not for the server that loads it; None: it is.
+pub(crate) fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
+    const SYSTEM: [&[u8]; 4] = [b"mysql", b"sys", b"information_schema", b"performance_schema"];
+    let is_system = |name: &[u8]| SYSTEM.iter().any(|each| name.eq_ignore_ascii_case(each));
+    let [first, second] = first_words(&sql[..sql.len().min(300)]);
+    let named = || {
+        let mut names = code_tokens(sql).filter(|token| token.kind == Kind::Quoted);
+        names
+            .next()
+            .map_or(&[][..], |token| &sql[token.start + 1..token.end - 1])
+    };
+    match (first.as_str(), second.as_str()) {
+        ("GRANT" | "REVOKE", _) | ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") | ("SET", "PASSWORD") => {
+            Some("accounts")
+        }
+        ("CHANGE", "MASTER" | "REPLICATION") | ("START" | "STOP", "SLAVE" | "REPLICA") => Some("replication"),
+        ("SET", _) if contains_word(sql, b"GTID_PURGED") => Some("replication"),
+        ("CREATE" | "DROP" | "ALTER", "DATABASE" | "SCHEMA") => is_system(named()).then_some("system schemas"),
+        ("USE", _) => None,
+        _ if is_system(schema) => Some("system schemas"),
+        _ => None,
+    }
+}
+
+fn contains_word(sql: &[u8], word: &[u8]) -> bool {
+    let head = &sql[..sql.len().min(300)];
+    head.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}
+
+/// Takes `DEFINER = user` out of a CREATE: the account that loads becomes the definer.
+pub(crate) fn without_definer(sql: &mut Vec<u8>) {
+    let Some((start, end)) = definer(sql) else { return };
+    sql.drain(start..end);
+}
+
+fn definer(sql: &[u8]) -> Option<(usize, usize)> {
+    const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
+    let mut tokens = code_tokens(sql);
+    if !is_word(sql, tokens.next()?, "CREATE") {
+        return None;
+    }
+    let found = tokens.find(|&token| {
+        token.kind == Kind::Word && OBJECTS.iter().chain([&"DEFINER"]).any(|word| is_word(sql, token, word))
+    })?;
+    let equals = tokens.next()?;
+    if !is_word(sql, found, "DEFINER") || !is_word(sql, equals, "=") {
+        return None;
+    }
+    let user = tokens.next()?;
+    // CURRENT_USER is whoever loads.
+    if is_word(sql, user, "CURRENT_USER") {
+        return None;
+    }
+    let end = match tokens.next() {
+        Some(at) if is_word(sql, at, "@") => tokens.next()?.end,
+        _ => user.end,
+    };
+    Some((found.start, end))
+}
+
+/// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode.
+///
+/// None: there is nothing to put in its place, or the statement failed for another reason.
+pub(crate) fn translate(sql: &mut Vec<u8>, error: &SqlError) -> Option<Renamed> {
+    let from = error.message.rsplit('\'').nth(1)?.to_owned();
+    let to = match error.code {
+        NO_COLLATION | NO_CHARSET => nearest(&from)?,
+        WRONG_VALUE if error.message.contains("sql_mode") => String::new(),
+        _ => return None,
+    };
+    let places: Vec<Token> = code_tokens(sql)
+        .filter(|token| matches!(token.kind, Kind::Word | Kind::Text | Kind::Host))
+        .filter(|token| holds(&sql[token.start..token.end], &from, to.is_empty()))
+        .collect();
+    for token in places.iter().rev() {
+        let text = String::from_utf8_lossy(&sql[token.start..token.end]).into_owned();
+        let changed = if to.is_empty() {
+            without_mode(&text, &from)
+        } else {
+            text.to_lowercase().replace(&from.to_lowercase(), &to)
+        };
+        sql.splice(token.start..token.end, changed.into_bytes());
+    }
+    (!places.is_empty()).then_some(Renamed { from, to })
+}
+
+/// Whether a token is the name, with or without quotes, or a list of modes with it.
+fn holds(token: &[u8], name: &str, in_list: bool) -> bool {
+    let inner = token.trim_ascii();
+    let inner = match inner {
+        [b'\'' | b'"', inner @ .., _] => inner,
+        _ => inner,
+    };
+    if in_list {
+        inner
+            .split(|byte| *byte == b',')
+            .any(|mode| mode.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+    } else {
+        inner.eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+fn without_mode(quoted: &str, mode: &str) -> String {
+    let modes = quoted.trim_matches(['\'', '"']).split(',');
+    let kept: Vec<&str> = modes.filter(|each| !each.trim().eq_ignore_ascii_case(mode)).collect();
+    format!("'{}'", kept.join(","))
+}
+
+/// What is nearest to a collation or a character set that a server does not have (the table in docs/data.md).
+fn nearest(name: &str) -> Option<String> {
+    let name = name.to_lowercase();
+    let known = match name.as_str() {
+        "utf8mb3" => "utf8",
+        "utf8" => "utf8mb3",
+        // MariaDB's nearest to MySQL's default, then what MySQL 5.6 and MariaDB 10 have, then 5.5.
+        "utf8mb4_0900_ai_ci" => "utf8mb4_uca1400_nopad_ai_ci",
+        "utf8mb4_uca1400_ai_ci" | "utf8mb4_uca1400_nopad_ai_ci" | "uca1400_ai_ci" => "utf8mb4_unicode_520_ci",
+        "utf8mb4_unicode_520_ci" => "utf8mb4_unicode_ci",
+        "utf8mb3_uca1400_ai_ci" => "utf8mb3_unicode_520_ci",
+        "utf8_unicode_520_ci" => "utf8_unicode_ci",
+        "utf8mb4_0900_bin" => "utf8mb4_nopad_bin",
+        "utf8mb4_nopad_bin" => "utf8mb4_bin",
+        other => {
+            return match other.strip_prefix("utf8mb3_") {
+                Some(rest) => Some(format!("utf8_{rest}")),
+                None => other.strip_prefix("utf8_").map(|rest| format!("utf8mb3_{rest}")),
+            };
+        }
+    };
+    Some(known.to_owned())
+}
+
+/// The beginning of a statement without its literals.
+pub(crate) fn beginning(sql: &[u8]) -> String {
+    let mut digester = Digester::default();
+    digester.read(&sql[..sql.len().min(400)]);
+    let text = text_of(digester.key());
+    let end = text.char_indices().nth(100).map_or(text.len(), |(at, _)| at);
+    let more = if end < text.len() || sql.len() > 400 {
+        " …"
+    } else {
+        ""
+    };
+    format!("{}{more}", &text[..end])
+}
+
+/// A server's message without the parts in quotes, which can be data.
+pub(crate) fn without_quoted(message: &str) -> String {
+    let parts = message.split('\'').enumerate();
+    let kept: Vec<&str> = parts.map(|(at, part)| if at % 2 == 0 { part } else { "?" }).collect();
+    kept.join("'")
+}
+
+/// Reads rows as MySQL Shell writes them and gives them to `see` as INSERTs, each with the line of its first row.
+///
+/// An escape means the same in a literal of SQL, so values are put into quotes as they are; `'` is doubled.
+///
+/// # Errors
+/// Of the input; a row of another number of values than the table's columns.
+pub(crate) fn read_rows(
+    input: &mut dyn BufRead,
+    form: &DumpRows,
+    see: &mut dyn FnMut(&mut Vec<u8>, u64) -> bool,
+) -> io::Result<()> {
+    let (mut row, mut sql) = (Vec::new(), Vec::new());
+    let (mut line, mut first) = (0, 1);
+    while read_row(input, &mut row)? {
+        line += 1;
+        let before = sql.len();
+        if sql.is_empty() {
+            sql.extend_from_slice(form.insert.as_bytes());
+            first = line;
+        } else {
+            sql.push(b',');
+        }
+        if !add_row(&mut sql, &row, &form.functions) {
+            let message = format!("row {line} has not {} values", form.functions.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        debug_assert!(sql.len() > before);
+        if sql.len() >= INSERT_BYTES {
+            if !see(&mut sql, first) {
+                return Ok(());
+            }
+            sql.clear();
+        }
+    }
+    if !sql.is_empty() {
+        see(&mut sql, first);
+    }
+    Ok(())
+}
+
+/// One row without its end; false: there is none. An escaped line feed belongs to a value.
+fn read_row(input: &mut dyn BufRead, row: &mut Vec<u8>) -> io::Result<bool> {
+    row.clear();
+    loop {
+        let read = input.read_until(b'\n', row)?;
+        if row.last() != Some(&b'\n') {
+            return match (read, row.is_empty()) {
+                (0, true) => Ok(false),
+                _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a row")),
+            };
+        }
+        let escapes = row[..row.len() - 1]
+            .iter()
+            .rev()
+            .take_while(|byte| **byte == b'\\')
+            .count();
+        if escapes % 2 == 0 {
+            row.pop();
+            return Ok(true);
+        }
+    }
+}
+
+fn add_row(sql: &mut Vec<u8>, row: &[u8], functions: &[String]) -> bool {
+    let mut rest = row;
+    for (index, function) in functions.iter().enumerate() {
+        let mut end = 0;
+        while let Some(at) = memchr::memchr2(b'\t', b'\\', &rest[end.min(rest.len())..]) {
+            end += at;
+            if rest[end] == b'\t' {
+                break;
+            }
+            end += 2;
+            if end >= rest.len() {
+                break;
+            }
+        }
+        let is_last = index + 1 == functions.len();
+        let found = end < rest.len() && rest[end] == b'\t';
+        if found == is_last {
+            return false;
+        }
+        let value = if found { &rest[..end] } else { rest };
+        sql.push(if index == 0 { b'(' } else { b',' });
+        add_value(sql, value, function);
+        rest = if found { &rest[end + 1..] } else { &[] };
+    }
+    sql.push(b')');
+    true
+}
+
+fn add_value(sql: &mut Vec<u8>, value: &[u8], function: &str) {
+    if value == b"\\N" {
+        sql.extend_from_slice(b"NULL");
+        return;
+    }
+    if !function.is_empty() {
+        sql.extend_from_slice(function.as_bytes());
+        sql.push(b'(');
+    }
+    sql.push(b'\'');
+    for (index, part) in value.split(|byte| *byte == b'\'').enumerate() {
+        if index > 0 {
+            sql.extend_from_slice(b"''");
+        }
+        sql.extend_from_slice(part);
+    }
+    sql.push(b'\'');
+    if !function.is_empty() {
+        sql.push(b')');
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/dump_sql.rs"]
+mod tests;

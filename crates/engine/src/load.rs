@@ -1,0 +1,316 @@
+//! `load`: a dump into one arm's server, file by file, several files at a time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bakeoff_capture::input;
+use bakeoff_capture::sql_file::read_statements;
+use bakeoff_load::cancel::CancelToken;
+use bakeoff_load::connector::Connector;
+use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::net::{Client, ServerAddress};
+use bakeoff_load::worker_pool::{PoolOptions, STACK_BYTES, WorkerContext, WorkerPool};
+use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
+
+use crate::arm::OpenArm;
+use crate::command::Progress;
+use crate::contract::{Answer, DumpFile, LoadDump};
+use crate::dump_sql::{Renamed, beginning, left_out, read_rows, translate, without_definer, without_quoted};
+use crate::message_writer::MessageWriter;
+
+/// What every connection is set to before a file; a file's own `SET` lines go over it.
+///
+/// The checks are off as mysqldump has them: tables come in any order. Old rows may have dates of zero, and `0` in a column of
+/// AUTO_INCREMENT stays 0.
+const SESSION: [&str; 4] = [
+    "SET SESSION sql_log_bin = 0",
+    "SET SESSION foreign_key_checks = 0, unique_checks = 0",
+    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+    "SET SESSION autocommit = 1",
+];
+/// A statement that is a comment only.
+const EMPTY_QUERY: u16 = 1065;
+const UNKNOWN_VARIABLE: u16 = 1193;
+const UNKNOWN_DATABASE: u16 = 1049;
+/// Names of one statement that are put in the place of others.
+const RENAMES_MAX: usize = 20;
+
+/// What all files have in common.
+struct Shared {
+    total: u64,
+    address: Arc<ServerAddress>,
+    progress: Progress,
+    files: Mutex<VecDeque<DumpFile>>,
+    found: Mutex<Found>,
+}
+
+/// What was done to the dump's statements.
+#[derive(Default)]
+struct Found {
+    names: BTreeMap<String, String>,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+/// Loads the dump: stage after stage, the files of a stage on several connections. Sends `progress` and `translated`.
+///
+/// # Errors
+/// The first statement that fails, with its file and line; a file that cannot be read.
+pub fn load(
+    id: u64,
+    request: &LoadDump,
+    arm: &OpenArm,
+    writer: &MessageWriter,
+    cancel: &CancelToken,
+) -> Result<Answer, Failure> {
+    let begun = Instant::now();
+    let size = |file: &DumpFile| std::fs::metadata(&file.path).map_or(0, |found| found.len());
+    let shared = Arc::new(Shared {
+        total: request.stages.iter().flatten().map(size).sum(),
+        address: arm.patient_address(),
+        progress: Progress::new(id, &arm.name, writer.clone()),
+        files: Mutex::default(),
+        found: Mutex::default(),
+    });
+    for stage in &request.stages {
+        if cancel.is_cancelled() {
+            break;
+        }
+        let threads = request.threads.min(stage.len());
+        *lock(&shared.files) = stage.iter().cloned().collect();
+        load_stage(&shared, arm, threads, cancel)?;
+    }
+    shared.progress.finish();
+    let found = std::mem::take(&mut *lock(&shared.found));
+    writer.send(&Answer::Translated {
+        id,
+        arm: arm.name.clone(),
+        names: found.names,
+        left_out: found.left_out,
+    });
+    Ok(Answer::Done {
+        id,
+        seconds: begun.elapsed().as_secs_f64(),
+        blocks: None,
+        cancelled: cancel.is_cancelled(),
+        workers_stopped: None,
+    })
+}
+
+fn load_stage(shared: &Arc<Shared>, arm: &OpenArm, threads: usize, cancel: &CancelToken) -> Result<(), Failure> {
+    let common = Arc::clone(shared);
+    let mut pool = WorkerPool::start(
+        PoolOptions {
+            name: &arm.name,
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            stack_bytes: STACK_BYTES,
+        },
+        move |context| common.work(context),
+    );
+    let stuck = pool.run_to_end(|| cancel.is_cancelled());
+    if stuck > 0 {
+        return Err(
+            Failure::new(Code::Internal, format!("{stuck} connections of the load do not end")).on_arm(&arm.name),
+        );
+    }
+    pool.take_results();
+    match pool.failure() {
+        Some(failure) if !cancel.is_cancelled() => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// One worker: a file after the other, each on a connection of its own.
+    fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
+        let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller));
+        while context.gate.failure().is_none() {
+            let Some(file) = lock(&self.files).pop_front() else {
+                break;
+            };
+            let address = connector.next_address(&ConnectTarget::default());
+            let client = connector
+                .connect_to(&address)
+                .map_err(|error| Failure::connecting(&error))?;
+            let mut loading = Loading {
+                shared: self,
+                file: &file,
+                client,
+                read: input::Progress::default(),
+                reported: 0,
+                failure: None,
+            };
+            loading.run()?;
+        }
+        Ok(())
+    }
+
+    fn renamed(&self, renamed: Renamed) {
+        let is_alias = |name: &str| name.replacen("utf8mb3", "utf8", 1);
+        let Renamed { from, to } = renamed;
+        let names = &mut lock(&self.found).names;
+        // A name that took another's place was unknown too.
+        let first = names
+            .iter()
+            .find(|(_, taken)| **taken == from)
+            .map(|(name, _)| name.clone());
+        let first = first.unwrap_or(from);
+        // From 8.0 on accounts are never made by GRANT, whatever the mode.
+        if is_alias(&first) == is_alias(&to) || first == "NO_AUTO_CREATE_USER" {
+            return;
+        }
+        names.insert(first, to);
+    }
+}
+
+/// One file on its way to the server.
+struct Loading<'a> {
+    shared: &'a Shared,
+    file: &'a DumpFile,
+    client: Client,
+    read: input::Progress,
+    reported: u64,
+    failure: Option<Failure>,
+}
+
+impl Loading<'_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        for statement in SESSION {
+            self.client
+                .query(statement.as_bytes())
+                .map_err(|error| Failure::running(&error))?;
+        }
+        if !self.file.database.is_empty() {
+            let mut statement = format!("USE `{}`", self.file.database.replace('`', "``")).into_bytes();
+            self.send(&mut statement, 1)?;
+        }
+        let (file, progress) = (self.file, self.read.clone());
+        let outcome = match &file.rows {
+            None => read_statements(&file.path, &file.delimiter, &progress, &mut |statement| {
+                let whole = !statement.cut;
+                let reason = left_out(statement.sql, statement.schema);
+                let wanted = match reason {
+                    Some(reason) => {
+                        *lock(&self.shared.found).left_out.entry(reason).or_default() += 1;
+                        Ok(())
+                    }
+                    None if whole => self.send(statement.sql, statement.line),
+                    None => Err(self.at(statement.line, "the file ends within the statement", statement.sql)),
+                };
+                self.keep(wanted)
+            })
+            .map_err(|error| error.to_string()),
+            Some(rows) => self.load_rows(rows, &progress),
+        };
+        self.report();
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => outcome.map_err(|message| Failure::new(Code::ScriptError, message)),
+        }
+    }
+
+    fn load_rows(&mut self, rows: &crate::contract::DumpRows, progress: &input::Progress) -> Result<(), String> {
+        let path = &self.file.path;
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {
+            self.client
+                .query(statement.as_bytes())
+                .map_err(|error| error.to_string())?;
+        }
+        let mut input = BufReader::new(input::open(path, progress).map_err(failed)?);
+        read_rows(&mut input, rows, &mut |sql, line| {
+            let sent = self.send(sql, line);
+            self.keep(sent)
+        })
+        .map_err(failed)
+    }
+
+    /// Keeps a failure; returns whether to go on.
+    fn keep(&mut self, outcome: Result<(), Failure>) -> bool {
+        self.report();
+        self.failure = outcome.err();
+        self.failure.is_none()
+    }
+
+    fn report(&mut self) {
+        let read = self.read.bytes();
+        self.shared
+            .progress
+            .add("bytes", read - self.reported, self.shared.total);
+        self.reported = read;
+    }
+
+    /// Runs a statement, changed where this server needs it.
+    fn send(&mut self, sql: &mut Vec<u8>, line: u64) -> Result<(), Failure> {
+        without_definer(sql);
+        let mut renames = 0;
+        loop {
+            let error = match self.run_one(sql) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let is_set = sql.len() < 1000 && beginning(sql).starts_with("SET");
+            if error.code == EMPTY_QUERY || (error.code == UNKNOWN_VARIABLE && is_set) {
+                return Ok(());
+            }
+            renames += 1;
+            // Not every dump makes the database that it uses.
+            if error.code == UNKNOWN_DATABASE && renames == 1 && sql.len() > 3 && sql[..3].eq_ignore_ascii_case(b"use")
+            {
+                let create = [b"CREATE DATABASE IF NOT EXISTS ", &sql[3..]].concat();
+                if self.run_one(&create).is_ok() {
+                    continue;
+                }
+            }
+            match translate(sql, &error) {
+                Some(renamed) if renames <= RENAMES_MAX => self.shared.renamed(renamed),
+                _ => return Err(self.refused(sql, line, &error)),
+            }
+        }
+    }
+
+    fn run_one(&mut self, sql: &[u8]) -> Result<(), SqlError> {
+        let mut reply = Some(self.client.query(sql)?);
+        while reply.is_some_and(|reply| reply.more_results) {
+            reply = self.client.next_result()?;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, sql: &[u8], line: u64, error: &SqlError) -> Failure {
+        let text = beginning(sql);
+        // What the server quotes of rows is data, of definitions a name.
+        let is_data = ["INSERT", "REPLACE", "UPDATE"]
+            .iter()
+            .any(|word| text.starts_with(word));
+        let message = if is_data {
+            without_quoted(&error.message)
+        } else {
+            error.message.clone()
+        };
+        Failure {
+            sql_errno: Some(error.code),
+            sqlstate: Some(error.sqlstate.clone()),
+            ..self.at(line, &format!("{message} (error {})", error.code), sql)
+        }
+    }
+
+    fn at(&self, line: u64, what: &str, sql: &[u8]) -> Failure {
+        let name = name_of(&self.file.path);
+        let what = what.trim_end_matches('.');
+        Failure::new(Code::SqlError, format!("{name}:{line}: {what}: {}", beginning(sql)))
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
+}

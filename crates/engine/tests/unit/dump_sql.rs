@@ -1,0 +1,215 @@
+//! Tests of the changes to a dump's statements, and of rows as INSERTs.
+
+use super::*;
+
+fn refusal(code: u16, message: &str) -> SqlError {
+    SqlError {
+        code,
+        sqlstate: "HY000".into(),
+        message: message.into(),
+        fatal: false,
+    }
+}
+
+fn text(sql: &[u8]) -> String {
+    String::from_utf8(sql.to_vec()).unwrap()
+}
+
+#[test]
+fn definers_are_taken_out_in_every_form_of_a_dump_and_nowhere_else() {
+    let changed = |sql: &str| {
+        let mut sql = sql.as_bytes().to_vec();
+        without_definer(&mut sql);
+        text(&sql)
+    };
+    assert_eq!(
+        changed("CREATE DEFINER=`a b`@`10.%` PROCEDURE p() SELECT 'DEFINER=`x`@`y`'"),
+        "CREATE  PROCEDURE p() SELECT 'DEFINER=`x`@`y`'"
+    );
+    assert_eq!(
+        changed(
+            "/*!50001 CREATE ALGORITHM=MERGE */\n/*!50013 DEFINER='u'@'%' SQL SECURITY DEFINER */\n/*!50001 VIEW `v` AS select 1 */"
+        ),
+        "/*!50001 CREATE ALGORITHM=MERGE */\n/*!50013  SQL SECURITY DEFINER */\n/*!50001 VIEW `v` AS select 1 */"
+    );
+    assert_eq!(
+        changed(
+            "/*!50003 CREATE*/ /*!50017 DEFINER=root@localhost*/ /*!50003 TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET @a=1 */"
+        ),
+        "/*!50003 CREATE*/ /*!50017 */ /*!50003 TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET @a=1 */"
+    );
+    assert_eq!(
+        changed("CREATE DEFINER = admin EVENT e DO SELECT 1"),
+        "CREATE  EVENT e DO SELECT 1"
+    );
+    for same in [
+        "CREATE DEFINER=CURRENT_USER() VIEW v AS SELECT 1",
+        "CREATE TABLE t (definer int, a int DEFAULT 1)",
+        "CREATE VIEW v AS SELECT definer=`a`@`b` FROM t",
+        "INSERT INTO t VALUES ('DEFINER=`a`@`b`')",
+        "CREATE DEFINER=",
+        "CREATE",
+        "",
+    ] {
+        assert_eq!(changed(same), same);
+    }
+}
+
+#[test]
+fn unknown_collations_get_the_nearest_one_and_texts_stay() {
+    let mut sql =
+        b"CREATE TABLE t (a text DEFAULT 'see utf8mb4_0900_ai_ci') DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci"
+            .to_vec();
+    let error = refusal(1273, "Unknown collation: 'utf8mb4_0900_ai_ci'");
+    let renamed = translate(&mut sql, &error).unwrap();
+    assert_eq!(renamed.from, "utf8mb4_0900_ai_ci");
+    assert_eq!(renamed.to, "utf8mb4_uca1400_nopad_ai_ci");
+    assert_eq!(
+        text(&sql),
+        "CREATE TABLE t (a text DEFAULT 'see utf8mb4_0900_ai_ci') DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_nopad_ai_ci"
+    );
+    let next = |from: &str| {
+        let mut sql = format!("SET collation_connection = '{from}'").into_bytes();
+        let found = translate(&mut sql, &refusal(1273, &format!("Unknown collation: '{from}'")));
+        found.map(|found| found.to)
+    };
+    assert_eq!(
+        next("utf8mb4_uca1400_nopad_ai_ci").as_deref(),
+        Some("utf8mb4_unicode_520_ci")
+    );
+    assert_eq!(next("utf8mb3_bin").as_deref(), Some("utf8_bin"));
+    assert_eq!(next("utf8_bin").as_deref(), Some("utf8mb3_bin"));
+    // Nobody knows what a language's own order would become.
+    assert_eq!(next("utf8mb4_ja_0900_as_cs"), None);
+    assert_eq!(next("latin9_swedish_ci"), None);
+}
+
+#[test]
+fn unknown_modes_are_left_out_of_their_list() {
+    let mut sql = b"/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,ANSI_QUOTES' */".to_vec();
+    let error = refusal(
+        1231,
+        "Variable 'sql_mode' can't be set to the value of 'NO_AUTO_CREATE_USER'",
+    );
+    assert!(translate(&mut sql, &error).is_some());
+    assert_eq!(
+        text(&sql),
+        "/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,ANSI_QUOTES' */"
+    );
+    assert!(translate(&mut sql, &error).is_none(), "it is not there any more");
+    let other = refusal(1231, "Variable 'time_zone' can't be set to the value of 'Mars'");
+    assert!(translate(&mut b"SET time_zone = 'Mars'".to_vec(), &other).is_none());
+}
+
+#[test]
+fn accounts_replication_and_system_schemas_are_left_out() {
+    let reason = |sql: &str, schema: &str| left_out(sql.as_bytes(), schema.as_bytes());
+    assert_eq!(reason("GRANT ALL ON *.* TO a", "shop"), Some("accounts"));
+    assert_eq!(reason("CREATE USER a IDENTIFIED BY 'x'", ""), Some("accounts"));
+    assert_eq!(
+        reason("SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5'", ""),
+        Some("replication")
+    );
+    assert_eq!(reason("CHANGE MASTER TO MASTER_LOG_FILE='x'", ""), Some("replication"));
+    assert_eq!(reason("DROP TABLE IF EXISTS `user`", "mysql"), Some("system schemas"));
+    assert_eq!(
+        reason("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `mysql`", ""),
+        Some("system schemas")
+    );
+    assert_eq!(reason("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop`", "mysql"), None);
+    assert_eq!(reason("USE `shop`", "mysql"), None);
+    assert_eq!(reason("INSERT INTO `user` VALUES (1)", "shop"), None);
+}
+
+#[test]
+fn errors_show_no_value() {
+    assert_eq!(
+        without_quoted("Duplicate entry 'secret' for key 'PRIMARY'"),
+        "Duplicate entry '?' for key '?'"
+    );
+    let shown = beginning(b"INSERT INTO t VALUES (1,'secret'),(2,'other')");
+    assert_eq!(shown, "INSERT INTO `t` VALUES (...) /* , ... */");
+}
+
+fn inserts(rows: &[u8], functions: &[&str]) -> Result<Vec<(String, u64)>, String> {
+    let form = DumpRows {
+        insert: "INSERT INTO t VALUES ".into(),
+        functions: functions.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let mut found = Vec::new();
+    read_rows(&mut &rows[..], &form, &mut |sql, line| {
+        found.push((text(sql), line));
+        true
+    })
+    .map_err(|error| error.to_string())?;
+    Ok(found)
+}
+
+#[test]
+fn rows_become_inserts() {
+    let rows = b"1\tO'Brien\\\\\tAP8=\n\\N\ttab\\\tin\\\nside \\0\t\\N\n";
+    let expected = "INSERT INTO t VALUES ('1','O''Brien\\\\',FROM_BASE64('AP8=')),(NULL,'tab\\\tin\\\nside \\0',NULL)";
+    assert_eq!(
+        inserts(rows, &["", "", "FROM_BASE64"]),
+        Ok(vec![(expected.to_owned(), 1)])
+    );
+    assert_eq!(inserts(b"", &["", ""]), Ok(vec![]));
+    assert_eq!(
+        inserts(b"\n", &[""]),
+        Ok(vec![("INSERT INTO t VALUES ('')".to_owned(), 1)])
+    );
+}
+
+#[test]
+fn long_files_become_many_inserts() {
+    let row = [b"x".repeat(1000), b"\n".to_vec()].concat();
+    let found = inserts(&row.repeat(1000), &[""]).unwrap();
+    assert_eq!(found.len(), 4);
+    assert_eq!(
+        found.iter().map(|(_, line)| *line).collect::<Vec<_>>(),
+        [1, 262, 523, 784]
+    );
+    let rows: usize = found.iter().map(|(sql, _)| sql.matches("('x").count()).sum();
+    assert_eq!(rows, 1000);
+}
+
+#[test]
+fn rows_of_another_form_are_refused() {
+    assert_eq!(
+        inserts(b"1\t2\n1\n", &["", ""]),
+        Err("row 2 has not 2 values".to_owned())
+    );
+    assert_eq!(
+        inserts(b"1\t2\t3\n", &["", ""]),
+        Err("row 1 has not 2 values".to_owned())
+    );
+    assert_eq!(inserts(b"1\t2", &["", ""]), Err("it ends within a row".to_owned()));
+    assert_eq!(inserts(b"1\t2\\", &["", ""]), Err("it ends within a row".to_owned()));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_no_trouble(sql: Vec<u8>, begins in "(CREATE |SET |/\\*!50013 DEFINER=`|USE |)", message in "\\PC*", code in 1100u16..1300) {
+        let mut sql = [begins.into_bytes(), sql].concat();
+        left_out(&sql, b"mysql");
+        beginning(&sql);
+        without_quoted(&message);
+        let kept = sql.clone();
+        without_definer(&mut sql);
+        proptest::prop_assert!(sql.len() <= kept.len());
+        translate(&mut sql, &refusal(code, &message));
+        translate(&mut sql, &refusal(NO_COLLATION, &message));
+    }
+
+    #[test]
+    fn rows_of_any_values_come_out_as_they_went_in(values in proptest::collection::vec(proptest::collection::vec("[a-c'\\\\\t\n\\PC]{0,6}", 3), 0..20)) {
+        let escaped = |value: &String| value.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n");
+        let rows: String = values.iter().map(|row| row.iter().map(escaped).collect::<Vec<_>>().join("\t") + "\n").collect();
+        let quoted = |value: &String| format!("'{}'", escaped(value).replace('\'', "''"));
+        let expected: Vec<String> = values.iter().map(|row| format!("({})", row.iter().map(quoted).collect::<Vec<_>>().join(","))).collect();
+        let found = inserts(rows.as_bytes(), &["", "", ""]).unwrap();
+        let sql: String = found.iter().map(|(sql, _)| sql.as_str()).collect();
+        let wanted = if expected.is_empty() { String::new() } else { format!("INSERT INTO t VALUES {}", expected.join(",")) };
+        proptest::prop_assert_eq!(sql, wanted);
+    }
+}

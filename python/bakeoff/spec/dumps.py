@@ -1,0 +1,204 @@
+"""Find out what a dump is: a file of SQL, a directory of mydumper or MySQL Shell; its files in the order of loading.
+
+The engine reads the files (docs/engine.md, `load`); what is in them is not known here.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bakeoff.errors import HostError, SpecError
+from bakeoff.spec.server import url_database
+
+_COMPRESSED = r"(\.(gz|zst|xz))?"
+# Bytes of SQL for one on disk, by the file's first bytes: typical of rows as text.
+_EXPANSION = {b"\x1f\x8b": 4.0, b"\x28\xb5\x2f\xfd": 5.0, b"\xfd7zXZ": 6.0}
+_BYTES_IN_SERVER = 1.3
+"""Of InnoDB's tables with their indexes for one of SQL (sbtest: 200 bytes of SQL a row, 260 in the server)."""
+_SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
+# mydumper: what comes after the names of database and table, and the stage in which it is loaded.
+_MYDUMPER_STAGES = (
+    r"-schema-create\.sql",
+    r"-schema(-sequence)?\.sql",
+    r"(\.\d+)*\.sql",
+    r"-schema-post\.sql",
+    r"-schema-view\.sql",
+    r"-schema-triggers\.sql",
+)
+_ROWS_STAGE = 2
+
+DumpFile = dict[str, Any]
+"""As the engine's `load` takes it: `path`, `database`, `delimiter`, `rows`."""
+
+
+@dataclass(frozen=True)
+class Dump:
+    """A dump that was found.
+
+    Attributes:
+        stages: files that are loaded in parallel, stage after stage.
+        databases: that the names of files tell; of a file of SQL none.
+    """
+
+    stages: tuple[tuple[DumpFile, ...], ...]
+    databases: tuple[str, ...] = ()
+
+    @property
+    def server_bytes(self) -> int:
+        """Bytes that it is expected to take in a server, with indexes."""
+        return sum(_sql_bytes(Path(file["path"])) for stage in self.stages for file in stage)
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is a running server."""
+    return "://" in source
+
+
+def read_dump(source: str) -> Dump:
+    """Look at a dump.
+
+    Raises:
+        SpecError: there is none, or it is of no known kind. HostError: it cannot be read.
+    """
+    path = Path(source)
+    try:
+        if path.is_dir():
+            dump = _directory(path)
+        elif path.is_file():
+            dump = Dump((({"path": str(path.absolute())},),))
+        else:
+            raise SpecError(f"data {source}: there is no such file or directory.", field=("data", "source"))
+    except OSError as error:
+        raise HostError(f"data {source} cannot be read: {error.strerror}.", field=("data", "source")) from None
+    if not any(dump.stages):
+        raise SpecError(f"data {source}: it holds no tables.", field=("data", "source"))
+    return dump
+
+
+def default_database(source: str) -> str:
+    """The one database that the names of a source tell; empty: none or several."""
+    if is_url(source):
+        return url_database(source)
+    databases = read_dump(source).databases
+    return databases[0] if len(databases) == 1 else ""
+
+
+def _directory(path: Path) -> Dump:
+    names = sorted(each.name for each in path.iterdir() if each.is_file())
+    if "@.json" in names:
+        return _shell_dump(path, names)
+    if any(re.search(rf"-schema\.sql{_COMPRESSED}$", name) for name in names):
+        return _mydumper_dump(path, names)
+    raise SpecError(
+        f"data {path}: it is no directory of mydumper or MySQL Shell.",
+        hint="mydumper's has files NAME-schema.sql, MySQL Shell's a file @.json; mysqldump writes a file.",
+        field=("data", "source"),
+    )
+
+
+def _mydumper_dump(path: Path, names: list[str]) -> Dump:
+    stages: list[list[DumpFile]] = [[] for _ in _MYDUMPER_STAGES]
+    for name in names:
+        if name == "metadata" or name.startswith("metadata."):
+            continue
+        if re.search(rf"\.dat{_COMPRESSED}$", name):
+            raise SpecError(
+                f"data {path}: {name} holds rows for LOAD DATA.",
+                hint="Let mydumper write INSERTs: leave --load-data and --csv out.",
+                field=("data", "source"),
+            )
+        # Files of rows last: anything ends as they do.
+        for stage, pattern in sorted(enumerate(_MYDUMPER_STAGES), key=lambda each: each[0] == _ROWS_STAGE):
+            if found := re.fullmatch(rf"(?P<database>[^.]+?)(\.(?P<table>.+?))?{pattern}{_COMPRESSED}", name):
+                database = found["database"]
+                # A schema without a table is a database's own; its file names it.
+                create = stage == 0
+                # Every file of rows has a table's name.
+                if database not in _SYSTEM_SCHEMAS and (stage != _ROWS_STAGE or found["table"]):
+                    file = {"path": str(path / name), "database": "" if create else database}
+                    # In routines mydumper puts a space behind the other semicolons that end a line.
+                    stages[stage].append(file | ({} if stage == _ROWS_STAGE else {"delimiter": ";\n"}))
+                break
+    databases = dict.fromkeys(file["database"] for stage in stages for file in stage if file["database"])
+    return Dump(tuple(map(tuple, stages)), tuple(databases))
+
+
+def _shell_dump(path: Path, names: list[str]) -> Dump:
+    """MySQL Shell's: `SCHEMA.sql`, `SCHEMA@TABLE.sql`, `SCHEMA@TABLE@@N.tsv.zst` with `SCHEMA@TABLE.json`."""
+    if "@.done.json" not in names:
+        raise SpecError(f"data {path}: the dump was not finished.", hint="@.done.json is missing.", field=("data",))
+    basenames = _json(path / "@.json").get("basenames", {})
+    schemas = [schema for schema in basenames if schema not in _SYSTEM_SCHEMAS]
+    stages: list[list[DumpFile]] = [[] for _ in range(6)]
+
+    def add(stage: int, name: str, database: str, rows: dict[str, Any] | None = None) -> None:
+        if name in names:
+            stages[stage].append({"path": str(path / name), "database": database, "rows": rows})
+
+    for schema in schemas:
+        base = basenames[schema]
+        described = _json(path / f"{base}.json")
+        add(0, f"{base}.sql", "")
+        for table in described.get("tables", []):
+            of_table = described["basenames"][table]
+            about = _json(path / f"{of_table}.json")
+            add(1, f"{of_table}.sql", schema)
+            end = re.escape("." + about.get("extension", "tsv.zst"))
+            rows = _shell_rows(path, schema, table, about["options"])
+            for name in names:
+                if re.fullmatch(re.escape(of_table) + r"(@@?\d+)?" + end, name):
+                    add(2, name, schema, rows)
+            add(4, f"{of_table}.triggers.sql", schema)
+        for view in described.get("views", []):
+            of_view = described["basenames"][view]
+            add(1, f"{of_view}.pre.sql", schema)
+            add(3, f"{of_view}.sql", schema)
+    add(5, "@.post.sql", "")
+    return Dump(tuple(map(tuple, stages)), tuple(schemas))
+
+
+def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
+    """How the rows of a table become INSERTs."""
+    known = {"fieldsTerminatedBy": "\t", "fieldsEnclosedBy": "", "fieldsEscapedBy": "\\", "linesTerminatedBy": "\n"}
+    other = [name for name, value in known.items() if options.get(name, value) != value]
+    decode = options.get("decodeColumns", {})
+    if other or not set(decode.values()) <= {"FROM_BASE64", "UNHEX"}:
+        raise SpecError(
+            f"data {path}: table {schema}.{table} is written in a form that bakeoff does not read "
+            f"({', '.join(other) or 'decodeColumns'}).",
+            hint="Dump it with MySQL Shell's own dialect, the default.",
+            field=("data", "source"),
+        )
+    columns = ", ".join(quoted(column) for column in options["columns"])
+    return {
+        "insert": f"INSERT INTO {quoted(schema)}.{quoted(table)} ({columns}) VALUES ",
+        "functions": [decode.get(column, "") for column in options["columns"]],
+    }
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, FileNotFoundError):
+        raise SpecError(f"data {path.parent}: {path.name} is missing or damaged.", field=("data", "source")) from None
+    return found
+
+
+def _sql_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        head = file.read(6)
+    times = next((times for magic, times in _EXPANSION.items() if head.startswith(magic)), 1.0)
+    return int(path.stat().st_size * times * _BYTES_IN_SERVER)
+
+
+def used_databases(sql: str) -> tuple[str, ...]:
+    """Databases that the beginning of a file of SQL uses."""
+    names = re.findall(r"^USE `((?:[^`]|``)+)`", sql, re.MULTILINE | re.IGNORECASE)
+    return tuple(dict.fromkeys(name for name in names if name not in _SYSTEM_SCHEMAS))

@@ -1,0 +1,161 @@
+"""What a dump is found to be before anything is loaded."""
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from made_dumps import mydumper, mysql_shell, study_of
+
+from bakeoff.errors import SpecError
+from bakeoff.plan.sizes import data_bytes, database_of
+from bakeoff.run.own_data import check_source, own_data
+from bakeoff.spec.dumps import read_dump
+
+SHOP = Path(__file__).parent / "shop.sql"
+
+
+def zstd(content):
+    """One frame of one block that is not compressed."""
+    size = len(content)
+    return bytes.fromhex("28b52ffd20") + bytes([size]) + (size << 3 | 1).to_bytes(3, "little") + content
+
+
+def names(dump):
+    return [sorted(Path(file["path"]).name.removesuffix(".gz") for file in stage) for stage in dump.stages]
+
+
+def test_files_of_mydumper_are_loaded_in_order(tmp_path):
+    dump = read_dump(str(mydumper(tmp_path / "dump")))
+    assert dump.databases == ("shop",)
+    assert names(dump) == [
+        ["shop-schema-create.sql"],
+        ["shop.empty-schema.sql", "shop.many-schema.sql", "shop.word-schema.sql"],
+        ["shop.word.00000.sql", "shop.word.00001.sql"],
+        ["shop-schema-post.sql"],
+        ["shop.many-schema-view.sql"],
+        ["shop.word-schema-triggers.sql"],
+    ]
+
+
+def test_files_of_mysql_shell_are_loaded_in_order(tmp_path):
+    dump = read_dump(str(mysql_shell(tmp_path / "dump")))
+    assert dump.databases == ("shop",)
+    assert names(dump) == [
+        ["shop.sql"],
+        ["shop@many.pre.sql", "shop@word.sql"],
+        ["shop@word@0.tsv", "shop@word@@1.tsv"],
+        ["shop@many.sql"],
+        ["shop@word.triggers.sql"],
+        ["@.post.sql"],
+    ]
+    rows = dump.stages[2][0]["rows"]
+    assert rows["insert"] == "INSERT INTO `shop`.`word` (`id`, `text`, `bytes`) VALUES "
+    assert rows["functions"] == ["", "", "FROM_BASE64"]
+
+
+@pytest.mark.parametrize("pack", [lambda text: text, gzip.compress, lzma.compress, zstd])
+def test_the_database_is_found_in_the_beginning_of_a_file(tmp_path, pack):
+    file = tmp_path / "shop.dump"
+    file.write_bytes(pack(b"-- MySQL dump\nCREATE DATABASE `shop`;\n\nUSE `shop`;\nUSE `mysql`;\n"))
+    assert own_data(str(file)).database == "shop"
+    file.write_bytes(pack(b"USE `shop`;\nUSE `stock`;\n"))
+    assert own_data(str(file)).database == ""
+    with pytest.raises(SpecError, match=r"it is of shop, stock, and the study measures sbtest\. Write --database shop"):
+        check_source(study_of(file, "sbtest"))
+
+
+def test_size_grows_with_compression(tmp_path):
+    plain, packed = tmp_path / "a.sql", tmp_path / "a.sql.gz"
+    plain.write_bytes(SHOP.read_bytes() * 100)
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    study = study_of(plain)
+    assert data_bytes(study, study.baseline.data) == int(plain.stat().st_size * 1.3)
+    other = study_of(packed)
+    assert data_bytes(other, other.baseline.data) == int(packed.stat().st_size * 4 * 1.3)
+
+
+def test_all_workloads_use_the_studys_database():
+    study = study_of(SHOP)
+    assert database_of(study, study.workloads[0]) == "shop"
+
+
+def refusal(path):
+    with pytest.raises(SpecError) as caught:
+        read_dump(str(path))
+    return str(caught.value)
+
+
+def refused(folder, change):
+    mysql_shell(folder)
+    change(folder)
+    return refusal(folder)
+
+
+def test_dumps_that_cannot_be_read_are_refused(tmp_path):
+    (tmp_path / "other").mkdir()
+    assert "there is no such file" in refusal(tmp_path / "none")
+    assert "no directory of mydumper or MySQL Shell" in refusal(tmp_path / "other")
+    assert "was not finished" in refused(tmp_path / "a", lambda folder: (folder / "@.done.json").unlink())
+    assert "shop@word.json is missing or damaged" in refused(
+        tmp_path / "b", lambda folder: (folder / "shop@word.json").write_text("{")
+    )
+
+    def with_commas(folder):
+        about = json.loads((folder / "shop@word.json").read_text())
+        about["options"]["fieldsTerminatedBy"] = ","
+        (folder / "shop@word.json").write_text(json.dumps(about))
+
+    assert "shop.word is written in a form that bakeoff does not read (fieldsTerminatedBy)" in refused(
+        tmp_path / "c", with_commas
+    )
+    loose = mydumper(tmp_path / "d")
+    (loose / "shop.word.00002.dat").touch()
+    assert "shop.word.00002.dat holds rows for LOAD DATA" in refusal(loose)
+
+
+def test_a_url_needs_a_database_and_keeps_no_password():
+    own = own_data("mysql://reader:s3cret@db1:3307/shop")
+    assert (own.source, own.database, own.password) == ("mysql://reader@db1:3307/shop", "shop", "s3cret")
+    with pytest.raises(SpecError, match="no database is named") as caught:
+        own_data("mysql://reader:s3cret@db1/")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_bad_data_is_one_line(inside, shell):
+    """On the command line and in a study file, there with the line."""
+    ran = inside("duel", "mysql:5.7.22", "mysql:8.0.15", "--data", "none.sql")
+    assert ran.code == 2
+    assert "none.sql: there is no such file or directory" in ran.complaint
+    ran = inside("duel", "mysql:5.7.22", "mysql://root@127.0.0.1/", "--data", str(SHOP))
+    assert ran.code == 2
+    assert "is a running server, into which bakeoff loads no dump" in ran.complaint
+    ran = inside(
+        "duel", "mysql:5.7.22", "mysql:8.0.15", "--data", str(SHOP), "--create-table-options", "ROW_FORMAT=COMPRESSED"
+    )
+    assert ran.code == 2
+    assert "tables of a dump are as the dump says" in ran.complaint
+    study = shell.folder / "own.yaml"
+    study.write_text(
+        "title: own\nservers: ['mysql:5.7.22', 'mysql:8.0.15']\nsettings:\n  data: none.sql\n"
+        "workloads: [oltp_read_only]\n"
+    )
+    ran = inside("plan", "own.yaml")
+    assert ran.code == 2
+    assert "own.yaml:4: settings.data:" in ran.complaint
+    study.write_text(study.read_text().replace("none.sql", "mysql://root:pw@db1/shop"))
+    ran = inside("plan", "own.yaml")
+    assert "own.yaml:4: settings.data: a password does not belong in a study file" in ran.complaint
+
+
+def test_a_study_file_varies_its_data(inside, shell):
+    (shell.folder / "one.sql").write_bytes(b"USE `shop`;\n" + SHOP.read_bytes())
+    (shell.folder / "two.sql").write_bytes(b"USE `shop`;\n" + SHOP.read_bytes() * 2)
+    (shell.folder / "own.yaml").write_text(
+        "title: own\nservers: ['mysql:8.0.15']\nfactors:\n  data: [one.sql, two.sql]\nworkloads: [oltp_read_only]\n"
+        "database: shop\n"
+    )
+    ran = inside("plan", "own.yaml", "--format", "json")
+    assert ran.code == 0, ran
+    assert json.loads(ran.out)["loads"] == 4

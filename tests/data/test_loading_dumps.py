@@ -1,0 +1,220 @@
+"""Dumps in real servers: everything of them is there, or the refusal names file and line; snapshots come back whole."""
+
+import contextlib
+import gzip
+import subprocess
+import threading
+
+import pytest
+from made_dumps import Listening, checksums, load, mydumper, mysql_shell, study_of
+from test_dumps import SHOP
+
+from bakeoff import servers
+from bakeoff.errors import EngineError, HostError, ServerError
+from bakeoff.run.source_dump import dump_database, take_snapshots
+from bakeoff.servers import RemoteServer
+from bakeoff.spec import parse_server
+from bakeoff.spec.dumps import quoted
+
+pytestmark = pytest.mark.server
+
+NAMES = ("mysql:5.7.22", "mysql:8.0.15", "mariadb:11.8.6")
+
+
+@pytest.fixture(scope="module")
+def running():
+    """Servers by name."""
+    with contextlib.ExitStack() as stack:
+        started = {name: stack.enter_context(servers.sandbox(parse_server(name))).instance for name in NAMES}
+        for server in started.values():
+            server.query("SET GLOBAL event_scheduler = OFF")  # as servers that bakeoff fills with a dump have it
+        yield started
+
+
+def as_utf8(server, sql):
+    return server.query(sql, database="shop")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_of_a_dump_is_there(running, name):
+    server = running[name]
+    loaded, listener = load(server, SHOP, name)
+    assert loaded.databases == ("shop",)
+    rows = as_utf8(server, "SELECT id, name, old_name, price, gross, HEX(picture), made FROM product ORDER BY id")
+    assert [row[1] for row in rows] == ["Zero; -- not", "Käse 🧀", "O'Brien\\"]
+    assert [row[2] for row in rows] == ["nul", "Käse", "a'b"]
+    assert [str(row[4]) for row in rows] == ["1.1900", "4.9980", "11.8881"]
+    assert [row[5] for row in rows] == [None, "00FF27", ""]
+    assert as_utf8(server, "SELECT CHARSET(old_name), CHARSET(name) FROM product LIMIT 1") == [("latin1", "utf8mb4")]
+    assert as_utf8(server, "SELECT id FROM cheap ORDER BY id") == [(0,), (1,)]
+    assert as_utf8(server, "SELECT twice(21)") == [(42,)]
+    assert as_utf8(server, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = 'shop'") == [(1,)]
+    # Definers that are not there became the account that loads.
+    ((definer,),) = as_utf8(server, "SELECT definer FROM information_schema.views WHERE table_schema = 'shop'")
+    assert str(definer).startswith("root@")
+    assert listener.seen[-1] == (SHOP.stat().st_size, SHOP.stat().st_size, "bytes")
+
+
+def test_a_collation_that_a_version_lacks_is_replaced_and_said(running):
+    loaded, listener = load(running["mysql:5.7.22"], SHOP, "mysql:5.7.22")
+    assert loaded.translated == {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_ci"}
+    (note,) = listener.notes
+    assert "has loaded utf8mb4_0900_ai_ci as utf8mb4_unicode_520_ci" in note
+    ((collation,),) = running["mysql:5.7.22"].query(
+        "SELECT table_collation FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'product'"
+    )
+    assert collation == "utf8mb4_unicode_520_ci"
+    for name in ("mysql:8.0.15", "mariadb:11.8.6"):
+        loaded, listener = load(running[name], SHOP, name)
+        assert (loaded.translated, listener.notes) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "CREATE TABLE t (a int PRIMARY KEY);\n-- x\nINSERT INTO t VALUES (1);\nINSERT INTO t\nVALUES (1);\n",
+            "bad.sql:4: Duplicate entry '?' for key '?' (error 1062): INSERT INTO `t` VALUES (?)",
+        ),
+        (
+            "CREATE TABLE t (a int);\nINSERT INTO t VALUES ('secret",
+            "bad.sql:2: the file ends within the statement: INSERT INTO `t` VALUES (",
+        ),
+        (
+            "CREATE TABLE t (a char(9) COLLATE utf8mb4_ja_0900_as_cs);\n",
+            "bad.sql:1: Unknown collation: 'utf8mb4_ja_0900_as_cs' (error 1273): CREATE TABLE `t`",
+        ),
+        ("SELECT 1;\nCREATE TABLE t (a int INVISIBLE);\n", "bad.sql:2: You have an error in your SQL syntax"),
+    ],
+)
+def test_refusals_name_file_and_line_and_no_value(running, tmp_path, text, complaint):
+    bad = tmp_path / "bad.sql"
+    bad.write_text(text)
+    with pytest.raises(EngineError) as caught:
+        load(running["mysql:5.7.22"], bad, "mysql:5.7.22")
+    assert complaint in caught.value.message
+    assert "\n" not in caught.value.message
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("more", "error"), [(b"", HostError), (b"SELECT 1;\n" * 200_000, EngineError)])
+def test_a_cut_archive_is_refused(running, tmp_path, more, error):
+    """Where its beginning is looked at, or when it is read."""
+    cut = tmp_path / "cut.sql.gz"
+    cut.write_bytes(gzip.compress(SHOP.read_bytes() + more)[:-700])
+    with pytest.raises(error, match=r"cut\.sql\.gz.* cannot be read") as caught:
+        load(running["mysql:8.0.15"], cut, "mysql:8.0.15")
+    assert "\n" not in caught.value.message
+
+
+def test_a_database_that_the_dump_uses_and_does_not_make_is_made(running, tmp_path):
+    dump = tmp_path / "two.sql"
+    dump.write_text("USE `shop`;\nCREATE TABLE a (a int);\nuse shop_two\nCREATE TABLE b (b int);\n")
+    server = running["mysql:8.0.15"]
+    loaded, _ = load(server, dump, "mysql:8.0.15")
+    server.query("DROP DATABASE shop_two")
+    assert {"shop", "shop_two"} <= set(loaded.databases)
+    assert list(checksums(server)) == ["a"]
+
+
+@pytest.mark.parametrize("make", [mydumper, mysql_shell])
+@pytest.mark.parametrize("name", ["mysql:8.0.15", "mariadb:11.8.6"])
+def test_directories_are_loaded(running, tmp_path, make, name):
+    server = running[name]
+    loaded, _ = load(server, make(tmp_path / "dump"), name)
+    assert "shop" in loaded.databases
+    texts = {mydumper: ["a;\nb", "ß", None], mysql_shell: ["a\tb'", "ß\\", None]}[make]
+    assert [text for (text,) in as_utf8(server, "SELECT text FROM word ORDER BY id")] == texts
+    if make is mysql_shell:
+        assert as_utf8(server, "SELECT HEX(bytes) FROM word ORDER BY id") == [("00FF",), ("",), (None,)]
+    assert as_utf8(server, "SELECT COUNT(*) FROM many") == [(3,)]
+    assert as_utf8(server, "SELECT twice(4)") == [(8,)]
+    assert as_utf8(server, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = 'shop'") == [(1,)]
+
+
+ROWS = """
+CREATE TABLE kinds (
+  id int PRIMARY KEY, f float, d double, m decimal(20,5), b bit(9), s set('a','b'), e enum('x','''y'),
+  t time, y year, g point, x varbinary(40), l longblob, j json, c varchar(50) CHARACTER SET latin1,
+  v int GENERATED ALWAYS AS (id + 1) VIRTUAL, w int GENERATED ALWAYS AS (id + 2) STORED, h timestamp NULL,
+  `odd ``name` text
+) DEFAULT CHARSET = utf8mb4;
+INSERT INTO kinds (id, f, d, m, b, s, e, t, y, g, x, l, j, c, h, `odd ``name`) VALUES
+  (1, 0.1, 1e-300, -12.34567, b'101', 'a,b', '''y', '-12:00:01', 1999, ST_GeomFromText('POINT(1 2)'),
+   'a\\\\\\'\\0\\n', '', '{"a": "\\\\u00e9\\\\""}', 'é', '2020-01-01 00:00:00', 'tab\\tline\\n\\\\N '';'),
+  (2, 16777217, -0.0, NULL, NULL, '', NULL, NULL, NULL, NULL, NULL, REPEAT(x'00ff', 300000), 'null', NULL, NULL, '🧀');
+CREATE TABLE nothing (a int);
+"""
+MORE = (
+    "CREATE VIEW z AS SELECT id, c FROM kinds",
+    "CREATE VIEW a AS SELECT id FROM z WHERE id < 2",
+    "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT ';;'; END",
+    "CREATE TRIGGER tr BEFORE UPDATE ON kinds FOR EACH ROW BEGIN SET NEW.c = 'ä'; END",
+    "CREATE EVENT ev ON SCHEDULE EVERY 1 DAY DO DELETE FROM nothing",
+)
+
+
+def contents(server, table):
+    """Every value in hexadecimal digits."""
+    described = server.query(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = 'shop' AND table_name = %s", (table,)
+    )
+    assert described
+    columns = ", ".join(f"HEX({quoted(name)})" for (name,) in described)
+    return server.query(f"SELECT {columns} FROM shop.{quoted(table)} ORDER BY id")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_snapshot_of_a_running_server_comes_back_whole(running, tmp_path, name):
+    server = running[name]
+    server.query("DROP DATABASE IF EXISTS shop")
+    server.query("CREATE DATABASE shop CHARACTER SET latin1")
+    for statement in (*filter(str.strip, ROWS.split(";\n")), *MORE):
+        server.query(statement, database="shop")
+    before, folder = (checksums(server), contents(server, "kinds")), tmp_path / "dump"
+    folder.mkdir()
+    remote = RemoteServer(parse_server(f"mysql://root@localhost/shop?socket={server.socket_path}"))
+    dump_database(remote, "shop", folder, Listening(), threading.Event())
+    made = server.query("SHOW CREATE TABLE shop.kinds")
+    load(server, folder, name)
+    assert contents(server, "kinds") == before[1]
+    # 5.7 gives a table of some of these types another checksum whenever it is filled with the same rows.
+    if name != "mysql:5.7.22":
+        assert checksums(server) == before[0]
+    assert list(before[0]) == ["kinds", "nothing"]
+    assert server.query("SHOW CREATE TABLE shop.kinds") == made
+    assert server.query("SELECT id FROM shop.a") == [(1,)]
+    sql = "SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name = 'shop'"
+    assert server.query(sql) == [("latin1",)]
+    for view, column in (("routines", "routine"), ("triggers", "trigger"), ("events", "event")):
+        assert server.query(f"SELECT COUNT(*) FROM information_schema.{view} WHERE {column}_schema = 'shop'") == [(1,)]
+    # Its owner alone may read it.
+    assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
+
+
+def test_a_snapshot_needs_its_password_and_keeps_none(running, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    server = running["mysql:8.0.15"]
+    load(server, SHOP, "mysql:8.0.15")
+    server.query("CREATE USER reader@localhost IDENTIFIED WITH mysql_native_password BY 's3cret'")
+    server.query("GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON shop.* TO reader@localhost")
+    server.query("GRANT SELECT ON *.* TO reader@localhost")
+    source = f"mysql://reader@localhost/shop?socket={server.socket_path}"
+    try:
+        study, listener = study_of(source), Listening()
+        ended = threading.Event()
+        ended.set()
+        with pytest.raises(KeyboardInterrupt):
+            take_snapshots(study, listener, {source: "s3cret"}, ended)
+        assert list((tmp_path / "bakeoff" / "dumps").iterdir()) == []
+        with pytest.raises(ServerError, match="refuses user reader: wrong password") as caught:
+            take_snapshots(study, listener, {source: "an0ther"}, threading.Event())
+        assert "an0ther" not in str(caught.value)
+        taken = take_snapshots(study, listener, {source: "s3cret"}, threading.Event())
+        (folder,) = {arm.data.source for arm in taken.arms}
+        assert folder.startswith(str(tmp_path))
+        assert "s3cret" not in taken.model_dump_json() + " ".join(listener.notes)
+        found = subprocess.run(["grep", "-rlz", "s3cret", folder], capture_output=True, text=True, check=False)
+        assert found.stdout == ""
+    finally:
+        server.query("DROP USER reader@localhost")
