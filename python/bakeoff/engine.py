@@ -9,22 +9,26 @@ import json
 import os
 import queue
 import subprocess
+import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from bakeoff.errors import EngineError, HostError, SpecError
+from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
 from bakeoff.find_engine import find_engine
+from bakeoff.spec.study import is_capture
 
 CONTRACT = 2
 _HELLO_LIMIT_S = 15.0
 # Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0
+# The chunk of a replay may take as long, by contract.
+_CHUNK_S = 600.0
 
 # Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
@@ -58,7 +62,7 @@ class ArmAddress:
             "address": address,
             "user": self.user,
             "password": self.password,
-            "database": self.database,
+            "database": self.database or None,
             "charset": self.charset,
             "collation": self.collation,
             "tls": {"mode": self.tls, "ca": None, "cert": None, "key": None},
@@ -71,12 +75,13 @@ class ArmAddress:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one `measure` gave: `slice` and `histogram` messages as they came."""
+    """What one `measure` gave: `slice`, `histogram` and `failures` messages as they came."""
 
     slices: list[Message]
     histograms: list[Message]
     seconds: float
     cancelled: bool
+    failures: list[Message] = field(default_factory=list)
 
 
 def engine_path() -> Path:
@@ -114,12 +119,110 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
 
 @cache
 def declares(script: str, kind: str, name: str) -> bool:
-    """Whether a script declares an option (`kind` "options") or a command ("commands") of that name.
+    """Whether a script declares an option (`kind` "options") or a command ("commands") of that name; captures do not.
 
     Raises:
         SpecError: as `describe_workloads`.
     """
+    if is_capture(script):
+        return False
     return any(declared["name"] == name for declared in describe_workloads([script])[0][kind])
+
+
+def head_of(path: str) -> bytes:
+    """The first megabyte of a file, decompressed.
+
+    Raises:
+        HostError: it cannot be read.
+    """
+    ran = subprocess.run([str(engine_path()), "head", path], capture_output=True, timeout=60, check=False)
+    if ran.returncode:
+        reason = " ".join(ran.stderr.decode(errors="replace").split()).removeprefix("bakeoff-engine: ")
+        raise HostError(f"data {reason}.", field=("data", "source"))
+    return ran.stdout
+
+
+def make_capture(
+    logs: Iterable[str],
+    output: Path,
+    *,
+    redact: bool,
+    log_format: str | None,
+    on_progress: Callable[[int, int | None], None],
+) -> Message:
+    """Make a capture of query logs; its totals: `header`, `overall`, `digests` (docs/capture.md).
+
+    Raises:
+        SpecError: a log that is none. HostError: a file that cannot be read or written.
+    """
+    options = [*(["--redact"] if redact else []), *([f"--format={log_format}"] if log_format else [])]
+    command = [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
+    # The same totals are read from the file, so that nothing waits for a pipe that is full.
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
+    )
+    said: list[str] = []
+    try:
+        assert process.stderr
+        for line in process.stderr:
+            if line.startswith("{"):
+                progress = json.loads(line)
+                on_progress(progress["done"], progress["total"])
+            else:
+                said.append(line)
+        if code := process.wait():
+            raise _capture_error("".join(said), code)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            output.with_name(f"{output.name}.partial").unlink(missing_ok=True)
+    return capture_totals(output)
+
+
+def capture_totals(path: Path) -> Message:
+    """The totals of a capture: `header`, `overall`, `digests`.
+
+    Raises:
+        SpecError: it is no capture. HostError: it cannot be read.
+    """
+    command = [str(engine_path()), "capture", "--", str(path)]
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if ran.returncode:
+        raise _capture_error(ran.stderr, ran.returncode)
+    answer: Message = json.loads(ran.stdout)
+    return answer
+
+
+def capture_events(path: Path) -> Iterator[Message]:
+    """The events of a capture in their order, as it has them (docs/capture.md), read as they are asked for.
+
+    Raises:
+        SpecError: it is no capture. HostError: it cannot be read.
+    """
+    command = [str(engine_path()), "capture", "--events", "--", str(path)]
+    with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process:
+        assert process.stdout
+        try:
+            for line in process.stdout:
+                yield json.loads(line)
+        except GeneratorExit:
+            process.kill()
+            raise
+        if code := process.wait():
+            said.seek(0)
+            raise _capture_error(said.read().decode("utf8", "replace"), code)
+
+
+def _capture_error(said: str, code: int) -> BakeoffError:
+    reason = " ".join(said.split()).removeprefix("bakeoff-engine: ")
+    if code == 2:
+        hint = "Name the format: --format slow, general or sql." if "it is no slow log" in reason else ""
+        return SpecError(f"capture: {reason}.", hint=hint)
+    if code == 3:
+        return HostError(f"capture: {reason}.")
+    return EngineError(f"the engine ended unexpectedly (status {code}): {reason}", code="engine_lost")
 
 
 class Engine:
@@ -222,6 +325,40 @@ class Engine:
         }
         return float(self._request(request, silence_s, see)["seconds"])
 
+    def load(
+        self,
+        arm: str,
+        stages: Iterable[Iterable[Message]],
+        *,
+        threads: int,
+        on_progress: Callable[[int, int], None],
+        silence_s: float = 24 * 3600.0,
+    ) -> Message:
+        """Load a dump into one arm's server; returns the engine's `translated`: `names`, `left_out`.
+
+        Args:
+            arm: open already.
+            stages: files that are loaded in parallel, stage after stage (`bakeoff.spec.dumps`).
+            threads: connections.
+            on_progress: (bytes of files done, in all).
+            silence_s: longest time without progress.
+
+        Raises:
+            EngineError: a statement failed (`sql_errno`), with file and line; a file cannot be read.
+        """
+        found: Message = {"names": {}, "left_out": {}}
+
+        def see(message: Message) -> bool:
+            if message["type"] == "progress":
+                on_progress(message["done"], message["total"])
+            elif message["type"] == "translated":
+                found.update(message)
+            return False
+
+        request = {"type": "load", "arm": arm, "stages": [list(stage) for stage in stages if stage], "threads": threads}
+        self._request(request, silence_s, see)
+        return found
+
     def measure(
         self,
         request: Message,
@@ -241,6 +378,7 @@ class Engine:
         """
         slices: list[Message] = []
         histograms: list[Message] = []
+        failures: list[Message] = []
 
         def see(message: Message) -> bool:
             if message["type"] == "slice":
@@ -250,12 +388,15 @@ class Engine:
                 return until is not None and until(slices)
             if message["type"] == "histogram":
                 histograms.append(message)
+            elif message["type"] == "failures":
+                failures.append(message)
             return False
 
         # Every slice may be drained slowly, so each may be as late as this.
         silence_s = sum(request.get(span, 0) for span in ("settle_ns", "guard_ns", "slice_ns")) / 1e9 + _GRACE_S
+        silence_s += _CHUNK_S if "capture" in request else 0.0
         done = self._request({"type": "measure", **request}, silence_s, see)
-        return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")))
+        return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")), failures)
 
     def close(self) -> None:
         """End the engine: by closing its input, then by force. Safe to call twice."""

@@ -13,6 +13,8 @@ use crate::contract::{Address, Arm, OpenedArm};
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Longest silence within a measured event; the contract's limit for a drain.
 const REPLY_LIMIT: Duration = Duration::from_secs(60);
+/// Longest silence within a statement of a replay, which is somebody's own.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(600);
 /// Longest silence within a command: an index over a big table takes what it takes.
 const COMMAND_REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -38,6 +40,19 @@ impl OpenArm {
             read_timeout: COMMAND_REPLY_LIMIT,
             ..ServerAddress::clone(&self.address)
         })
+    }
+
+    /// The same arm, with the patience that captured statements need.
+    #[must_use]
+    pub fn for_replay(&self) -> Self {
+        let address = ServerAddress {
+            read_timeout: STATEMENT_LIMIT,
+            ..ServerAddress::clone(&self.address)
+        };
+        Self {
+            address: Arc::new(address),
+            ..self.clone()
+        }
     }
 
     fn look(&self) -> Result<OpenedArm, Failure> {

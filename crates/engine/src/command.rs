@@ -96,7 +96,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The progress of one command, shared by its threads.
 #[derive(Debug)]
-struct Progress {
+pub(crate) struct Progress {
     id: u64,
     arm: String,
     writer: MessageWriter,
@@ -113,7 +113,7 @@ struct Label {
 
 impl Progress {
     /// Progress of request `id` on `arm`.
-    fn new(id: u64, arm: &str, writer: MessageWriter) -> Self {
+    pub(crate) fn new(id: u64, arm: &str, writer: MessageWriter) -> Self {
         Self {
             id,
             arm: arm.to_owned(),
@@ -123,7 +123,7 @@ impl Progress {
     }
 
     /// One thread has done so much more of the whole command's `total`.
-    fn add(&self, label: &str, done: u64, total: u64) {
+    pub(crate) fn add(&self, label: &str, done: u64, total: u64) {
         let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         if !labels.contains_key(label) {
             labels.insert(label.to_owned(), Label::default());
@@ -140,7 +140,7 @@ impl Progress {
     }
 
     /// Sends what the interval has held back.
-    fn finish(&self) {
+    pub(crate) fn finish(&self) {
         let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         for (label, entry) in labels.iter_mut() {
             self.send(label, entry);

@@ -11,14 +11,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use bakeoff_load::cancel::CancelToken;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::thaw_for_good;
+use bakeoff_load::replay_stream::{Failures, Replay, ReplayOrder};
+use bakeoff_load::replay_workload::{Home, ReplayWorkload};
 use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
 use bakeoff_load::worker_pool::{allow_many_files, guarded};
 use bakeoff_script::Settings;
 
 use crate::arm::{OpenArm, open};
 use crate::command::command;
-use crate::contract::{Answer, Body, Build, CONTRACT, Measure, Request};
-use crate::measure::{Contender, measure};
+use crate::contract::{Answer, Body, Build, CONTRACT, FailureCount, Measure, ReplayWork, Request, Work};
+use crate::load::load;
+use crate::measure::{Contender, Job, measure};
 use crate::message_writer::MessageWriter;
 use crate::scripts::settings;
 
@@ -31,14 +34,14 @@ struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<Line>,
     /// The one being carried out.
     running: Option<Arc<CancelToken>>,
     ended: bool,
 }
 
 /// A line that asks for an answer: a request, or what is wrong with it.
-struct Job {
+struct Line {
     request: Result<Request, (Option<u64>, Failure)>,
     cancel: Arc<CancelToken>,
 }
@@ -70,7 +73,7 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
     }
     let mut arms = Vec::new();
     let unique = Arc::default();
-    while let Some(Job { request, cancel }) = queue.next() {
+    while let Some(Line { request, cancel }) = queue.next() {
         let (id, outcome) = match request {
             Ok(Request { id, body }) => (Some(id), serve(id, body, &mut arms, &unique, writer, &cancel)),
             Err((id, failure)) => (id, Err(failure)),
@@ -103,7 +106,11 @@ fn serve(
             Ok(Answer::Opened { id, arms: found })
         }
         Body::Command(request) => command(id, &request, find_arm(arms, &request.arm)?, writer, cancel),
-        Body::Measure(request) => measure_scripts(id, &request, arms, unique, writer, cancel),
+        Body::Load(request) => load(id, &request, find_arm(arms, &request.arm)?, writer, cancel),
+        Body::Measure(request) => match &request.work {
+            Work::Script(script) => measure_scripts(id, &request, script, (arms, unique), writer, cancel),
+            Work::Replay(work) => measure_replay(id, &request, work, arms, writer, cancel),
+        },
         // A cancel was obeyed by the reader when it came in; none is queued.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
     })
@@ -125,13 +132,13 @@ fn find_arm<'a>(arms: &'a [OpenArm], name: &str) -> Result<&'a OpenArm, Failure>
 fn measure_scripts(
     id: u64,
     request: &Measure,
-    arms: &[OpenArm],
-    unique: &Arc<UniqueReach>,
+    script: &str,
+    (arms, unique): (&[OpenArm], &Arc<UniqueReach>),
     writer: &MessageWriter,
     cancel: &CancelToken,
 ) -> Result<Answer, Failure> {
     let unique_from = unique.furthest();
-    let source = Arc::new(bakeoff_script::find(&request.script).map_err(failure)?);
+    let source = Arc::new(bakeoff_script::find(script).map_err(failure)?);
     let contenders: Vec<Contender<'_>> = request
         .arms
         .iter()
@@ -151,7 +158,81 @@ fn measure_scripts(
             Ok(Contender { arm, workload })
         })
         .collect::<Result<_, Failure>>()?;
-    measure(id, request, contenders, bakeoff_script::reseed, writer, cancel)
+    measure(
+        id,
+        request,
+        contenders,
+        Job::scripts(bakeoff_script::reseed),
+        writer,
+        cancel,
+    )
+}
+
+/// Opens the capture, measures the cell, and sends what failed.
+fn measure_replay(
+    id: u64,
+    request: &Measure,
+    work: &ReplayWork,
+    arms: &[OpenArm],
+    writer: &MessageWriter,
+    cancel: &CancelToken,
+) -> Result<Answer, Failure> {
+    let replay = Replay::open(ReplayOrder {
+        capture: work.capture.clone(),
+        sessions: request.threads,
+        chunk_events: work.chunk_events,
+        reads_only: work.reads_only,
+        begin: request.key_seed,
+    })?;
+    let operations = replay.operations();
+    let found = request
+        .arms
+        .iter()
+        .map(|name| find_arm(arms, name).map(OpenArm::for_replay));
+    let found: Vec<OpenArm> = found.collect::<Result<_, _>>()?;
+    let mut workloads: Vec<Arc<ReplayWorkload>> = Vec::new();
+    let mut contenders = Vec::new();
+    for arm in &found {
+        let collation = arm.address.collation.iter().map(|name| format!(" COLLATE {name}"));
+        let workload = Arc::new(ReplayWorkload {
+            block: replay.block(),
+            operations: Arc::clone(&operations),
+            speed: work.speed,
+            home: Home {
+                schema: arm.address.database.clone().unwrap_or_default(),
+                names: format!("{}{}", arm.address.charset, collation.collect::<String>()),
+            },
+            failures: Failures::default(),
+        });
+        workloads.push(Arc::clone(&workload));
+        contenders.push(Contender { arm, workload });
+    }
+    let job = Job {
+        reseed: |_, _, _| {},
+        replay: Some(replay),
+    };
+    let done = measure(id, request, contenders, job, writer, cancel)?;
+    for (arm, workload) in request.arms.iter().zip(workloads) {
+        let failures = workload.failures.list().into_iter();
+        let failures: Vec<FailureCount> = failures
+            .map(|(operation, sql_errno, count, message)| FailureCount {
+                operation: operations[operation].clone(),
+                sql_errno,
+                count,
+                message,
+            })
+            .collect();
+        if !failures.is_empty() {
+            let (cell, arm) = (request.cell.clone(), arm.clone());
+            writer.send(&Answer::Failures {
+                id,
+                cell,
+                arm,
+                failures,
+            });
+        }
+    }
+    Ok(done)
 }
 
 /// The reader thread: every line becomes a job, `cancel` reaches the oldest one that is not answered.
@@ -164,7 +245,7 @@ fn read(input: impl BufRead, queue: &Queue) {
         }
         match Request::parse(&line) {
             Ok(Request { body: Body::Cancel, .. }) => queue.cancel(),
-            request => queue.push(Job {
+            request => queue.push(Line {
                 request,
                 cancel: Arc::default(),
             }),
@@ -178,13 +259,13 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, job: Job) {
+    fn push(&self, job: Line) {
         self.lock().waiting.push_back(job);
         self.changed.notify_one();
     }
 
     /// The next job, when there is one; `None` when the input has ended and all are done.
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<Line> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.waiting.pop_front() {

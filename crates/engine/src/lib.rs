@@ -6,14 +6,19 @@
 //! ```text
 //! drive ─► arm                    open: where the servers are
 //!      ├─► command                a script's command on one arm
+//!      ├─► load ─► dump_sql       a dump into one arm
 //!      └─► measure ─► records     the arms of a cell in turn, slice by slice
+//! captures                        query logs into captures, by `bakeoff-capture`
 //! contract                        the JSON forms of requests and answers
 //! ```
 
 pub mod arm;
+pub mod captures;
 pub mod command;
 pub mod contract;
 pub mod drive;
+mod dump_sql;
+pub mod load;
 pub mod measure;
 pub mod message_writer;
 mod records;

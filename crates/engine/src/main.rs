@@ -1,15 +1,20 @@
 //! The command line of `bakeoff-engine`.
 
-use std::io::{BufReader, Write};
-use std::path::Path;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bakeoff_capture::{Progress, input};
+use bakeoff_engine::captures::{self, CaptureArgs};
 use bakeoff_engine::contract::Build;
 use bakeoff_engine::drive;
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_engine::scripts::workloads;
 use bakeoff_load::freeze;
 use clap::{Parser, Subcommand};
+
+/// Bytes that `head` prints.
+const HEAD_BYTES: u64 = 1 << 20;
 
 /// Generates load on MySQL servers and measures it.
 #[derive(Parser)]
@@ -29,6 +34,13 @@ enum Mode {
         /// Options, script and command, as sysbench takes them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
+    },
+    /// Makes a capture of query logs (docs/capture.md), or prints the totals of one.
+    Capture(CaptureArgs),
+    /// Prints the beginning of a file, decompressed.
+    Head {
+        /// Plain or compressed (gzip, zstd, xz).
+        file: PathBuf,
     },
     /// Describes scripts with their options and commands, as JSON; all bundled ones when none is named.
     Workloads {
@@ -59,9 +71,11 @@ fn main() -> ExitCode {
         Mode::Drive => {
             // Before any thread is made, so that none can be hit by a signal without the handlers.
             freeze::thaw_when_ended();
-            drive::drive(BufReader::new(std::io::stdin()), &MessageWriter::new(std::io::stdout()))
+            drive::drive(BufReader::new(io::stdin()), &MessageWriter::new(io::stdout()))
         }
         Mode::Sysbench { arguments } => sysbench(&arguments),
+        Mode::Capture(arguments) => captures::run(arguments),
+        Mode::Head { file } => head(&file),
         Mode::Workloads { scripts } => list_workloads(&scripts),
     }
 }
@@ -79,15 +93,31 @@ fn arguments_as_sysbench() -> Option<Vec<String>> {
     (is_named_so || arguments.next().is_some_and(|mode| mode == "sysbench")).then(|| arguments.collect())
 }
 
+fn head(file: &Path) -> ExitCode {
+    let copied = input::open(file, &Progress::default())
+        .and_then(|input| io::copy(&mut input.take(HEAD_BYTES), &mut io::stdout().lock()));
+    match copied {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(
+                io::stderr(),
+                "bakeoff-engine: {} cannot be read: {error}",
+                file.display()
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn list_workloads(scripts: &[String]) -> ExitCode {
     match workloads(scripts) {
         Ok(list) => {
             // A closed pipe is the reader's choice.
-            let _ = writeln!(std::io::stdout(), "{list:#}");
+            let _ = writeln!(io::stdout(), "{list:#}");
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "bakeoff-engine: {failure}");
+            let _ = writeln!(io::stderr(), "bakeoff-engine: {failure}");
             ExitCode::FAILURE
         }
     }

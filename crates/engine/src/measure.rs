@@ -12,6 +12,7 @@ use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::Freezer;
 use bakeoff_load::observe::Observer;
 use bakeoff_load::placement::{Pairing, Placement};
+use bakeoff_load::replay_stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
 use bakeoff_load::worker_host::Reseed;
 use bakeoff_load::worker_pool::give_back_memory;
@@ -28,6 +29,10 @@ const SET_UP_LIMIT: Duration = Duration::from_secs(30);
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 /// Open loop: a queue that has not been worked off by then is dropped, well before the drain's limit.
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
+/// The chunk of a replay must have ended by then; the contract's.
+const CHUNK_LIMIT: Duration = Duration::from_secs(600);
+/// Workers of a replay record into so many sets of histograms: there can be a thousand operations.
+const REPLAY_SHARDS: usize = 4;
 /// A drain that takes longer than this is given up when the request is cancelled.
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// In slices of at least this length the server's threads are looked at, one by one.
@@ -50,6 +55,8 @@ struct Cell<'a> {
     writer: &'a MessageWriter,
     cancel: &'a CancelToken,
     turns: Vec<TurnTaker>,
+    /// Of a capture; None: a script.
+    replay: Option<Replay>,
     freezer: Freezer,
     /// When `started` was sent; before that, when the request began [ns of the clock].
     started_ns: u64,
@@ -74,6 +81,21 @@ enum Ending {
     CutShort(u64),
 }
 
+/// What the workers of all arms run.
+pub struct Job {
+    /// Starts the random streams anew.
+    pub reseed: Reseed,
+    /// Where the chunks come from; None: a script.
+    pub replay: Option<Replay>,
+}
+
+impl Job {
+    /// Scripts, or a test's law of service times.
+    pub fn scripts(reseed: Reseed) -> Self {
+        Self { reseed, replay: None }
+    }
+}
+
 /// Measures a cell and sends `started`, every `slice` and every `histogram`; returns `done`.
 ///
 /// # Errors
@@ -82,7 +104,7 @@ pub fn measure(
     id: u64,
     request: &Measure,
     contenders: Vec<Contender<'_>>,
-    reseed: Reseed,
+    job: Job,
     writer: &MessageWriter,
     cancel: &CancelToken,
 ) -> Result<Answer, Failure> {
@@ -98,11 +120,12 @@ pub fn measure(
         writer,
         cancel,
         turns: Vec::with_capacity(contenders.len()),
+        replay: job.replay,
         freezer: Freezer::new(),
         started_ns: now_ns(),
         first_slice_done: false,
     };
-    let outcome = cell.set_up(contenders, reseed).and_then(|()| cell.run());
+    let outcome = cell.set_up(contenders, job.reseed).and_then(|()| cell.run());
     cell.freezer.thaw_all();
     match outcome {
         Ok(Ending::AtRest(blocks)) => cell.finish(blocks),
@@ -137,6 +160,10 @@ impl Cell<'_> {
                 reseed,
                 slowdown_percent: arm.slowdown_percent,
                 environment: Arc::new(self.writer.clone()),
+                shards: match self.replay {
+                    Some(_) => std::iter::repeat_with(Arc::default).take(REPLAY_SHARDS).collect(),
+                    None => Vec::new(),
+                },
                 pairing: pairing.clone(),
             };
             self.turns.push(TurnTaker {
@@ -198,7 +225,7 @@ impl Cell<'_> {
         self.writer.send(&Answer::Started { id: self.id });
         let orders = BlockOrders::new(self.turns.len(), self.request.order_seed);
         for (block, order) in (0_u64..).zip(orders) {
-            if self.is_over(block) {
+            if self.is_over(block) || !self.next_chunks()? {
                 return Ok(Ending::AtRest(block));
             }
             for (position, &index) in order.iter().enumerate() {
@@ -206,6 +233,9 @@ impl Cell<'_> {
                     return Ok(Ending::AtRest(block));
                 }
                 let turn = u64::from(position >= self.turns.len());
+                if self.has_nothing(turn) {
+                    continue;
+                }
                 if !self.slice(index, block, position, turn)? {
                     return Ok(Ending::CutShort(block));
                 }
@@ -219,6 +249,17 @@ impl Cell<'_> {
             Length::Blocks(wanted) => blocks >= wanted,
             Length::Seconds(wanted_s) => blocks > 0 && seconds(now_ns() - self.started_ns) >= wanted_s,
         }
+    }
+
+    /// A replay: reads what the next block runs; false at the capture's end.
+    fn next_chunks(&mut self) -> Result<bool, Failure> {
+        self.replay.as_mut().map_or(Ok(true), Replay::advance)
+    }
+
+    /// The last block of a capture can have work for one turn only.
+    fn has_nothing(&self, turn: u64) -> bool {
+        let replay = self.replay.as_ref();
+        replay.is_some_and(|replay| replay.block().chunk(turn).statements == 0)
     }
 
     /// One arm's turn: thaw, look, load, drain, look, freeze, report. False: a cancel cut the drain short.
@@ -235,14 +276,18 @@ impl Cell<'_> {
         let threads_before = watched.then(|| taker.observer.threads());
         let start_ns = now_ns();
         let guard_end_ns = start_ns + request.guard_ns;
-        let deadline_ns = guard_end_ns + request.slice_ns;
+        let deadline_ns = match self.replay {
+            Some(_) => u64::MAX, // the work ends it
+            None => guard_end_ns + request.slice_ns,
+        };
         let slice = Arc::new(Slice {
             block,
             turn,
             start_ns,
             guard_end_ns,
             deadline_ns,
-            schedule: starts.map(|starts| ArrivalSchedule::of_slice(starts, start_ns, deadline_ns + QUEUE_LIMIT_NS)),
+            schedule: starts
+                .map(|starts| ArrivalSchedule::of_slice(starts, start_ns, deadline_ns.saturating_add(QUEUE_LIMIT_NS))),
         });
         taker.workers.begin(&slice);
         let Some(live) = drained(request, self.cancel, taker)? else {
@@ -255,7 +300,11 @@ impl Cell<'_> {
             let (after, length_ns) = (taker.observer.threads(), now_ns() - start_ns);
             taker.observer.busy_threads(&before, &after, length_ns)
         });
-        let sum = taker.workers.slice_sum();
+        let mut sum = taker.workers.slice_sum();
+        if self.replay.is_some() {
+            // Sessions whose connections have nothing in this chunk take no part in it.
+            sum.connections = sum.active;
+        }
         let name = taker.name.clone();
         if request.freeze {
             self.freeze(index)?;
@@ -371,7 +420,12 @@ fn seconds(ns: u64) -> f64 {
 /// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
 fn drained(request: &Measure, cancel: &CancelToken, taker: &TurnTaker) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
-    let until = Instant::now() + slice + DRAIN_LIMIT;
+    let drain = if request.replay().is_some() {
+        CHUNK_LIMIT
+    } else {
+        DRAIN_LIMIT
+    };
+    let until = Instant::now() + slice + drain;
     let mut limit = slice + CANCELLED_DRAIN_LIMIT;
     loop {
         match taker.workers.wait_resting(limit) {
@@ -382,7 +436,7 @@ fn drained(request: &Measure, cancel: &CancelToken, taker: &TurnTaker) -> Result
                 let message = format!(
                     "{busy} of {} workers had no reply within {} s of the slice's end",
                     request.threads,
-                    DRAIN_LIMIT.as_secs()
+                    drain.as_secs()
                 );
                 return Err(Failure::new(Code::ServerLost, message).on_arm(&taker.name));
             }

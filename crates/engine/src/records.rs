@@ -10,7 +10,7 @@ use bakeoff_load::worker_host::Environment as _;
 use bakeoff_metrics::LatencyHistogram;
 use bakeoff_script::host::LogLevel;
 
-use crate::contract::{Answer, Clock, Load, Measure, SliceRecord};
+use crate::contract::{Answer, Clock, Measure, SliceRecord};
 use crate::message_writer::MessageWriter;
 
 /// Quantiles reported as plain numbers; the rest is in the histogram.
@@ -51,10 +51,10 @@ pub(crate) fn send_histograms(
     latencies: &Latencies,
     writer: &MessageWriter,
 ) -> Result<(), Failure> {
-    let clock = if request.load == Load::Closed {
-        Clock::Service
-    } else {
+    let clock = if request.is_by_the_clock() {
         Clock::Response
+    } else {
+        Clock::Service
     };
     for (operation, histogram) in latencies.by_operation() {
         if histogram.clipped() > 0 {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Length, Load, Measure};
-use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::contract::{Length, Load, Measure, Work};
+use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::cancel::CancelToken;
@@ -99,7 +99,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
     let arms = [arm("A"), arm("B")];
     let request = Measure {
         cell: "naming/1".into(),
-        script: "naming".into(),
+        work: Work::Script("naming".into()),
         options: Default::default(),
         arm_options: Default::default(),
         threads: 1,
@@ -129,7 +129,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         1,
         &request,
         contenders.collect(),
-        |_, _, _| {},
+        Job::scripts(|_, _, _| {}),
         &writer,
         &CancelToken::default(),
     )

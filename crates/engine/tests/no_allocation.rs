@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Length, Load, Measure};
-use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::contract::{Length, Load, Measure, Work};
+use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::arrivals::Arrivals;
@@ -108,7 +108,7 @@ fn no_event_allocates() {
         };
         let request = Measure {
             cell: "reporting/2".into(),
-            script: "reporting".into(),
+            work: Work::Script("reporting".into()),
             options: Default::default(),
             arm_options: Default::default(),
             threads: 2,
@@ -129,7 +129,15 @@ fn no_event_allocates() {
             workload: reporting.clone(),
         }];
         let writer = MessageWriter::new(std::io::sink());
-        measure(1, &request, contenders, |_, _, _| {}, &writer, &CancelToken::default()).unwrap();
+        measure(
+            1,
+            &request,
+            contenders,
+            Job::scripts(|_, _, _| {}),
+            &writer,
+            &CancelToken::default(),
+        )
+        .unwrap();
         let (events, allocations) = (reporting.events.load(SeqCst), reporting.allocations.load(SeqCst));
         assert!(events > 500, "{load:?}: {events} events");
         assert_eq!(allocations, 0, "{load:?}: in {events} events");

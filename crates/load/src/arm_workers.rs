@@ -16,7 +16,7 @@ use crate::barrier::Barrier;
 use crate::cancel::ConnectionCanceller;
 use crate::connector::Connector;
 use crate::failure::{Code, Failure};
-use crate::latencies::{Latencies, LatencyStore};
+use crate::latencies::{Latencies, LatencyShard, LatencyStore};
 use crate::net::ServerAddress;
 use crate::placement::Pairing;
 use crate::start_gate::{Slice, StartGate, WaitError};
@@ -63,6 +63,8 @@ pub struct ArmPlan {
     pub slowdown_percent: f64,
     /// Where `print` goes.
     pub environment: Arc<dyn Environment>,
+    /// Where workers record latencies, in turn; none: each has histograms of its own.
+    pub shards: Vec<Arc<LatencyShard>>,
     /// Pairs the threads of the workers' connections; `None`: they run where the kernel puts them.
     pub pairing: Option<Arc<Pairing>>,
 }
@@ -74,6 +76,8 @@ pub struct SliceSum {
     pub totals: SliceTotals,
     /// Workers that took part.
     pub connections: u64,
+    /// Of these, workers that had counted events.
+    pub active: u64,
     /// When the last of them came to rest [ns of the clock].
     pub rested_ns: u64,
 }
@@ -156,6 +160,7 @@ impl ArmWorkers {
         for (totals, rested_ns) in workers.filter_map(|stats| stats.totals_of(self.slice)) {
             sum.totals.merge(&totals);
             sum.connections += 1;
+            sum.active += u64::from(totals.events > 0);
             sum.rested_ns = sum.rested_ns.max(rested_ns);
         }
         sum
@@ -260,13 +265,18 @@ impl ArmPlan {
             key_seed: self.key_seed,
             slowdown_per_event: self.slowdown_percent / 100.0,
         };
+        let shard = self.shards.get(context.thread as usize % self.shards.len().max(1));
+        let latencies = shard.map_or_else(
+            || LatencyStore::Own(RefCell::default()),
+            |shard| LatencyStore::Shared(Arc::clone(shard)),
+        );
         Rc::new(WorkerHost::new(
             context,
             self.threads,
             mode,
             Arc::clone(&self.environment),
             connector,
-            (stats, LatencyStore::Own(RefCell::default())),
+            (stats, latencies),
         ))
     }
 }

@@ -1,7 +1,7 @@
 //! Makes load on MySQL servers and counts it: connections, workers, arrival schedules, slices.
 //!
-//! Joins `bakeoff-wire` (bytes), `bakeoff-script` (Lua) and `bakeoff-metrics` (numbers), which know nothing of each other. Stands below
-//! the engine's requests and below the drop-in for sysbench, and knows nothing of either.
+//! Joins `bakeoff-wire` (bytes), `bakeoff-script` (Lua), `bakeoff-capture` (logs) and `bakeoff-metrics` (numbers), which know nothing
+//! of each other. Stands below the engine's requests and below the drop-in for sysbench, and knows nothing of either.
 //!
 //! ```text
 //! arm_workers (measure)      command      sysbench's run
@@ -26,6 +26,8 @@ pub mod latencies;
 pub mod net;
 pub mod observe;
 pub mod placement;
+pub mod replay_stream;
+pub mod replay_workload;
 pub mod script_workload;
 pub mod start_gate;
 pub mod worker_host;

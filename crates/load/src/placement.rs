@@ -151,8 +151,12 @@ impl Search<'_> {
                 all.iter().filter(unpaired).copied().collect(),
                 all.clone(),
             ];
-            for group in groups {
-                if let Some(thread) = self.answering(group, ping)? {
+            for (place, group) in groups.into_iter().enumerate() {
+                let Some(thread) = self.answering(group, ping)? else {
+                    continue;
+                };
+                // Among old threads are those that wake by themselves, one of which may fit by chance: it is asked again.
+                if place == 0 || self.answering(vec![thread], ping)?.is_some() {
                     self.threads.known = all.into_iter().collect();
                     return Ok(Some(thread));
                 }

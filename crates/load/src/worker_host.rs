@@ -181,6 +181,40 @@ impl WorkerHost {
         self.boundary_ns() >= self.turn.deadline_ns.get()
     }
 
+    /// The arm's first (0) or second (1) turn of the block, and when its slice began [ns of the clock].
+    pub(crate) fn place(&self) -> (u64, u64) {
+        let slice = self.turn.slice.borrow();
+        slice.as_ref().map_or((0, 0), |slice| (slice.turn, slice.start_ns))
+    }
+
+    /// A replay: may the next statement begin? Waits for its intended start where it has one.
+    pub(crate) fn next_statement(&self, intended_ns: Option<u64>) -> bool {
+        let event = &self.event;
+        event.injected.set(event.injected_due.get() >= 1.0);
+        let now_ns = event.boundary_ns.get();
+        event.in_window.set(true);
+        match intended_ns.filter(|_| !event.injected.get()) {
+            Some(intended_ns) => self.wait_for(intended_ns, now_ns),
+            None => event.origin_ns.set(now_ns),
+        }
+        self.is_open()
+    }
+
+    /// Is the event that begins one that only slows the arm down?
+    pub(crate) fn is_injected(&self) -> bool {
+        self.event.injected.get()
+    }
+
+    /// The event is one of this operation, by its number.
+    pub(crate) fn operation_is(&self, operation: usize) {
+        self.event.operations.borrow_mut().push(operation);
+    }
+
+    /// What went before is no part of the next event.
+    pub(crate) fn look_at_clock(&self) {
+        self.event.boundary_ns.set(now_ns());
+    }
+
     pub(crate) fn latencies(&self) -> &LatencyStore {
         &self.latencies
     }
@@ -262,17 +296,22 @@ impl WorkerHost {
         if !self.may_begin(in_window) {
             return false;
         }
+        self.event.in_window.set(in_window);
+        self.wait_for(intended_ns, now_ns);
+        self.is_open()
+    }
+
+    /// Waits for the intended start of the event, whose latency begins there.
+    fn wait_for(&self, intended_ns: u64, now_ns: u64) {
         if now_ns < intended_ns {
             self.sleep_until(intended_ns);
             let woken_ns = now_ns_after(intended_ns);
             self.event.boundary_ns.set(woken_ns);
-            if in_window && woken_ns > intended_ns + LATE_NS {
+            if self.event.in_window.get() && woken_ns > intended_ns + LATE_NS {
                 self.stats.counters().add_late_start();
             }
         }
         self.event.origin_ns.set(intended_ns);
-        self.event.in_window.set(in_window);
-        self.is_open()
     }
 
     fn take_intended(&self, now_ns: u64) -> Option<u64> {
@@ -414,7 +453,7 @@ impl Host for WorkerHost {
         }
     }
 
-    /// Behind a closed gate it fails because its connection was cut, or after another has been told.
+    /// Behind a closed gate it fails because its connection was cut, or after another has been reported.
     fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
         if !self.aborted() {
             self.environment.statement_failed(call, error, query);

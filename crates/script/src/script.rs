@@ -383,7 +383,7 @@ impl Script {
             values.insert(decl.name.clone(), decl.default_value());
         }
         let mut given: Vec<_> = settings.options.iter().collect();
-        // Of several mistakes the first that was typed is told.
+        // Of several mistakes the first that was typed is reported.
         given.sort_by_key(|(name, _)| settings.argv.iter().position(|word| is_option(word, name)));
         for (name, given) in given {
             let name = name.replace('-', "_");

@@ -18,7 +18,7 @@ pub(crate) struct CommandLine {
     pub(crate) others: Vec<(String, Option<String>)>,
     /// Lines of configuration files that name no option of the table: the script's own, or none of our business.
     pub(crate) others_of_files: Vec<(String, String)>,
-    /// Flags of the table whose value is none, which are among the others, too: they are told after the first line.
+    /// Flags of the table whose value is none, which are among the others, too: they are reported after the first line.
     pub(crate) bad_flags: Vec<String>,
     /// `--strict`: what sysbench lets pass is refused.
     pub(crate) strict: bool,

@@ -137,7 +137,7 @@ impl ScriptTest {
         }
         script.run().map_err(reported("thread_run"))?;
         worker.end();
-        // As in sysbench, what fails behind the last event is told, and the run is no failure.
+        // As in sysbench, what fails behind the last event is reported, and the run is no failure.
         let _ = script.thread_done().map_err(reported("thread_done"));
         Ok(())
     }

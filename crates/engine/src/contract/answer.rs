@@ -32,6 +32,12 @@ pub enum Answer {
         done: u64,
         total: u64,
     },
+    Translated {
+        id: u64,
+        arm: String,
+        names: BTreeMap<String, String>,
+        left_out: BTreeMap<&'static str, u64>,
+    },
     Started {
         id: u64,
     },
@@ -48,6 +54,12 @@ pub enum Answer {
         max_ns: u64,
         quantiles_ns: BTreeMap<&'static str, u64>,
         hdr: String,
+    },
+    Failures {
+        id: u64,
+        cell: String,
+        arm: String,
+        failures: Vec<FailureCount>,
     },
     Done {
         id: u64,
@@ -95,6 +107,16 @@ impl Answer {
             fatal,
         }
     }
+}
+
+/// Statements of a replay that failed alike.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct FailureCount {
+    pub operation: String,
+    pub sql_errno: u16,
+    pub count: u64,
+    pub message: String,
 }
 
 /// How this binary was built: a report must be able to say what measured.

@@ -1,6 +1,7 @@
 //! `measure`: how a cell is written, and what must be true of it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
@@ -20,7 +21,16 @@ const MOST_ARRIVALS: f64 = 20e6;
 #[serde(deny_unknown_fields)]
 pub(super) struct MeasureFields {
     cell: String,
-    script: String,
+    #[serde(default)]
+    script: Option<String>,
+    #[serde(default)]
+    capture: Option<PathBuf>,
+    #[serde(default)]
+    chunk_events: Option<u64>,
+    #[serde(default)]
+    speed: Option<f64>,
+    #[serde(default)]
+    reads_only: bool,
     #[serde(default)]
     options: Map<String, Value>,
     #[serde(default)]
@@ -53,7 +63,7 @@ pub(super) struct MeasureFields {
 #[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Measure {
     pub cell: String,
-    pub script: String,
+    pub work: Work,
     pub options: Map<String, Value>,
     pub arm_options: BTreeMap<String, Map<String, Value>>,
     pub threads: usize,
@@ -67,6 +77,40 @@ pub struct Measure {
     pub placement: Placement,
     pub freeze: bool,
     pub settle_ns: u64,
+}
+
+/// What the workers run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// A bundled script's name, or a path.
+    Script(String),
+    /// The statements of a capture.
+    Replay(ReplayWork),
+}
+
+/// How a capture is replayed.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct ReplayWork {
+    pub capture: PathBuf,
+    pub chunk_events: u64,
+    pub speed: Option<f64>,
+    pub reads_only: bool,
+}
+
+impl Measure {
+    /// The replay, when it is one.
+    pub fn replay(&self) -> Option<&ReplayWork> {
+        match &self.work {
+            Work::Replay(replay) => Some(replay),
+            Work::Script(_) => None,
+        }
+    }
+
+    /// Latencies begin at intended starts.
+    pub fn is_by_the_clock(&self) -> bool {
+        self.load != Load::Closed || self.replay().is_some_and(|replay| replay.speed.is_some())
+    }
 }
 
 /// How long a cell is measured.
@@ -146,9 +190,10 @@ impl TryFrom<MeasureFields> for Measure {
                 return bad("load.rate_per_s must be above 0 and give at most 20 million events a slice");
             }
         }
+        let work = work(&fields)?;
         Ok(Self {
             cell: fields.cell,
-            script: fields.script,
+            work,
             options: fields.options,
             arm_options: fields.arm_options,
             threads: fields.threads,
@@ -163,5 +208,30 @@ impl TryFrom<MeasureFields> for Measure {
             freeze: fields.freeze,
             settle_ns: fields.settle_ns,
         })
+    }
+}
+
+/// The script or the capture, with what belongs to it.
+fn work(fields: &MeasureFields) -> Result<Work, Failure> {
+    let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
+    match (&fields.script, &fields.capture, fields.chunk_events) {
+        (Some(script), None, None) if fields.speed.is_none() && !fields.reads_only => Ok(Work::Script(script.clone())),
+        (Some(_), None, _) => bad("chunk_events, speed and reads_only belong to a capture"),
+        (None, Some(capture), Some(chunk_events @ 1..)) => {
+            if fields.load != Load::Closed || !fields.options.is_empty() || !fields.arm_options.is_empty() {
+                return bad("a capture has no options and no rate; speed replays it by the clock");
+            }
+            if fields.speed.is_some_and(|speed| !(1e-6..=1e6).contains(&speed)) {
+                return bad("speed must be from 0.000001 to 1000000");
+            }
+            Ok(Work::Replay(ReplayWork {
+                capture: capture.clone(),
+                chunk_events,
+                speed: fields.speed,
+                reads_only: fields.reads_only,
+            }))
+        }
+        (None, Some(_), _) => bad("a capture needs chunk_events, 1 or more"),
+        _ => bad("exactly one of script and capture must be set"),
     }
 }

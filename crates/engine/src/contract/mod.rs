@@ -7,10 +7,10 @@ mod arm;
 mod cell;
 mod request;
 
-pub use answer::{Answer, Build, Clock, OpenedArm, SliceRecord};
+pub use answer::{Answer, Build, Clock, FailureCount, OpenedArm, SliceRecord};
 pub use arm::{Address, Arm};
-pub use cell::{Length, Load, Measure};
-pub use request::{Body, Command, Request};
+pub use cell::{Length, Load, Measure, ReplayWork, Work};
+pub use request::{Body, Command, DumpFile, DumpRows, LoadDump, Request};
 
 /// Version of the contract that this engine speaks.
 pub const CONTRACT: u32 = 2;

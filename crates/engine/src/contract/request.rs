@@ -1,5 +1,7 @@
 //! What the engine is asked: one line, its id, its body.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -23,6 +25,7 @@ pub struct Request {
 pub enum Body {
     Open(Vec<Arm>),
     Command(Command),
+    Load(LoadDump),
     Measure(Box<Measure>),
     Ping,
     Cancel,
@@ -42,6 +45,43 @@ pub struct Command {
     pub threads: usize,
     #[serde(default)]
     pub seed: u64,
+}
+
+/// `load`: a dump into one arm.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct LoadDump {
+    pub arm: String,
+    pub stages: Vec<Vec<DumpFile>>,
+    #[serde(default = "one")]
+    pub threads: usize,
+}
+
+/// One file of a dump: SQL, or rows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct DumpFile {
+    pub path: PathBuf,
+    #[serde(default)]
+    pub database: String,
+    #[serde(default = "semicolon")]
+    pub delimiter: String,
+    pub rows: Option<DumpRows>,
+}
+
+fn semicolon() -> String {
+    ";".to_owned()
+}
+
+/// A file of rows as MySQL Shell writes them: `\t` between values, `\n` after a row, `\\` as the escape, `\N` for NULL.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct DumpRows {
+    pub insert: String,
+    pub functions: Vec<String>,
 }
 
 fn one() -> usize {
@@ -93,13 +133,21 @@ impl Request {
                 check_threads(command.threads)?;
                 Ok(Body::Command(command))
             }
+            "load" => {
+                let load: LoadDump = read(kind, fields)?;
+                check_threads(load.threads)?;
+                if load.stages.iter().flatten().any(|file| file.delimiter.is_empty()) {
+                    return Err(Failure::bad_request("load: a delimiter is empty"));
+                }
+                Ok(Body::Load(load))
+            }
             "measure" => Ok(Body::Measure(Box::new(
                 read::<MeasureFields>(kind, fields)?.try_into()?,
             ))),
             "ping" => read::<Nothing>(kind, fields).map(|_| Body::Ping),
             "cancel" => read::<Nothing>(kind, fields).map(|_| Body::Cancel),
             _ => Err(Failure::bad_request(format!(
-                "unknown request type {kind:?}; known are open, command, measure, ping, cancel"
+                "unknown request type {kind:?}; known are open, command, load, measure, ping, cancel"
             ))),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bakeoff_engine::arm::OpenArm;
 use bakeoff_engine::contract::{Load, Measure};
-use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::cancel::CancelToken;
@@ -209,7 +209,7 @@ fn both_arms_start_a_blocks_streams_alike_and_once() {
         9,
         &cell(&["A", "B"], 3),
         contenders,
-        note,
+        Job::scripts(note),
         &writer,
         &CancelToken::default(),
     )

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use bakeoff_engine::contract::{Length, Measure};
-use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::cancel::CancelToken;
@@ -86,7 +86,7 @@ fn cancelled(load: Arc<dyn Workload>) -> Said {
         ..cell(&["A"], 1)
     };
     let writer = MessageWriter::new(said.clone());
-    writer.send(&measure(9, &request, contenders, no_streams, &writer, &control).unwrap());
+    writer.send(&measure(9, &request, contenders, Job::scripts(no_streams), &writer, &control).unwrap());
     canceller.join().unwrap();
     said
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Length, Load, Measure};
-use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::contract::{Length, Load, Measure, Work};
+use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::cancel::CancelToken;
@@ -92,7 +92,7 @@ pub(crate) fn arm(name: &str) -> OpenArm {
 pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
     Measure {
         cell: "memory/2".into(),
-        script: "memory".into(),
+        work: Work::Script("memory".into()),
         options: Default::default(),
         arm_options: Default::default(),
         threads: 2,
@@ -121,7 +121,14 @@ pub(crate) fn run(request: &Measure, arms: &[OpenArm], loads: &[Arc<dyn Workload
         })
         .collect();
     let writer = MessageWriter::new(said.clone());
-    let outcome = measure(9, request, contenders, no_streams, &writer, &CancelToken::default());
+    let outcome = measure(
+        9,
+        request,
+        contenders,
+        Job::scripts(no_streams),
+        &writer,
+        &CancelToken::default(),
+    );
     (outcome.map(|done| writer.send(&done)), said)
 }
 

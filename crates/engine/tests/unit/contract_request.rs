@@ -101,3 +101,43 @@ fn a_password_of_the_wrong_kind_is_not_repeated() {
     let (_, message) = refused(&OPEN.replace("\"hunter2\"", "4711172"));
     assert!(!message.contains("4711172"), "{message}");
 }
+
+#[test]
+fn a_capture_takes_the_place_of_a_script() {
+    let request = |fields: &str| {
+        let arms = r#""threads": 4, "arms": ["A", "B"], "blocks": 1, "slice_ns": 1000"#;
+        format!(r#"{{"type": "measure", "id": 3, "cell": "shop/4", {arms}, {fields}}}"#)
+    };
+    let Body::Measure(measure) = Request::parse(&request(
+        r#""capture": "/tmp/shop.capture", "chunk_events": 500, "speed": 0.5, "reads_only": true"#,
+    ))
+    .unwrap()
+    .body
+    else {
+        panic!("not a measure")
+    };
+    let replay = measure.replay().unwrap();
+    assert_eq!(
+        (replay.chunk_events, replay.speed, replay.reads_only),
+        (500, Some(0.5), true)
+    );
+    assert!(measure.is_by_the_clock());
+    for (fields, words) in [
+        (r#""blocks": 2"#, "exactly one of script and capture"),
+        (
+            r#""script": "x", "capture": "y", "chunk_events": 1"#,
+            "exactly one of script and capture",
+        ),
+        (r#""script": "x", "reads_only": true"#, "belong to a capture"),
+        (r#""capture": "y""#, "chunk_events, 1 or more"),
+        (r#""capture": "y", "chunk_events": 0"#, "chunk_events, 1 or more"),
+        (
+            r#""capture": "y", "chunk_events": 1, "options": {"tables": 1}"#,
+            "no options",
+        ),
+        (r#""capture": "y", "chunk_events": 1, "speed": 0"#, "speed must be"),
+    ] {
+        let (_, message) = refused(&request(fields));
+        assert!(message.contains(words), "{message}");
+    }
+}

@@ -51,7 +51,7 @@ fn sizes_scale_and_what_is_no_number_is_refused() {
         "Invalid value for the 'time' option: '1.5'"
     );
     for flag in ["--debug=maybe", "--debug=", "--mysql-ssl=maybe"] {
-        assert_eq!(parse(flag).expect("told later").bad_flags.len(), 1, "{flag}");
+        assert_eq!(parse(flag).expect("reported later").bad_flags.len(), 1, "{flag}");
     }
     assert_eq!(
         parse("a run x").expect_err("no"),

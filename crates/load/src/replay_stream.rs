@@ -1,0 +1,586 @@
+//! The statements of a capture as chunks of whole transactions, dealt to sessions: the same work for every arm, in the same order.
+//!
+//! A transaction belongs to the chunk in which it begins, with all its statements; a connection belongs to one session, so its
+//! order is exact. A few chunks are in memory, never the capture.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::BufRead;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bakeoff_capture::capture_file::{self, EventLine};
+use bakeoff_capture::session::Session;
+use bakeoff_capture::{Class, Error, Step, class, read_summary, step};
+
+use crate::failure::Failure;
+
+/// Digests that are operations of their own: those with the longest time.
+const OPERATIONS_MAX: usize = 1_000;
+/// What the others are together.
+const OTHER: &str = "other";
+/// Chunks, and statements, that may wait for the end of a transaction; after that it goes on in the next chunk.
+const CHUNKS_AHEAD: usize = 8;
+const STATEMENTS_AHEAD: usize = 20_000;
+/// Between the end of a capture that repeats and its next beginning [µs].
+const REPEAT_GAP_US: i64 = 1_000;
+
+/// What is replayed, and how it is cut.
+#[derive(Debug, Clone)]
+pub struct ReplayOrder {
+    /// The capture.
+    pub capture: PathBuf,
+    /// Sessions, at least 1.
+    pub sessions: usize,
+    /// Statements of a chunk, at least 1.
+    pub chunk_events: u64,
+    /// Leave out whatever is no plain read.
+    pub reads_only: bool,
+    /// Where reads begin, modulo the events that there are: of a long capture every part is to be reached.
+    pub begin: u64,
+}
+
+/// What a connection had set when it sent a statement.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The default schema; empty: not known.
+    pub schema: String,
+    /// Session variables.
+    pub session: Session,
+}
+
+/// One statement.
+#[derive(Debug)]
+pub struct Statement {
+    /// Its text.
+    pub sql: Vec<u8>,
+    /// Its digest: a place in [`Replay::operations`].
+    pub operation: usize,
+    /// What must be set.
+    pub state: Arc<State>,
+    /// It changes nothing.
+    pub reads: bool,
+    /// When it began, from the beginning of its chunk [µs].
+    pub offset_us: u64,
+}
+
+/// Statements that must not be mixed with those of other connections, in their order.
+#[derive(Debug)]
+pub struct Transaction {
+    /// The connection in the capture.
+    pub connection: u64,
+    /// At least one.
+    pub statements: Vec<Statement>,
+    /// Its connection left, or the capture ended, within it: servers roll it back then.
+    pub abandoned: bool,
+}
+
+/// The work of one slice.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// Transactions of each session, in the order in which they began.
+    pub sessions: Vec<Vec<Transaction>>,
+    /// Statements of all sessions.
+    pub statements: usize,
+}
+
+/// The two chunks of the present block, where workers find them.
+#[derive(Debug, Default)]
+pub struct Block(Mutex<[Arc<Chunk>; 2]>);
+
+impl Block {
+    /// The work of an arm's first or second turn.
+    pub fn chunk(&self, turn: u64) -> Arc<Chunk> {
+        let chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&chunks[usize::from(turn > 0)])
+    }
+}
+
+/// A capture being replayed: one reader for all arms.
+pub struct Replay {
+    reader: Reader,
+    block: Arc<Block>,
+    /// What the block after the present one does.
+    next: Option<[Chunk; 2]>,
+    operations: Arc<Vec<String>>,
+}
+
+impl Replay {
+    /// Opens a capture and reads its first block.
+    ///
+    /// # Errors
+    /// It is no capture, damaged, or has nothing that could be replayed.
+    pub fn open(order: ReplayOrder) -> Result<Self, Failure> {
+        let summary = read_summary(&order.capture).map_err(failure)?;
+        let names = summary.digests.iter().map(|digest| digest.digest.clone());
+        let mut operations: Vec<String> = names.take(OPERATIONS_MAX).collect();
+        let numbers = operations.iter().cloned().zip(0..).collect();
+        operations.push(OTHER.to_owned());
+        let mut reader = Reader::new(order, numbers)?;
+        reader.skip(summary.overall.events)?;
+        let next = reader.read_block()?;
+        if next.is_none() {
+            let what = if reader.order.reads_only {
+                "no plain read"
+            } else {
+                "no statement"
+            };
+            return Err(Failure::bad_request(format!(
+                "capture: {}: it has {what} that could be replayed",
+                reader.order.capture.display()
+            )));
+        }
+        Ok(Self {
+            reader,
+            block: Arc::default(),
+            next,
+            operations: Arc::new(operations),
+        })
+    }
+
+    /// Names of operations by their numbers: digests, and [`OTHER`].
+    pub fn operations(&self) -> Arc<Vec<String>> {
+        Arc::clone(&self.operations)
+    }
+
+    /// Where the workers find their work.
+    pub fn block(&self) -> Arc<Block> {
+        Arc::clone(&self.block)
+    }
+
+    /// Goes to the next block; false when the capture has ended: it has writes, and cannot begin again.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn advance(&mut self) -> Result<bool, Failure> {
+        let Some(mut block) = self.next.take() else {
+            return Ok(false);
+        };
+        self.next = match self.reader.read_block()? {
+            // One transaction is left: it makes no block.
+            Some([rest, nothing]) if nothing.statements == 0 => {
+                block[1].append(rest);
+                None
+            }
+            next => next,
+        };
+        *self.block.0.lock().unwrap_or_else(PoisonError::into_inner) = block.map(Arc::new);
+        Ok(true)
+    }
+}
+
+impl Chunk {
+    /// Adds what follows, in each session.
+    fn append(&mut self, rest: Chunk) {
+        let end_us = self.transactions().map(Transaction::end_us).max().unwrap_or(0);
+        self.statements += rest.statements;
+        for (session, more) in self.sessions.iter_mut().zip(rest.sessions) {
+            session.extend(more.into_iter().map(|mut transaction| {
+                transaction
+                    .statements
+                    .iter_mut()
+                    .for_each(|each| each.offset_us += end_us);
+                transaction
+            }));
+        }
+    }
+
+    fn transactions(&self) -> impl Iterator<Item = &Transaction> {
+        self.sessions.iter().flatten()
+    }
+}
+
+impl Transaction {
+    fn end_us(&self) -> u64 {
+        self.statements.last().map_or(0, |statement| statement.offset_us)
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    Failure::bad_request(format!("capture: {error}"))
+}
+
+/// A chunk while it is read: transactions in the order in which they began, with their sessions.
+#[derive(Default)]
+struct Draft {
+    transactions: Vec<(usize, Transaction)>,
+    statements: usize,
+    /// Transactions that have not ended.
+    open: usize,
+    first_us: i64,
+}
+
+/// A connection of the capture.
+struct Connection {
+    session: usize,
+    state: Arc<State>,
+    /// The JSON of `state`'s session.
+    session_json: String,
+    /// It is in a transaction; `explicit`: by `BEGIN`, not because autocommit is off.
+    in_transaction: bool,
+    explicit: bool,
+    /// Where its statements go: the number of a draft, and a place there.
+    place: Option<(usize, usize)>,
+}
+
+/// Reads events and cuts them into chunks.
+struct Reader {
+    order: ReplayOrder,
+    lines: Box<dyn BufRead + Send>,
+    line: Vec<u8>,
+    numbers: HashMap<String, usize>,
+    connections: HashMap<u64, Connection>,
+    /// Connections and statements of each session until now.
+    load: Vec<(usize, u64)>,
+    drafts: VecDeque<Draft>,
+    /// Statements in them.
+    waiting: usize,
+    /// Number of the first draft.
+    first_draft: usize,
+    ended: bool,
+    /// This pass over the capture began within it.
+    partial: bool,
+    /// It had a statement, and one that is no plain read.
+    found: bool,
+    wrote: bool,
+    /// The last known start, and what is added to those of a later pass [µs].
+    last_us: i64,
+    shift_us: i64,
+}
+
+impl Reader {
+    fn new(order: ReplayOrder, numbers: HashMap<String, usize>) -> Result<Self, Failure> {
+        let (_, lines) = capture_file::open(&order.capture).map_err(failure)?;
+        Ok(Self {
+            lines: Box::new(lines),
+            line: Vec::new(),
+            numbers,
+            connections: HashMap::new(),
+            load: vec![(0, 0); order.sessions.max(1)],
+            drafts: VecDeque::new(),
+            waiting: 0,
+            first_draft: 0,
+            ended: false,
+            partial: false,
+            found: false,
+            wrote: false,
+            last_us: 0,
+            shift_us: 0,
+            order,
+        })
+    }
+
+    /// Goes to the event at which reads begin; each has its session with it.
+    fn skip(&mut self, events: u64) -> Result<(), Failure> {
+        if !self.order.reads_only {
+            return Ok(());
+        }
+        for _ in 0..self.order.begin % events.max(1) {
+            self.line.clear();
+            let read = self.lines.read_until(b'\n', &mut self.line);
+            read.map_err(|error| self.damaged(&error))?;
+            self.partial = true;
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, reason: &dyn std::fmt::Display) -> Failure {
+        Failure::bad_request(format!("capture: {}: {reason}", self.order.capture.display()))
+    }
+
+    fn read_block(&mut self) -> Result<Option<[Chunk; 2]>, Failure> {
+        let Some(first) = self.read_draft()? else {
+            return Ok(None);
+        };
+        let second = self.read_draft()?;
+        let (first, second) = match second {
+            Some(second) => (first, second),
+            None => halves(first),
+        };
+        Ok(Some([self.chunk(first), self.chunk(second)]))
+    }
+
+    fn chunk(&self, draft: Draft) -> Chunk {
+        let mut sessions: Vec<Vec<Transaction>> = std::iter::repeat_with(Vec::new).take(self.load.len()).collect();
+        for (session, mut transaction) in draft.transactions {
+            let first_us = draft.first_us.unsigned_abs();
+            transaction.statements.iter_mut().for_each(|each| {
+                each.offset_us = each.offset_us.saturating_sub(first_us);
+            });
+            sessions[session].push(transaction);
+        }
+        Chunk {
+            sessions,
+            statements: draft.statements,
+        }
+    }
+
+    /// The next chunk that is complete: all its transactions have ended.
+    fn read_draft(&mut self) -> Result<Option<Draft>, Failure> {
+        loop {
+            let complete = self.drafts.len() > 1 && self.drafts[0].open == 0;
+            if complete || self.ended {
+                self.first_draft += 1;
+                let draft = self.drafts.pop_front();
+                self.waiting -= draft.as_ref().map_or(0, |draft| draft.statements);
+                return Ok(draft);
+            }
+            if self.drafts.len() > CHUNKS_AHEAD && self.waiting > STATEMENTS_AHEAD {
+                self.leave_behind();
+                continue;
+            }
+            self.read_event()?;
+        }
+    }
+
+    /// Transactions of the first draft that do not end go on in later ones.
+    fn leave_behind(&mut self) {
+        for connection in self.connections.values_mut() {
+            connection.place = connection.place.filter(|(draft, _)| *draft != self.first_draft);
+        }
+        self.drafts[0].open = 0;
+    }
+
+    fn read_event(&mut self) -> Result<(), Failure> {
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        let read = self.lines.read_until(b'\n', &mut line);
+        read.map_err(|error| self.damaged(&error))?;
+        if line.is_empty() {
+            self.line = line;
+            return self.end_pass();
+        }
+        let event: EventLine = serde_json::from_slice(&line).map_err(|error| self.damaged(&error))?;
+        let number = event.connection.unwrap_or(0);
+        if event.digest.is_some() && event.not_replayable.is_none() {
+            self.statement(number, &event);
+        } else if matches!(&*event.command, "Quit" | "Connect") {
+            self.forget(number);
+        }
+        self.line = line;
+        Ok(())
+    }
+
+    /// The end of the file: a capture that only reads begins again.
+    fn end_pass(&mut self) -> Result<(), Failure> {
+        for number in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.forget(number);
+        }
+        self.ended = self.wrote || !self.found && !self.partial;
+        self.partial = false;
+        if !self.ended {
+            let (_, lines) = capture_file::open(&self.order.capture).map_err(failure)?;
+            self.lines = Box::new(lines);
+            self.found = false;
+            self.shift_us = self.last_us + REPEAT_GAP_US;
+        }
+        Ok(())
+    }
+
+    /// The connection leaves.
+    fn forget(&mut self, number: u64) {
+        if let Some((draft, place)) = self.connections.get(&number).and_then(|connection| connection.place) {
+            self.drafts[draft - self.first_draft].transactions[place].1.abandoned = true;
+        }
+        self.close(number);
+        if let Some(connection) = self.connections.remove(&number) {
+            self.load[connection.session].0 -= 1;
+        }
+    }
+
+    /// The connection's transaction ends.
+    fn close(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.in_transaction = false;
+        if let Some((draft, _)) = connection.place.take() {
+            self.drafts[draft - self.first_draft].open -= 1;
+        }
+    }
+
+    fn statement(&mut self, number: u64, event: &EventLine) {
+        let sql = event.statement();
+        let class = class(&sql);
+        let writes = matches!(class, Class::Write(_));
+        if writes && self.order.reads_only {
+            return;
+        }
+        self.wrote |= writes;
+        let start_us = event.start_us.map_or(self.last_us, |start_us| {
+            if !self.found && self.shift_us > 0 {
+                self.shift_us -= start_us; // of the first statement of a further pass
+            }
+            (start_us + self.shift_us).max(0)
+        });
+        self.found = true;
+        self.last_us = self.last_us.max(start_us);
+        let state = self.meet(number, event);
+        let step = step(&sql);
+        let commits_itself = !autocommit_is_off(&state);
+        let connection = &self.connections[&number];
+        let implicit = connection.in_transaction && !connection.explicit;
+        if matches!(step, Step::Begin) || implicit && commits_itself {
+            self.close(number);
+        }
+        let operation = event.digest.as_deref().and_then(|digest| self.numbers.get(digest));
+        let statement = Statement {
+            sql,
+            operation: operation.copied().unwrap_or(self.numbers.len()),
+            state,
+            reads: class == Class::Read,
+            offset_us: start_us.unsigned_abs(),
+        };
+        let stays = match step {
+            Step::Begin | Step::Chain => true,
+            Step::End | Step::Commits => false,
+            Step::Inside => self.connections[&number].in_transaction || !commits_itself && class != Class::Session,
+        };
+        self.add(number, statement, start_us);
+        if !stays {
+            self.close(number);
+        } else if let Some(connection) = self.connections.get_mut(&number) {
+            connection.explicit |= matches!(step, Step::Begin | Step::Chain);
+            connection.explicit &= connection.in_transaction || step != Step::Inside;
+            connection.in_transaction = true;
+        }
+    }
+
+    /// The connection's state as of this event; a new connection gets the session with the fewest.
+    fn meet(&mut self, number: u64, event: &EventLine) -> Arc<State> {
+        let json = event.session.map_or("", serde_json::value::RawValue::get);
+        let load = &mut self.load;
+        let connection = self.connections.entry(number).or_insert_with(|| {
+            let lightest = load.iter().enumerate().min_by_key(|(_, load)| **load);
+            let session = lightest.map_or(0, |(index, _)| index);
+            load[session].0 += 1;
+            Connection {
+                session,
+                state: Arc::default(),
+                session_json: String::new(),
+                in_transaction: false,
+                explicit: false,
+                place: None,
+            }
+        });
+        if connection.state.schema != event.schema || connection.session_json != json {
+            connection.session_json = json.to_owned();
+            connection.state = Arc::new(State {
+                schema: event.schema.clone().into_owned(),
+                session: Session::from_json(event.session),
+            });
+        }
+        Arc::clone(&connection.state)
+    }
+
+    /// Puts a statement where the connection's transaction is, or into a new one.
+    fn add(&mut self, number: u64, statement: Statement, start_us: i64) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        self.load[connection.session].1 += 1;
+        self.waiting += 1;
+        if let Some((draft, place)) = connection.place {
+            let draft = &mut self.drafts[draft - self.first_draft];
+            draft.statements += 1;
+            draft.transactions[place].1.statements.push(statement);
+            return;
+        }
+        let full = |draft: &Draft| draft.statements as u64 >= self.order.chunk_events;
+        if self.drafts.back().is_none_or(full) {
+            self.drafts.push_back(Draft {
+                first_us: start_us,
+                ..Draft::default()
+            });
+        }
+        let number_of_draft = self.first_draft + self.drafts.len() - 1;
+        if let Some(draft) = self.drafts.back_mut() {
+            connection.place = Some((number_of_draft, draft.transactions.len()));
+            draft.statements += 1;
+            draft.open += 1;
+            draft.transactions.push((
+                connection.session,
+                Transaction {
+                    connection: number,
+                    statements: vec![statement],
+                    abandoned: false,
+                },
+            ));
+        }
+    }
+}
+
+fn autocommit_is_off(state: &State) -> bool {
+    let value = state.session.values().get("autocommit");
+    value.is_some_and(|value| value == "0" || value.eq_ignore_ascii_case("off") || value.eq_ignore_ascii_case("false"))
+}
+
+/// The last chunk in two, at a boundary of transactions near its middle.
+fn halves(draft: Draft) -> (Draft, Draft) {
+    let mut parts = (Draft::default(), Draft::default());
+    let half = draft.statements / 2;
+    (parts.0.first_us, parts.1.first_us) = (draft.first_us, i64::MAX);
+    for (session, transaction) in draft.transactions {
+        let part = if parts.0.statements < half.max(1) {
+            &mut parts.0
+        } else {
+            &mut parts.1
+        };
+        let start_us = transaction
+            .statements
+            .first()
+            .map_or(0, |first| first.offset_us.cast_signed());
+        part.first_us = part.first_us.min(start_us);
+        part.statements += transaction.statements.len();
+        part.transactions.push((session, transaction));
+    }
+    parts
+}
+
+/// Statements that failed: by operation and error number, how many, and the server's first message without literals.
+#[derive(Debug, Default)]
+pub struct Failures(Mutex<BTreeMap<(usize, u16), (u64, String)>>);
+
+impl Failures {
+    /// Counts one.
+    pub fn add(&self, operation: usize, errno: u16, message: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry((operation, errno))
+            .or_insert_with(|| (0, without_literals(message)))
+            .0 += 1;
+    }
+
+    /// All of them: operation, error number, count, message.
+    pub fn list(&self) -> Vec<(usize, u16, u64, String)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let each = all.iter();
+        each.map(|(&(operation, errno), (count, message))| (operation, errno, *count, message.clone()))
+            .collect()
+    }
+}
+
+/// A message with `?` in place of what is quoted; an apostrophe within a word (`doesn't`) is no quote.
+fn without_literals(message: &str) -> String {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = message.as_bytes();
+    let mut kept = String::new();
+    let mut begin = Some(0); // of what is kept; None: within quotes
+    for (at, _) in message.match_indices('\'') {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        let after = bytes.get(at + 1);
+        match begin {
+            Some(from) if !is_word(before) => {
+                kept.push_str(&message[from..at]);
+                kept.push('?');
+                begin = None;
+            }
+            None if !is_word(after) => begin = Some(at + 1),
+            _ => {}
+        }
+    }
+    kept.push_str(begin.map_or("", |from| &message[from..]));
+    kept
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/replay_stream.rs"]
+mod tests;

@@ -1,0 +1,332 @@
+//! A capture as the workload of an arm: each worker is a session, and runs its part of the chunk, statement by statement.
+//!
+//! A slice ends when all sessions have finished their parts. What fails is counted and never ends it, but a server that stays away
+//! does.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bakeoff_capture::session::Session;
+use bakeoff_capture::used_schema;
+use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host as _, SqlError};
+
+use crate::arm_workers::Workload;
+use crate::failure::Failure;
+use crate::replay_stream::{Block, Failures, State, Statement, Transaction};
+use crate::worker_host::WorkerHost;
+
+/// The server has rolled the transaction back (ER_LOCK_DEADLOCK): it is run again.
+const DEADLOCK: u16 = 1213;
+/// Variables of a session's character set: where one differs, all are set.
+const CHARSET: [&str; 6] = [
+    "character_set",
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "collation_connection",
+    "names",
+];
+
+/// One arm's side of a replay.
+#[derive(Debug)]
+pub struct ReplayWorkload {
+    /// Where the work is.
+    pub block: Arc<Block>,
+    /// Names of operations by number.
+    pub operations: Arc<Vec<String>>,
+    /// By the clock: captured seconds in a second; None: as fast as it goes.
+    pub speed: Option<f64>,
+    /// The schema and the `SET NAMES` of a connection that the capture knows nothing of.
+    pub home: Home,
+    /// What failed.
+    pub failures: Failures,
+}
+
+/// What a new connection of an arm has.
+#[derive(Debug, Default)]
+pub struct Home {
+    /// The default schema; empty: none.
+    pub schema: String,
+    /// What follows `SET NAMES`.
+    pub names: String,
+}
+
+impl Workload for ReplayWorkload {
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+        let connection = host
+            .connect(&ConnectTarget::default())
+            .map_err(|error| Failure::connecting(&error))?;
+        let mut session = Worker {
+            plan: self,
+            host: &host,
+            connection,
+            numbers: vec![None; self.operations.len()],
+            schema: self.home.schema.clone(),
+            set: Session::default(),
+            state: Arc::default(),
+        };
+        while host.rest() {
+            let (turn, start_ns) = host.place();
+            let chunk = self.block.chunk(turn);
+            for transaction in &chunk.sessions[host.thread() as usize] {
+                if !session.run(transaction, start_ns)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A session on the server, and what is set there.
+struct Worker<'a> {
+    plan: &'a ReplayWorkload,
+    host: &'a WorkerHost,
+    connection: Box<dyn Connection>,
+    /// The host's numbers of operations.
+    numbers: Vec<Option<usize>>,
+    schema: String,
+    set: Session,
+    /// The state that was asked for last, and is in force.
+    state: Arc<State>,
+}
+
+impl Worker<'_> {
+    /// Runs a transaction; false when the slice is over before its end, because it was broken off.
+    fn run(&mut self, transaction: &Transaction, start_ns: u64) -> Result<bool, Failure> {
+        let mut repeated: Option<&Statement> = None;
+        for (index, statement) in transaction.statements.iter().enumerate() {
+            self.switch(&statement.state)?;
+            let intended_ns = self
+                .plan
+                .speed
+                .map(|speed| start_ns + scaled_ns(statement.offset_us, speed));
+            loop {
+                if !self.host.next_statement(intended_ns) {
+                    return Ok(false);
+                }
+                if !self.host.is_injected() {
+                    break;
+                }
+                // An arm that is slowed down repeats reads, without counting them.
+                self.host.event_start();
+                if let Some(read) = repeated.filter(|read| read.reads) {
+                    let _ = self.query(&read.sql, false);
+                }
+                self.host.event_stop(EventEnd::Done);
+            }
+            repeated = Some(statement);
+            if let Err(error) = self.event(transaction, index)? {
+                // The rest of a transaction that its server has lost would be another one.
+                for skipped in &transaction.statements[index + 1..] {
+                    self.plan.failures.add(skipped.operation, error.code, &error.message);
+                }
+                return Ok(true);
+            }
+        }
+        if transaction.abandoned
+            && let Err(error) = self.query(b"ROLLBACK", false)
+            && error.fatal
+        {
+            self.reconnect(&error)?;
+        }
+        Ok(true)
+    }
+
+    /// One counted statement. The inner error: the connection was lost, and made again.
+    fn event(&mut self, transaction: &Transaction, index: usize) -> Result<Result<(), SqlError>, Failure> {
+        let statement = &transaction.statements[index];
+        self.host.event_start();
+        self.host.operation_is(self.number(statement.operation));
+        let mut outcome = self.query(&statement.sql, true);
+        while let Err(error) = &outcome
+            && error.code == DEADLOCK
+            && self.host.event_restart()
+        {
+            self.count(statement, error);
+            outcome = self.repeat(&transaction.statements[..=index]);
+        }
+        let lost = match outcome {
+            Ok(()) => {
+                self.follow(&statement.sql);
+                Ok(())
+            }
+            Err(error) => {
+                self.count(statement, &error);
+                if error.fatal {
+                    self.reconnect(&error)?;
+                    Err(error)
+                } else {
+                    Ok(())
+                }
+            }
+        };
+        self.host.event_stop(EventEnd::Done);
+        Ok(lost)
+    }
+
+    /// Runs the statements of a transaction once more, from its beginning; the outcome of the last.
+    fn repeat(&mut self, statements: &[Statement]) -> Result<(), SqlError> {
+        let mut outcome = Ok(());
+        for statement in statements {
+            outcome = self.query(&statement.sql, false);
+            if outcome
+                .as_ref()
+                .is_err_and(|error| error.fatal || error.code == DEADLOCK)
+            {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Runs a statement and reads all its results.
+    fn query(&mut self, sql: &[u8], counted: bool) -> Result<(), SqlError> {
+        let mut reply = self.connection.query(sql)?;
+        loop {
+            if counted {
+                self.host.count_reply(&reply);
+            }
+            if !reply.more_results {
+                return Ok(());
+            }
+            match self.connection.next_result()? {
+                Some(next) => reply = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn count(&self, statement: &Statement, error: &SqlError) {
+        // A connection that was cut at the end of the request is no failure of the statement.
+        if !self.host.aborted() {
+            self.host.count_error(error.code);
+            self.plan.failures.add(statement.operation, error.code, &error.message);
+        }
+    }
+
+    fn number(&mut self, operation: usize) -> usize {
+        let name = &self.plan.operations[operation];
+        *self.numbers[operation].get_or_insert_with(|| self.host.latencies().with(|all| all.operation(name)))
+    }
+
+    /// As scripts do it: for ten seconds, ever more slowly.
+    fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
+        let until = Instant::now() + self.host.reconnect_for();
+        let mut pause = Duration::from_millis(10);
+        while self.connection.reconnect().is_err() {
+            if Instant::now() + pause > until || self.host.aborted() {
+                return Err(Failure::running(lost));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        self.host.count(Counter::Reconnect, 1);
+        self.schema.clone_from(&self.plan.home.schema);
+        self.set = Session::default();
+        self.state = Arc::default();
+        Ok(())
+    }
+
+    /// Takes over what a statement itself has changed in the session.
+    fn follow(&mut self, sql: &[u8]) {
+        if sql.get(..3).is_some_and(|word| word.eq_ignore_ascii_case(b"set")) {
+            self.set.set(sql);
+        } else if let Some(schema) = used_schema(sql) {
+            self.schema = String::from_utf8_lossy(schema).into_owned();
+        } else {
+            return;
+        }
+        self.state = Arc::default();
+    }
+
+    /// Sets what a statement needs and the session has not; these statements are not counted.
+    fn switch(&mut self, wanted: &Arc<State>) -> Result<(), Failure> {
+        if Arc::ptr_eq(&self.state, wanted) {
+            return Ok(());
+        }
+        let schema = if wanted.schema.is_empty() {
+            &self.plan.home.schema
+        } else {
+            &wanted.schema
+        };
+        let mut needed = Vec::new();
+        if self.schema != *schema && !schema.is_empty() {
+            needed.push(format!("USE `{}`", schema.replace('`', "``")));
+            self.schema.clone_from(schema);
+        }
+        needed.extend(settings(&self.set, &wanted.session, &self.plan.home.names));
+        self.set = wanted.session.clone();
+        self.state = Arc::clone(wanted);
+        for sql in needed {
+            if let Err(error) = self.query(sql.as_bytes(), false) {
+                self.plan
+                    .failures
+                    .add(self.plan.operations.len() - 1, error.code, &error.message);
+                if error.fatal {
+                    self.reconnect(&error)?;
+                    break;
+                }
+            }
+        }
+        self.host.look_at_clock();
+        Ok(())
+    }
+}
+
+/// The `SET` statements that lead from one state to another.
+fn settings(from: &Session, to: &Session, home_names: &str) -> Vec<String> {
+    let (from, to) = (from.values(), to.values());
+    let names: BTreeSet<&str> = from.keys().chain(to.keys()).copied().collect();
+    let differs = |name: &&str| from.get(*name) != to.get(*name);
+    let mut all = Vec::new();
+    if names.iter().filter(|name| CHARSET.contains(name)).any(differs) {
+        let wanted = to.get("names").filter(|names| names.bytes().all(is_plain));
+        all.push(format!("SET NAMES {}", wanted.map_or(home_names, String::as_str)));
+        all.extend(
+            to.get("character_set")
+                .map(|value| format!("SET CHARACTER SET {}", literal(value))),
+        );
+        let others = CHARSET
+            .iter()
+            .filter(|name| !matches!(**name, "names" | "character_set"));
+        all.extend(others.filter_map(|name| Some(format!("SET {name} = {}", literal(to.get(name)?)))));
+    }
+    let others = names.iter().filter(|name| !CHARSET.contains(name) && differs(name));
+    all.extend(others.map(|name| {
+        format!(
+            "SET {name} = {}",
+            to.get(name).map_or("DEFAULT".to_owned(), |value| literal(value))
+        )
+    }));
+    all
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ')
+}
+
+/// A value as it was written: numbers, `DEFAULT` and `NULL` bare, everything else as text.
+fn literal(value: &str) -> String {
+    let bare = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    if bare || ["default", "null"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 µs are 285 years")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive; saturates"
+)]
+fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
+    (offset_us as f64 * 1_000.0 / speed) as u64
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/replay_workload.rs"]
+mod tests;

@@ -1,0 +1,318 @@
+//! Tests of chunks: whole transactions, the order within connections, nothing lost and nothing twice.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use bakeoff_capture::{Order, Progress, capture};
+use proptest::prelude::*;
+
+use super::*;
+
+/// A capture of a general log of these events: connection, command, text; one a millisecond.
+fn captured(events: &[(u64, &str, String)]) -> (PathBuf, PathBuf) {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("bakeoff-replay-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (log, output) = (folder.join("general.log"), folder.join("x.capture"));
+    let mut text = String::from(
+        "/usr/sbin/mysqld, Version: 8.0.33 (x). started with:\nTcp port: 3306  Unix socket: /tmp/x\nTime                 Id Command    Argument\n",
+    );
+    for (at, (connection, command, sql)) in events.iter().enumerate() {
+        let (second, milli) = (at / 1000, at % 1000);
+        let (minute, second) = (second / 60, second % 60);
+        writeln!(
+            text,
+            "2026-11-23T10:{minute:02}:{second:02}.{milli:03}000Z\t    {connection} {command}\t{sql}"
+        )
+        .unwrap();
+    }
+    std::fs::write(&log, text).unwrap();
+    let order = Order {
+        logs: vec![log],
+        output: output.clone(),
+        ..Order::default()
+    };
+    capture(&order, &Progress::default()).unwrap();
+    (folder, output)
+}
+
+fn queries(events: &[(u64, &str)]) -> Vec<(u64, &'static str, String)> {
+    events
+        .iter()
+        .map(|(connection, sql)| (*connection, "Query", (*sql).to_owned()))
+        .collect()
+}
+
+fn order(capture: &std::path::Path, sessions: usize, chunk_events: u64) -> ReplayOrder {
+    ReplayOrder {
+        capture: capture.to_owned(),
+        sessions,
+        chunk_events,
+        reads_only: false,
+        begin: 0,
+    }
+}
+
+/// All chunks, at most `blocks` blocks of them.
+fn chunks(order: ReplayOrder, blocks: usize) -> Vec<Arc<Chunk>> {
+    let mut replay = Replay::open(order).unwrap();
+    let mut all = Vec::new();
+    for _ in 0..blocks {
+        if !replay.advance().unwrap() {
+            break;
+        }
+        all.extend([replay.block().chunk(0), replay.block().chunk(1)]);
+    }
+    all
+}
+
+fn texts(transaction: &Transaction) -> Vec<String> {
+    let statements = transaction.statements.iter();
+    statements
+        .map(|statement| String::from_utf8_lossy(&statement.sql).into_owned())
+        .collect()
+}
+
+/// Transactions of each chunk, session after session.
+fn transactions(chunks: &[Arc<Chunk>]) -> Vec<Vec<Vec<String>>> {
+    chunks
+        .iter()
+        .map(|chunk| chunk.transactions().map(texts).collect())
+        .collect()
+}
+
+#[test]
+fn a_transaction_belongs_to_the_chunk_in_which_it_begins() {
+    let (folder, file) = captured(&queries(&[
+        (1, "BEGIN"),
+        (2, "UPDATE t SET a = 2"),
+        (1, "UPDATE t SET a = 1"),
+        (2, "UPDATE t SET a = 3"),
+        (1, "COMMIT"),
+        (2, "SELECT 4"),
+    ]));
+    let found = transactions(&chunks(order(&file, 2, 2), 9));
+    assert_eq!(
+        found,
+        [
+            vec![
+                vec!["BEGIN", "UPDATE t SET a = 1", "COMMIT"],
+                vec!["UPDATE t SET a = 2"]
+            ],
+            vec![vec!["UPDATE t SET a = 3"], vec!["SELECT 4"]],
+        ]
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn without_autocommit_transactions_begin_by_themselves_and_definitions_end_them() {
+    let (folder, file) = captured(&queries(&[
+        (1, "SET autocommit=0"),
+        (1, "INSERT INTO t VALUES (1)"),
+        (1, "SELECT 1"),
+        (1, "COMMIT"),
+        (1, "SELECT 2"),
+        (1, "CREATE TABLE u (a INT)"),
+        (1, "SELECT 3"),
+        (1, "SET autocommit=1"),
+        (1, "SELECT 4"),
+        (1, "SELECT 5"),
+    ]));
+    let found: Vec<Vec<String>> = transactions(&chunks(order(&file, 1, 100), 9)).concat();
+    let expected: [&[&str]; 6] = [
+        &["SET autocommit=0"],
+        &["INSERT INTO t VALUES (1)", "SELECT 1", "COMMIT"],
+        &["SELECT 2", "CREATE TABLE u (a INT)"],
+        &["SELECT 3", "SET autocommit=1"],
+        &["SELECT 4"],
+        &["SELECT 5"],
+    ];
+    assert_eq!(found, expected);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_transaction_whose_connection_leaves_is_rolled_back() {
+    let mut events = queries(&[
+        (1, "BEGIN"),
+        (1, "DELETE FROM t"),
+        (2, "BEGIN"),
+        (2, "COMMIT"),
+        (3, "BEGIN"),
+    ]);
+    events.insert(2, (1, "Quit", String::new()));
+    let (folder, file) = captured(&events);
+    let found = chunks(order(&file, 3, 100), 9);
+    let abandoned = |connection| {
+        let mut all = found.iter().flat_map(|chunk| chunk.transactions());
+        all.find(|each| each.connection == connection).unwrap().abandoned
+    };
+    assert_eq!([1, 2, 3].map(abandoned), [true, false, true]);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn reads_begin_again_and_writes_end_with_the_capture() {
+    let reads = queries(&[(1, "SELECT 1"), (1, "SELECT 2"), (1, "SELECT 3")]);
+    let (folder, file) = captured(&reads);
+    let found: Vec<String> = transactions(&chunks(order(&file, 1, 2), 2)).concat().concat();
+    assert_eq!(
+        found,
+        [
+            "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2"
+        ]
+    );
+    let (other, mixed) = captured(&[reads, queries(&[(1, "DELETE FROM t"), (1, "SELECT GET_LOCK('a', 1)")])].concat());
+    let found: Vec<String> = transactions(&chunks(order(&mixed, 1, 2), 99)).concat().concat();
+    assert_eq!(
+        found,
+        [
+            "SELECT 1",
+            "SELECT 2",
+            "SELECT 3",
+            "DELETE FROM t",
+            "SELECT GET_LOCK('a', 1)"
+        ]
+    );
+    let reading = ReplayOrder {
+        reads_only: true,
+        ..order(&mixed, 1, 2)
+    };
+    let found: Vec<String> = transactions(&chunks(reading, 1)).concat().concat();
+    assert_eq!(found, ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1"]);
+    for (begin, first) in [
+        (5, ["SELECT 1", "SELECT 2"]),
+        (1, ["SELECT 2", "SELECT 3"]),
+        (9, ["SELECT 1", "SELECT 2"]),
+    ] {
+        let reading = ReplayOrder {
+            reads_only: true,
+            begin,
+            ..order(&mixed, 1, 1)
+        };
+        let found: Vec<String> = transactions(&chunks(reading, 1)).concat().concat();
+        assert_eq!(
+            found, first,
+            "from {begin}: what lies there is read, or the beginning when nothing follows"
+        );
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(other).unwrap();
+}
+
+#[test]
+fn a_transaction_without_an_end_does_not_keep_the_capture_in_memory() {
+    let mut events = queries(&[(1, "BEGIN"), (1, "UPDATE t SET a = 0")]);
+    for number in 0..30_000 {
+        events.push((2, "Query", format!("UPDATE t SET a = {number}")));
+    }
+    events.push((1, "Query", "UPDATE t SET a = -1".to_owned()));
+    let (folder, file) = captured(&events);
+    let mut replay = Replay::open(order(&file, 2, 10)).unwrap();
+    let waiting = replay.reader.drafts.iter().map(|draft| draft.statements).sum::<usize>();
+    assert_eq!(waiting, replay.reader.waiting);
+    assert!(waiting <= STATEMENTS_AHEAD + 10, "{waiting} statements wait");
+    let mut found = 0;
+    while replay.advance().unwrap() {
+        found += replay.block().chunk(0).statements + replay.block().chunk(1).statements;
+    }
+    assert_eq!(found, events.len());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_is_no_capture_or_has_nothing_to_replay_is_refused_in_a_line() {
+    let (folder, file) = captured(&queries(&[(1, "INSERT INTO t VALUES (1)")]));
+    let reading = ReplayOrder {
+        reads_only: true,
+        ..order(&file, 1, 2)
+    };
+    let refused = Replay::open(reading).err().unwrap().message;
+    assert!(
+        refused.ends_with("x.capture: it has no plain read that could be replayed"),
+        "{refused}"
+    );
+    let refused = Replay::open(order(&folder.join("general.log"), 1, 2))
+        .err()
+        .unwrap()
+        .message;
+    assert!(refused.ends_with("general.log: it is no capture"), "{refused}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn offsets_count_from_the_chunk_and_messages_lose_their_literals() {
+    let (folder, file) = captured(&queries(&[
+        (1, "SELECT 1"),
+        (1, "SELECT 2"),
+        (1, "SELECT 3"),
+        (1, "SELECT 4"),
+    ]));
+    let found = chunks(order(&file, 1, 2), 2);
+    let offsets = |chunk: &Chunk| chunk.transactions().map(Transaction::end_us).collect::<Vec<_>>();
+    assert_eq!(
+        found.iter().map(|chunk| offsets(chunk)).collect::<Vec<_>>(),
+        vec![vec![0, 1000]; 4]
+    );
+    assert_eq!(
+        without_literals("Duplicate entry 'a-1' for key 'PRIMARY'"),
+        "Duplicate entry ? for key ?"
+    );
+    assert_eq!(without_literals("near 'never ended"), "near ?");
+    assert_eq!(
+        without_literals("Table 'a.b' doesn't exist, or 'it's' (not 'c')"),
+        "Table ? doesn't exist, or ? (not ?)"
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn every_statement_runs_once_and_in_order(
+        kinds in proptest::collection::vec((0_u64..6, 0_u8..8), 1..200),
+        sessions in 1_usize..5,
+        chunk in 1_u64..20,
+    ) {
+        let mut events = Vec::new();
+        // Who has left comes back under another number, as on a server.
+        let mut lives = [0; 6];
+        for (number, (place, kind)) in kinds.iter().enumerate() {
+            let connection = &(place + 10 * lives[usize::try_from(*place).unwrap()]);
+            let sql = match kind {
+                0 => "BEGIN".to_owned(),
+                1 => "COMMIT".to_owned(),
+                2 => format!("SELECT {number}"),
+                3 => {
+                    lives[usize::try_from(*place).unwrap()] += 1;
+                    events.push((*connection, "Quit", String::new()));
+                    continue;
+                }
+                _ => format!("UPDATE t SET a = {number}"),
+            };
+            events.push((*connection, "Query", sql));
+        }
+        events.push((9, "Query", "DELETE FROM t".to_owned()));
+        let (folder, file) = captured(&events);
+        let found = chunks(order(&file, sessions, chunk), 999);
+        let mut expected: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for (connection, command, sql) in &events {
+            if *command == "Query" {
+                expected.entry(*connection).or_default().push(sql.clone());
+            }
+        }
+        let mut replayed: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for transaction in found.iter().flat_map(|chunk| chunk.transactions()) {
+            let texts = texts(transaction);
+            // Whole: a BEGIN is the first, a COMMIT the last.
+            prop_assert!(texts[1..].iter().all(|sql| sql != "BEGIN"));
+            prop_assert!(texts[..texts.len() - 1].iter().all(|sql| sql != "COMMIT"));
+            replayed.entry(transaction.connection).or_default().extend(texts);
+        }
+        prop_assert_eq!(replayed, expected);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

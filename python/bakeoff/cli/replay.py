@@ -1,0 +1,220 @@
+"""`bakeoff replay`: compare servers by one's own statements, and judge every query (docs/replay.md)."""
+
+import hashlib
+import secrets
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bakeoff.cli.arguments import FailOnOption, Format, NoVerdict, Open, Quiet, Runs, Seed, format_option
+from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
+from bakeoff.cli.execution import RunOptions, run_and_report
+from bakeoff.cli.plan import show
+from bakeoff.cli.printing import console
+from bakeoff.engine import capture_events, capture_totals, make_capture
+from bakeoff.errors import HostError, SpecError
+from bakeoff.report import render_terminal
+from bakeoff.report.captures import capture_view
+from bakeoff.results import runs_root
+from bakeoff.run.arms import check_workloads
+from bakeoff.run.forecast import forecast, require_budget, require_disk
+from bakeoff.run.own_data import OwnData, own_data
+from bakeoff.run.source_dump import with_expected_sizes
+from bakeoff.spec import Origin, Profile, Study, Workload
+from bakeoff.spec.study import THREADS_MAX, is_capture
+from bakeoff.units import parse_duration_s, parse_precision
+
+_THREADS_MOST = 64
+"""Sessions by default, however many connections were open in the capture."""
+
+_SHOWN_DIGESTS = 5
+
+
+def replay(
+    workload: Annotated[
+        Path,
+        typer.Argument(metavar="WORKLOAD", help="A capture, a query log, or a file of SQL; see `bakeoff capture`."),
+    ],
+    servers: Annotated[list[str], typer.Argument(metavar="SERVER", help="The baseline first: mysql:5.7 mysql:8.0 …")],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DUMP",
+            help="The tables: a dump or mysql://user@host/DATABASE (docs/data.md); not of running servers.",
+        ),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            help="Of statements whose schema the log does not tell. [default: the dump's]", show_default=False
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=THREADS_MAX,
+            help="Sessions. [default: the most connections at work at once in the capture, at most 64]",
+            show_default=False,
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(help="By the clock: 1 as captured, 0.5 half as fast, 10. [default: as fast as it goes]"),
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Half-width to reach; else 1% or the budget's best.")] = None,
+    budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
+    no_verdict: NoVerdict = False,
+    profile: Annotated[
+        Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
+    ] = Profile.MATCHED,
+    fail_on: FailOnOption = None,
+    show_literals: Annotated[
+        bool, typer.Option("--show-literals", help="Show statements as they were captured in the report.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would take; start nothing.")] = False,
+    seed: Seed = None,
+    runs: Runs = None,
+    open_report: Open = False,
+    quiet: Quiet = False,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> int:
+    """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
+    specs = parse_servers(servers, "replay mysql.capture")
+    refuse_twins(specs, allowed=False)
+    on_running = any(spec.origin is Origin.URL for spec in specs)
+    if data and on_running:
+        raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
+    if speed is not None and not 1e-6 <= speed <= 1e6:
+        raise SpecError(f"--speed: {speed:g} is no speed.", hint="Write --speed 1.")
+    root = runs_root(runs)
+    capture = as_capture(workload, root)
+    totals = capture_totals(capture)
+    seen = look_at(capture_events(capture))
+    if not quiet and output is Format.TEXT:
+        _print_capture(totals, capture, seen, on_running=on_running, literals=show_literals)
+    own = own_data(data) if data else OwnData()
+    tables_data, connection = data_and_connection(data=own.source or None)
+    arms = tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs)))
+    known = passwords_of(arms, servers, own)
+    study = Study(
+        title=f"{workload.stem}: {' against '.join(map(str, specs))}",
+        arms=arms,
+        workloads=(Workload(script=str(capture.resolve()), speed=speed, name=workload.name.partition(".")[0]),),
+        threads=(threads or min(_THREADS_MOST, max(1, seen.at_once)),),
+        database=database or own.database or _schema_of(totals) or "sbtest",
+        precision=parse_precision(precision or "1%"),
+        has_target=precision is not None,
+        equivalence=parse_precision(precision or "1%"),
+        budget_s=parse_duration_s(budget),
+        profile=profile,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+    )
+    check_workloads(study.workloads, study.arms)
+    plan = forecast(with_expected_sizes(study, known))
+    if dry_run:
+        return show(plan, output)
+    require_disk(plan)
+    if not no_verdict:
+        require_budget(plan)
+    samples = {each["digest"]: str(each["sample"]) for each in totals["digests"]} if show_literals else {}
+    options = RunOptions(
+        runs_root=root,
+        command_line=("bakeoff", *sys.argv[1:]),
+        passwords=known,
+        quiet=quiet,
+        json=output is Format.JSON,
+        open_report=open_report,
+        fail_on=fail_on,
+        samples=samples,
+    )
+    return run_and_report(study, options)
+
+
+def as_capture(workload: Path, root: Path) -> Path:
+    """The workload itself when it is a capture, else one that is made of it in `captures` beside the runs.
+
+    Raises:
+        SpecError: it is neither a capture nor a log. HostError: it cannot be read, or nothing can be written there.
+    """
+    if not workload.is_file():
+        raise SpecError(f"replay: {workload}: there is no such file.", hint="Name a capture, a log or a file of SQL.")
+    if is_capture(str(workload)):
+        try:
+            capture_totals(workload)
+        except SpecError:
+            pass  # a compressed log
+        else:
+            return workload
+    with workload.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    made = root / "captures" / f"{workload.name.partition('.')[0]}-{digest}.capture"
+    if not made.exists():
+        try:
+            made.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostError(f"replay: {made.parent} cannot be made: {error.strerror}.") from None
+        make_capture([str(workload)], made, redact=False, log_format=None, on_progress=lambda _done, _total: None)
+    return made
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look at all events tells.
+
+    Attributes:
+        at_once: the most connections that were at work at the same time: within a statement or a transaction.
+        writes: how many statements are no plain reads, by the word that says so.
+    """
+
+    at_once: int
+    writes: Counter[str]
+
+
+def look_at(events: Iterable[Mapping[str, Any]]) -> Seen:
+    """Read all events; needs 16 bytes of memory for each."""
+    begins, ends = array("q"), array("q")
+    in_transaction: dict[int, int] = {}
+    writes: Counter[str] = Counter()
+    for event in events:
+        writes.update([str(event["writes"])] if "writes" in event else ())
+        start, connection = int(event.get("start_us") or 0), int(event.get("connection") or 0)
+        if not start:
+            continue
+        end = int(event.get("end_us") or start)
+        word = str(event.get("sql", ""))[:12].upper().split(" ")[0].rstrip(";")
+        if word in ("BEGIN", "START"):
+            in_transaction.setdefault(connection, start)
+        elif connection not in in_transaction:
+            begins.append(start)
+            ends.append(end)
+        elif word in ("COMMIT", "ROLLBACK") or event.get("command") == "Quit":
+            begins.append(in_transaction.pop(connection))
+            ends.append(end)
+    if not begins:
+        return Seen(1, writes)
+    # At the same microsecond one ends before another begins, but each counts for itself.
+    times = np.concatenate([np.array(begins), np.maximum(np.array(ends), np.array(begins) + 1)])
+    steps = np.repeat([1, -1], len(begins))
+    return Seen(int(np.cumsum(steps[np.lexsort((steps, times))]).max()), writes)
+
+
+def _schema_of(totals: Mapping[str, Any]) -> str:
+    """The schema of the digest with the most time that has one."""
+    return next((str(each["schema"]) for each in totals["digests"] if each["schema"]), "")
+
+
+def _print_capture(totals: dict[str, Any], capture: Path, seen: Seen, *, on_running: bool, literals: bool) -> None:
+    """What is in the capture and what cannot be replayed, on standard error, before anything starts."""
+    page = console(stderr=True)
+    render_terminal(capture_view(totals, capture, limit=_SHOWN_DIGESTS, literals=literals), page)
+    if on_running and seen.writes:
+        counts = ", ".join(f"{word} ({count:,})" for word, count in seen.writes.most_common())
+        page.print(f"On running servers only plain reads are replayed. Left out: {counts}.")

@@ -1,0 +1,103 @@
+"""What a run must know of the captures that it replays: whether they write, and how much work they are."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from bakeoff.engine import capture_events, capture_totals
+from bakeoff.errors import SpecError
+from bakeoff.plan import Cell, SliceLength
+from bakeoff.spec import Origin, Study, Workload
+from bakeoff.spec.study import is_capture
+
+_BLOCKS_MIN = 4  # of one pass over a capture that writes
+_EVENTS_PER_S = 1_000.0  # where the log has no times
+_EVENTS_PER_S_MAX = 10_000.0  # by the times of the log, which another server may not reach
+
+
+@dataclass(frozen=True)
+class CaptureFacts:
+    """A capture, as far as planning needs it.
+
+    Attributes:
+        statements: that can be replayed.
+        reads, writes: it has plain reads, and statements that are none.
+        mean_s: of a statement in the log; None: not known.
+    """
+
+    statements: int
+    reads: bool
+    writes: bool
+    mean_s: float | None
+
+
+@cache
+def capture_facts(path: str) -> CaptureFacts:
+    """Read a capture's totals, and its events until both kinds of statements were seen.
+
+    Raises:
+        SpecError: it is no capture, or nothing of it can be replayed. HostError: it cannot be read.
+    """
+    totals = capture_totals(Path(path))
+    reads = writes = False
+    for event in capture_events(Path(path)):
+        if "digest" in event and "not_replayable" not in event:
+            writes |= "writes" in event
+            reads |= "writes" not in event
+        if reads and writes:
+            break
+    if not reads and not writes:
+        raise SpecError(
+            f"capture: {path}: nothing of it can be replayed.", hint=f"`bakeoff capture show {path}` says why."
+        )
+    timed = sum(digest["timed"] for digest in totals["digests"])
+    total_us = sum(digest["total_us"] for digest in totals["digests"])
+    return CaptureFacts(
+        statements=sum(each["count"] - sum(each["not_replayable"].values()) for each in totals["digests"]),
+        reads=reads,
+        writes=writes,
+        mean_s=total_us / timed / 1e6 if timed and total_us else None,
+    )
+
+
+def with_captures(study: Study) -> Study:
+    """The study in which every capture is known to write or not; on running servers only its reads are replayed.
+
+    Raises:
+        SpecError, HostError: as `capture_facts`.
+    """
+    remote = any(arm.server.origin is Origin.URL for arm in study.arms)
+
+    def known(workload: Workload) -> Workload:
+        if workload.writes is not None or not is_capture(workload.script):
+            return workload
+        writes = capture_facts(workload.script).writes and not remote
+        return workload.model_copy(update={"writes": writes})
+
+    return study.model_copy(update={"workloads": tuple(map(known, study.workloads))})
+
+
+def check_capture(workload: Workload) -> None:
+    """Check that a capture can be replayed as it is asked for.
+
+    Raises:
+        SpecError: it cannot be. HostError: it cannot be read.
+    """
+    name = f"workload {workload.script}"
+    if workload.options:
+        raise SpecError(f"{name}: a capture has no options.", hint=f"Leave {workload.options[0][0]} out.")
+    if workload.rate_per_s is not None:
+        raise SpecError(f"{name}: a capture has no rate.", hint="Replay it by its own clock: speed.")
+    capture_facts(workload.script)
+
+
+def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_per_s: float | None) -> int:
+    """Statements of a chunk: as many as take about as long as a slice; of a capture that writes at most an eighth.
+
+    Their number follows from `events_per_s`, measured before; None: from the times of the log.
+    """
+    facts = capture_facts(cell.script)
+    if events_per_s is None:
+        events_per_s = min(_EVENTS_PER_S_MAX, cell.threads / facts.mean_s) if facts.mean_s else _EVENTS_PER_S
+    most = facts.statements if reads_only or not facts.writes else facts.statements // (2 * _BLOCKS_MIN)
+    return max(1, min(round(events_per_s * slices.slice_ns / 1e9), most))

@@ -1,0 +1,165 @@
+"""Planted differences between real servers are found by the pass that is not timed, and no others."""
+
+import json
+import subprocess
+from contextlib import ExitStack
+
+import pytest
+
+from bakeoff import servers
+from bakeoff.engine import capture_events, capture_totals, engine_path
+from bakeoff.run.answers import AnswersPass
+from bakeoff.spec import parse_server
+
+pytestmark = pytest.mark.server
+
+SCHEMA = """
+CREATE TABLE item (id INT PRIMARY KEY, title VARCHAR(40) COLLATE utf8mb4_general_ci, shop INT, price DOUBLE, n INT,
+                   changed TIMESTAMP NULL, KEY shop (shop)) CHARACTER SET utf8mb4;
+INSERT INTO item VALUES {rows};
+"""
+ROWS = [(n, name, n % 20, n / 10, n % 7) for n, name in enumerate(["alpha", "Beta", "été", "zeta"] * 100)]
+
+QUERIES = """
+SELECT COUNT(*) FROM item;
+SELECT title, price FROM item WHERE id = 7;
+SELECT id, n FROM item WHERE shop = 3;
+SELECT id, title FROM item WHERE shop = 3 ORDER BY title;
+SELECT id FROM item WHERE shop = 5 LIMIT 3;
+SELECT SUM(price) / 7e0 FROM item;
+SELECT NOW(), UUID();
+INSERT INTO item VALUES (1001, 'new', 3, 0.5, 1, NOW());
+UPDATE item SET n = n + 1 WHERE shop = 3;
+SELECT id, n, changed FROM item WHERE id = 1001;
+SELECT no_such_column FROM item;
+BEGIN;
+DELETE FROM item WHERE id = 1001;
+ROLLBACK;
+SELECT id FROM item WHERE id = 1001 FOR UPDATE;
+"""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    with ExitStack() as stack:
+        boxes = [stack.enter_context(servers.sandbox(parse_server(name))) for name in ("mysql:5.7.22", "mysql:8.0.15")]
+        yield {arm: box.instance for arm, box in zip("AB", boxes, strict=True)}
+
+
+def ask(server, *statements, database="shop"):
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE IF NOT EXISTS shop")
+        cursor.execute(f"USE {database}")
+        for statement in statements:
+            cursor.execute(statement)
+    connection.close()
+
+
+@pytest.fixture
+def loaded(pair):
+    """Both servers with equal data."""
+    values = ", ".join(f"({i}, '{name}', {shop}, {price!r}, {n}, NULL)" for i, name, shop, price, n in ROWS)
+    for server in pair.values():
+        ask(server, "DROP DATABASE shop")
+        ask(server, *(part for part in SCHEMA.format(rows=values).split(";") if part.strip()), "ANALYZE TABLE item")
+    return pair
+
+
+def judge(pair, tmp_path, sql=QUERIES, **more):
+    """The document, and the differences by the beginning of each digest's text."""
+    log, capture = tmp_path / "queries.sql", tmp_path / "queries.capture"
+    log.write_text(sql)
+    subprocess.run([engine_path(), "capture", f"--output={capture}", log], check=True, stdout=subprocess.DEVNULL)
+    options = dict(database="shop", limit_s=60.0, reads_only=False) | more
+    found = AnswersPass(pair, capture_totals(capture), capture=str(capture), **options).run(capture_events(capture))
+    flagged = {}
+    for each in found.digests.values():
+        compared = each.compared["B"]
+        kinds = {*compared.differences, *(["plan"] if compared.plan else [])}
+        if kinds:
+            flagged[each.text] = kinds
+    return found, flagged
+
+
+def digest(found, text):
+    (one,) = [each for each in found.digests.values() if each.text.startswith(text)]
+    return one
+
+
+def test_equal_data_have_no_difference(loaded, tmp_path):
+    found, flagged = judge(loaded, tmp_path)
+    assert flagged == {}
+    assert found.executed == 15
+    assert (found.not_reached, found.skipped, found.other_tables, found.tables) == (0, {}, {}, 1)
+    assert digest(found, "SELECT NOW").volatile == ("NOW", "UUID")
+    assert digest(found, "SELECT NOW").compared["B"].listed == {"volatile": 1}
+    assert digest(found, "SELECT `no_such_column`").compared["B"].failed == {"A": 1, "B": 1}
+    assert digest(found, "SELECT `id` , `n` FROM").rows_examined == {"A": 21, "B": 21}
+    assert digest(found, "SELECT `id` , `n` FROM").plans["A"] == ("item: ref shop, 1 part",)
+
+
+def test_planted_differences_are_found_and_no_others(loaded, tmp_path):
+    ask(loaded["B"], "ALTER TABLE item DROP KEY shop", "UPDATE item SET title = 'delta' WHERE id = 7",
+        "UPDATE item SET price = price * (1 + 1e-15) WHERE id = 9", "ANALYZE TABLE item")  # fmt: skip
+    found, flagged = judge(loaded, tmp_path)
+    assert flagged.pop("SELECT `title` , `price` FROM `item` WHERE `id` = ?") == {"rows"}
+    # COUNT(*) reads the smallest index, too.
+    assert all("`shop` = ?" in text or text.startswith("SELECT COUNT") for text in flagged)
+    assert all(kinds == {"plan"} for kinds in flagged.values())
+    assert "SELECT `id` , `n` FROM `item` WHERE `shop` = ?" in flagged
+    assert "item" in next(iter(found.other_tables["B"]))
+    assert digest(found, "SELECT `id` , `n` FROM `item` WHERE `shop`").plans["B"] == ("item: all rows",)
+    assert "delta" not in found.model_dump_json()
+
+
+def test_warning_error_and_another_order(loaded, tmp_path):
+    ask(loaded["B"], "ALTER TABLE item MODIFY title VARCHAR(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+    sql = """
+    SELECT id, title FROM item ORDER BY title;
+    SELECT MD5(ENCODE('a', 'b')) FROM item;
+    SELECT CONVERT('a' USING utf8) AS it;
+    SELECT 1 + '3x';
+    SELECT REGEXP_LIKE('a', 'A') AS it;
+    SELECT ST_ASTEXT(POINTFROMTEXT('POINT(1 1)'));
+    """
+    _, flagged = judge(loaded, tmp_path, sql)
+    assert flagged.pop("SELECT `id` , `title` FROM `item` ORDER BY `title`") == {"order"}
+    by_kind = {text.split(" ", 2)[1]: kinds for text, kinds in flagged.items()}
+    assert by_kind["CONVERT"] == {"warnings"}
+    assert by_kind["`REGEXP_LIKE`"] == {"errors"}
+    assert by_kind["`MD5`"] == {"errors"}
+    assert by_kind["`ST_ASTEXT`"] == {"errors"}
+    assert len(by_kind) == 4
+
+
+def test_running_servers_are_only_read(loaded, tmp_path):
+    found, flagged = judge(loaded, tmp_path, reads_only=True)
+    assert flagged == {}
+    assert found.skipped.keys() == {"INSERT", "UPDATE", "DELETE", "FOR UPDATE"}
+    assert loaded["A"].query("SELECT COUNT(*) FROM shop.item") == [(len(ROWS),)]
+
+
+def test_time_limit_counts_what_is_left(loaded, tmp_path):
+    found, _ = judge(loaded, tmp_path, limit_s=0.0)
+    assert found.executed + found.not_reached == 15
+    assert found.not_reached >= 13
+
+
+def test_a_lock_wait_is_listed_and_transactions_do_not_mix(loaded, tmp_path):
+    text = "".join(
+        f"# User@Host: a[a] @ h []  Id: {connection:5}\n"
+        "# Query_time: 0.1  Lock_time: 0  Rows_sent: 0  Rows_examined: 0\n"
+        f"use shop;\nSET timestamp=1700000000;\n{sql};\n"
+        for connection, sql in (
+            (8, "BEGIN"),
+            (8, "UPDATE item SET n = 0 WHERE id = 1"),
+            (9, "UPDATE item SET n = 1 WHERE id = 1"),
+            (8, "COMMIT"),
+            (9, "SELECT n FROM item WHERE id = 1"),
+        )
+    )
+    found, flagged = judge(loaded, tmp_path, text)
+    assert flagged == {}
+    assert digest(found, "UPDATE").compared["B"].failed == {"A": 1, "B": 1}
+    assert json.loads(found.model_dump_json())["executed"] == 5

@@ -1,0 +1,155 @@
+"""Duels whose workload is a capture: data, warm-up, the end of a capture with writes, failures, running servers."""
+
+import math
+import random
+
+import pytest
+
+from bakeoff import servers
+from bakeoff.engine import make_capture
+from bakeoff.results import open_run
+from bakeoff.spec import parse_server
+from bakeoff.stats.model import Analysis
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(400)]
+
+SMALL = ("--threads", "3", "--warm-up", "1s", "--builds", "1", "--seed", "3", "--no-verdict")
+
+
+def shop(folder):
+    """A capture that makes its own table: reads, writes, transactions, and 40 duplicate keys."""
+    chance = random.Random(1)
+    lines = [
+        "CREATE DATABASE shop",
+        "USE shop",
+        "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, k INT, v TEXT, KEY (k))",
+    ]
+    lines += [f"INSERT INTO t (k, v) VALUES ({chance.randrange(100)}, 'v{row}')" for row in range(300)]
+    for _ in range(40):
+        lines += [f"SELECT * FROM t WHERE k = {chance.randrange(100)}" for _ in range(12)]
+        lines += [
+            "BEGIN",
+            f"UPDATE t SET v = 'x' WHERE id = {chance.randrange(1, 300)}",
+            "SELECT COUNT(*) FROM t",
+            "COMMIT",
+        ]
+        lines += ["INSERT INTO t (id, k) VALUES (1, 1)"]
+    (folder / "shop.sql").write_text("".join(f"{line};\n" for line in lines))
+    return made(folder, folder / "shop.sql")
+
+
+def made(folder, log):
+    output = folder / f"{log.stem}.capture"
+    make_capture([str(log)], output, redact=False, log_format=None, on_progress=lambda _done, _total: None)
+    return output
+
+
+def test_a_capture_with_writes_runs_once_an_epoch_and_its_failures_are_kept(shell):
+    path = shop(shell.folder)
+    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", "-w", path.name, *SMALL, "--budget", "25s")
+    assert ran.code == 0, ran
+    assert "once in every epoch because it writes" in ran.err
+    run = open_run(shell.runs[0])
+    assert run.study().workloads[0].writes is True
+    epochs = [epoch for epoch in run.load_epochs() if epoch.valid]
+    assert epochs  # a busy machine has time for one
+    (statements,) = {sum(epoch.slices["events"][epoch.slices["arm"] == arm]) for epoch in epochs for arm in "AB"}
+    assert statements == 3 + 300 + 40 * 17
+    for epoch in epochs:
+        failed = {(row["arm"], row["sql_errno"]): (row["count"], row["message"]) for row in epoch.failures}
+        duplicates = (40, "Duplicate entry ? for key ?")
+        assert failed == {("A", 1062): duplicates, ("B", 1062): duplicates}
+        assert {row["operation"] for row in epoch.failures} < {each["operation"] for each in epoch.histograms}
+        assert len(set(epoch.slices["block"])) >= 4
+        assert set(epoch.slices["connections"]) == {1}, "a file of SQL is one connection"
+    (comparison,) = Analysis.model_validate(run.analysis()).comparisons
+    assert len(comparison.points) == len(epochs)
+
+
+@pytest.mark.slow
+def test_the_capture_of_a_sysbench_run_is_replayed_on_its_tables(shell):
+    tables = ("--tables", "1", "--table-size", "2000")
+    with servers.sandbox(parse_server("mysql:8.0.15,slow_query_log=1,slow_query_log_file=slow.log")) as box:
+        box.instance.query("CREATE DATABASE sbtest")
+        account = box.instance.account("socket")
+        connect = (
+            f"--mysql-socket={box.instance.address('socket')['socket']}",
+            f"--mysql-user={account.user}",
+            "--mysql-db=sbtest",
+        )
+        script = ("sysbench", "oltp_read_only", *connect, "--tables=1", "--table-size=2000", "--threads=3")
+        assert shell.run(*script, "prepare").code == 0
+        box.instance.query("SET GLOBAL long_query_time = 0")
+        assert shell.run(*script, "--time=3", "run").code == 0
+        box.instance.query("SET GLOBAL slow_query_log = 0")
+        path = made(shell.folder, box.instance.datadir / "slow.log")
+    ran = shell.run(
+        "duel", "mysql:8.0.15", "mysql:8.0.15", "-w", f"oltp_read_only,{path}", *tables, *SMALL,
+        "--budget", "60s", "--inject-slowdown", "100%",
+    )  # fmt: skip
+    assert ran.code == 0, ran
+    run = open_run(shell.runs[0])
+    assert [workload.writes for workload in run.study().workloads] == [None, False]
+    assert all(epoch.failures == [] for epoch in run.load_epochs())
+    ratios = {each.cell: math.exp(each.estimate.mean) for each in Analysis.model_validate(run.analysis()).comparisons}
+    # The injected slowdown of a replay repeats reads: half the throughput, but for transactions' begins and ends.
+    assert 0.4 < ratios["slow/3"] < 0.75, ratios
+
+
+def test_on_running_servers_only_reads_are_replayed(shell):
+    with servers.sandbox(parse_server("mysql:8.0.15")) as box:
+        box.instance.query("CREATE DATABASE shop")
+        box.instance.query("CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, k INT, v TEXT, KEY (k))")
+        box.instance.query("INSERT INTO shop.t (k) VALUES (1), (2), (3)")
+        before = box.instance.query("CHECKSUM TABLE shop.t")
+        place, account = box.instance.address("tcp"), box.instance.account("tcp")
+        url = f"mysql://{account.user}:{account.password}@{place['host']}:{place['port']}/"
+        ran = shell.run("duel", url, url, "--allow-same", "-w", shop(shell.folder).name, *SMALL, "--budget", "20s")
+        assert ran.code == 0, ran
+        assert box.instance.query("CHECKSUM TABLE shop.t") == before
+        databases = {name for (name,) in box.instance.query("SHOW DATABASES")}
+        assert databases == {"shop", "mysql", "sys", "information_schema", "performance_schema"}
+    run = open_run(shell.runs[0])
+    assert run.study().workloads[0].writes is False
+    for epoch in run.load_epochs():
+        assert set(epoch.slices["writes"]) == {0}
+        assert epoch.failures == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-w", "empty.capture"), "capture: empty.capture: nothing of it can be replayed"),
+        (("-w", "cut.capture"), "cut.capture: it has no end: the capture was broken off"),
+        (("-w", "shop.capture", "--rate", "100"), "a capture has no rate"),
+        (("-w", "shop.capture", "--option", "tables=3"), "a capture has no options"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said_in_a_line(inside, shell, arguments, words):
+    path = shop(shell.folder)
+    (shell.folder / "cut.capture").write_bytes(path.read_bytes()[:-40])
+    (shell.folder / "empty.sql").write_text("SELECT ?;\n")
+    made(shell.folder, shell.folder / "empty.sql")
+    ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15", *arguments, "--budget", "60s")
+    assert ran.code == 2, ran
+    assert words in ran.complaint
+
+
+@pytest.mark.slow
+def test_a_capture_is_replayed_on_its_own_data(shell):
+    rows = ",".join(f"({row},{row % 100})" for row in range(1, 1001))
+    (shell.folder / "mine.sql").write_text(
+        "-- MySQL dump 10.13  Distrib 8.0.33\nCREATE DATABASE `mine`;\nUSE `mine`;\n"
+        f"CREATE TABLE `t` (`id` int NOT NULL PRIMARY KEY, `k` int, KEY `k` (`k`));\nINSERT INTO `t` VALUES {rows};\n"
+    )
+    lines = ["USE mine", *(f"SELECT * FROM t WHERE k = {number}" for number in range(100)), "UPDATE t SET k = 0"]
+    (shell.folder / "own.sql").write_text("".join(f"{line};\n" for line in lines))
+    path = made(shell.folder, shell.folder / "own.sql")
+    ran = shell.run(
+        "duel", "mysql:8.0.15", "mysql:5.7.22", "-w", path.name, "--data", "mine.sql", *SMALL, "--budget", "20s"
+    )
+    assert ran.code == 0, ran
+    for epoch in open_run(shell.runs[0]).load_epochs():
+        assert epoch.failures == []
+        # The update changes rows, or the data was not restored.
+        assert sum(epoch.slices["writes"]) == 2

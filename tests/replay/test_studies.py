@@ -1,0 +1,88 @@
+"""Captures in studies, without a server: what they are called, what they may not do, how their slices are looked at."""
+
+import pytest
+
+from bakeoff.engine import make_capture
+from bakeoff.errors import SpecError
+from bakeoff.plan.factorial import make_study
+from bakeoff.results.epoch_data import SLICE_SCHEMA
+from bakeoff.results.frame import Frame
+from bakeoff.run.captures import capture_facts, with_captures
+from bakeoff.run.epoch import _now_and_then
+from bakeoff.spec.study import is_capture
+from bakeoff.spec.study_file import read_study
+from bakeoff.stats.estimate import _carry_over, with_rates
+
+STUDY = """title: shop
+servers: [{servers}]
+workloads:
+  - {{script: shop.capture, speed: 2{more}}}
+"""
+
+
+def made(folder, *lines):
+    (folder / "shop.sql").write_text("".join(f"{line};\n" for line in lines))
+    logs = [str(folder / "shop.sql")]
+    make_capture(logs, folder / "shop.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
+    return folder / "shop.capture"
+
+
+def study_of(folder, servers="mysql:8.0.15, mysql:8.0.33", more=""):
+    (folder / "shop.yaml").write_text(STUDY.format(servers=servers, more=more))
+    return make_study(read_study(folder / "shop.yaml"), seed=1)
+
+
+def test_a_capture_beside_the_study_is_found_and_known_to_write_or_not(tmp_path):
+    path = made(tmp_path, "SELECT 1", "SHOW TABLES")
+    assert is_capture(str(path))
+    assert not is_capture(str(tmp_path / "shop.sql"))
+    assert not is_capture("oltp_read_only")
+    (workload,) = with_captures(study_of(tmp_path)).workloads
+    assert (workload.script, workload.speed, workload.writes) == (str(path), 2.0, False)
+    capture_facts.cache_clear()
+    made(tmp_path, "SELECT 1", "DELETE FROM t")
+    (workload,) = with_captures(study_of(tmp_path)).workloads
+    assert workload.writes is True
+    urls = "'mysql://root@db1/', 'mysql://root@db2/'"
+    (workload,) = with_captures(study_of(tmp_path, urls)).workloads
+    assert workload.writes is False
+    with pytest.raises(SpecError, match=r"shop\.yaml:4: .*only the reads of a capture are replayed"):
+        study_of(tmp_path, urls, ", writes: true")
+
+
+def test_chunks_that_differ_are_no_carry_over():
+    def slices(events):
+        rows = []
+        for block in range(40):
+            order = "ABBA" if block % 3 else "BAAB"
+            for position, arm in enumerate(order):
+                number = 2 * block + position // 2
+                # The second chunk of a block takes three times as long as the first, on both arms.
+                busy_ns = 100_000_000 * (1 + 2 * (number % 2)) + 1_000 * (block * 7919 % 13)
+                start_ns = (4 * block + position) * 10**9
+                rows.append(
+                    {"cell": "x/1", "arm": arm, "block": block, "position": position, "start_ns": start_ns,
+                     "length_ns": busy_ns, "busy_ns": busy_ns, "connections": 1, "events": events(number, position)}
+                )  # fmt: skip
+        return with_rates(Frame.of_rows(rows, {name: SLICE_SCHEMA[name] for name in rows[0]}))
+
+    same_work = _carry_over(slices(lambda number, _: 100 + number % 5))
+    assert max(map(abs, same_work.values())) < 0.001
+    own_work = _carry_over(slices(lambda number, position: 100 + number % 5 + position))
+    assert max(map(abs, own_work.values())) > 0.3
+
+
+def test_many_short_slices_are_looked_at_now_and_then(monkeypatch):
+    clock_s, asked = [0.0], []
+    monkeypatch.setattr("bakeoff.run.epoch.time.monotonic", lambda: clock_s[0])
+
+    def is_warm(slices):
+        asked.append(len(slices))
+        return len(slices) >= 2500
+
+    ask = _now_and_then(is_warm)
+    for count in range(1, 5000):
+        clock_s[0] += 0.001
+        if ask([{}] * count):
+            break
+    assert len(asked) == 25 and 2500 <= asked[-1] < 2600
