@@ -1,8 +1,7 @@
 """Slice tables written by hand, for the statistics' tests."""
 
-import polars as pl
-
 from bakeoff.results.epoch_data import SLICE_SCHEMA, EpochData
+from bakeoff.results.frame import Frame
 
 
 def slice_row(arm, block, position, *, events, seconds=1.0, cell="oltp_point_select/4", start_s=None, **other):
@@ -29,14 +28,13 @@ def slice_row(arm, block, position, *, events, seconds=1.0, cell="oltp_point_sel
 
 def epoch_of(rows, *, epoch=0, build=0, valid=True, histograms=(), variables=None):
     """An epoch with these slices."""
-    schema = SLICE_SCHEMA
-    table = pl.DataFrame([{"epoch": epoch, "build": build, **row} for row in rows], schema=schema)
+    slices = Frame.of_rows([{"epoch": epoch, "build": build, **row} for row in rows], SLICE_SCHEMA)
     return EpochData(
         epoch=epoch,
         build=build,
         valid=valid,
         discard_reason="" if valid else "server crashed",
-        slices=table,
+        slices=slices,
         histograms=list(histograms),
         variables=variables or {},
     )

@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,14 +191,10 @@ def test_stalls_raise_disagree_and_are_never_replaced():
 def after_the_other_arm(epoch, loss, arms):
     """The epoch with less done in slices of `arms` that follow one of another arm."""
     ordered = epoch.slices.sort("cell", "start_ns")
-    follows = (pl.col("arm") != pl.col("arm").shift(1)) & (pl.col("cell") == pl.col("cell").shift(1))
-    events = (
-        pl.when(follows & pl.col("arm").is_in(arms))
-        .then(pl.col("events") * (1 - loss))
-        .otherwise(pl.col("events"))
-        .cast(pl.Int64)
-    )
-    return replace(epoch, slices=ordered.with_columns(events=events))
+    cell, arm, events = ordered["cell"], ordered["arm"], ordered["events"]
+    follows = np.append(False, (arm[1:] != arm[:-1]) & (cell[1:] == cell[:-1]))
+    less = np.where(follows & np.isin(arm, arms), events * (1 - loss), events).astype(np.int64)
+    return replace(epoch, slices=ordered.with_columns(events=less))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +230,7 @@ def test_family_is_paid_for():
 def test_cells_that_stopped_early_have_fewer_points_and_the_mean_uses_common_epochs():
     epochs = simulated({"A": 0.0, "B": -0.1}, cells=(1, 4), epochs=9)
     cut = [
-        with_variables(e, {}, slices=e.slices.filter(e.slices["cell"] == CELL) if e.epoch >= 6 else e.slices)
+        with_variables(e, {}, slices=e.slices.rows(e.slices["cell"] == CELL) if e.epoch >= 6 else e.slices)
         for e in epochs
     ]
     analysis = analyse(cut, simulated_study(cells=(1, 4)), ended=Stop.BUDGET)
@@ -280,16 +275,16 @@ def test_swapping_the_arms_mirrors_the_answer(seed):
     assert there.verdict.words == tuple(mirror.get(word, word) for word in back.verdict.words)
 
 
-def test_a_hundred_cells_of_ten_thousand_slices_in_seconds():
-    cells = tuple(range(1, 101))
+def test_thirty_cells_of_ten_thousand_slices_in_seconds():
+    cells = tuple(range(1, 31))
     epochs = simulated({"A": 0.0, "B": 0.0}, cells=cells, epochs=6, seconds=175)
-    assert len(epochs[0].slices) * 6 > 900_000
+    assert len(epochs[0].slices) * 6 > 270_000
     study = simulated_study(cells=cells)
     plan = plan_study(study, overhead_s=1, load_s=0)
     started_s = time.process_time()
     analysis = analyse(epochs, study, plan=plan, ended=Stop.BUDGET)
-    assert len(analysis.comparisons) == 100
-    assert time.process_time() - started_s < 10  # CPU seconds; about 3
+    assert len(analysis.comparisons) == 30
+    assert time.process_time() - started_s < 3  # CPU seconds; about 1
 
 
 def test_a_server_that_is_not_restarted_gets_numbers_and_no_verdict():

@@ -78,5 +78,6 @@ def test_simulated_orders_are_the_engines(arms, blocks):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_promise_with_many_runs():
     keep(*cal.all_promises(1, scale=2.0))

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from test_stopping_rule import CELL, alternating, history, pair
 
@@ -106,8 +105,8 @@ def test_steal_is_a_share_of_all_cpu_time():
     slices = simulate_epoch(np.random.default_rng(0), epoch=0, effects={"A": 0.0, "B": 0.0}).slices
     assert steal_share(slices) is None
     host = slices.with_columns(
-        **{f"host_{name}_ns": pl.lit(ns) for name, ns in [("user", 50), ("system", 20), ("iowait", 0), ("idle", 25)]},
-        host_steal_ns=pl.lit(5),
+        **{f"host_{name}_ns": ns for name, ns in [("user", 50), ("system", 20), ("iowait", 0), ("idle", 25)]},
+        host_steal_ns=5,
     )
     assert steal_share(host) == pytest.approx(0.05)
-    assert steal_share(host.clear()) is None
+    assert steal_share(host.rows(slice(0))) is None

@@ -33,7 +33,12 @@ def taken_s(noise, half_width, *, seed=2, epochs_max=200):
 
 
 @pytest.mark.parametrize(
-    ("noise", "half_width"), [(QUIET, 0.005), (CLOUD, 0.01), (LOADED, 0.02)], ids=["quiet", "cloud", "loaded"]
+    ("noise", "half_width"),
+    [
+        pytest.param(QUIET, 0.005, marks=pytest.mark.slow, id="quiet"),
+        pytest.param(CLOUD, 0.01, id="cloud"),
+        pytest.param(LOADED, 0.02, marks=pytest.mark.slow, id="loaded"),
+    ],
 )
 def test_complete_runs_take_what_was_forecast(noise, half_width):
     lines = [next(each for each in r.forecast if each.half_width == half_width) for r in forecast(noise)]

@@ -15,9 +15,11 @@ import psutil
 from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
 from bakeoff.plan.sizes import data_bytes
+from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
+from bakeoff.spec.study import is_capture
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
@@ -63,13 +65,24 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
         SpecError: one of these does not hold; with the nearest known name, and the workload as its field.
     """
     wanted, arms = list(workloads), tuple(arms)
+    for index, workload in enumerate(wanted):
+        try:
+            if is_capture(workload.script):
+                check_capture(workload)
+            elif workload.speed is not None:
+                raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
+        except SpecError as error:
+            raise error.within("workloads", index)  # noqa: B904 — the same error, with its place
+    places = [index for index, workload in enumerate(wanted) if not is_capture(workload.script)]
+    if not places:
+        return
     try:
-        descriptions = describe_workloads(workload.script for workload in wanted)
+        descriptions = describe_workloads(wanted[index].script for index in places)
     except SpecError as error:
         raise error.within("workloads")  # noqa: B904 — the same error, with its place
-    for index, (workload, described) in enumerate(zip(wanted, descriptions, strict=True)):
+    for index, described in zip(places, descriptions, strict=True):
         try:
-            _check_workload(workload, described, arms)
+            _check_workload(wanted[index], described, arms)
         except SpecError as error:
             raise error.within("workloads", index)  # noqa: B904 — the same error, with its place
 
@@ -231,7 +244,7 @@ def address_of(setup: ArmSetup, server: Server, database: str, *, pid: int | Non
 
 
 def _database_charset(server: Server, database: str) -> str:
-    return str(server.query("SELECT @@character_set_database", database=database)[0][0])
+    return str(server.query("SELECT @@character_set_database", database=database or None)[0][0])
 
 
 @dataclass(frozen=True)

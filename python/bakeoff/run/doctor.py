@@ -21,6 +21,7 @@ from bakeoff.engine import engine_path
 from bakeoff.errors import HostError
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
+from bakeoff.run.forecast import forecast
 from bakeoff.run.listener import Listener
 from bakeoff.run.runner import run_study
 from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs
@@ -249,6 +250,17 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
         valid = [data for data in run.load_epochs() if data.valid]
         pairs = [pair for data in valid for pair in epoch_estimates(data, baseline="A").pairs]
     return resolution(pairs, overhead_s=plan.overhead_s, load_s=plan.load_s)
+
+
+def smallest_budget_s(server: str, *, threads: int) -> float:
+    """The smallest budget for a verdict between two of the server, in a duel with the default workload and tables.
+
+    Raises:
+        BakeoffError: there is no such server, or too little memory.
+    """
+    study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TRIAL_S)
+    duel = Study(title=study.title, arms=study.arms, workloads=(Workload(script="oltp_read_only"),), threads=(threads,))
+    return forecast(duel).smallest_budget_s
 
 
 def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> list[Proof]:

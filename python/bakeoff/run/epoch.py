@@ -17,21 +17,23 @@ from bakeoff.errors import EngineError, ServerError, TrialInvalid
 from bakeoff.plan import Cell, EpochDraft, SliceLength, guard_ns, whole_blocks
 from bakeoff.plan.model import ROUND_BLOCKS
 from bakeoff.plan.sizes import database_of
+from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup
+from bakeoff.run.captures import capture_facts, chunk_events
 from bakeoff.run.data_check import CountsDisagree, ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
-from bakeoff.run.loading import check_data, families, script_options
+from bakeoff.run.loading import check_data, databases, families, script_options
 from bakeoff.spec import Workload
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.tpcc import ServerCounts, compare_counts
 
-_WARM_CELL_MIN_S = 2.0
 _WARM_LIMIT = 4  # times the study's warm-up, while the arms are seen to move apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
 # Stopping a server takes a millisecond or two.
 _WARM_WRITE_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
+_ASKED_EVERY_S = 0.1
 _BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
 # Errors per event: above this an arm measures failing rather than working.
 _ERROR_SHARE = 0.01
@@ -66,7 +68,7 @@ class Epoch:
     Attributes:
         phases: wall seconds so far.
         planned_s: seconds of measuring that were asked for so far.
-        warmed: the slices of the last warm-up, by the workload's place in the study.
+        warmed: the slices of the warm-up before the pilot, by the workload's place in the study.
         servers: those of the present round.
     """
 
@@ -83,6 +85,7 @@ class Epoch:
         self._begin = time.monotonic()
         self._round = -1
         self._measured: list[str] = []  # cells, in this round
+        self._loaded: int | None = None  # the workload that the servers of this round have run last
         self._cell_order: dict[str, None] = {}
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._server_counts: dict[str, dict[str, list[Any]]] = {}
@@ -98,6 +101,7 @@ class Epoch:
         """
         self._round += 1
         self._measured = []
+        self._loaded = None
         setups = tuple(setup for setup in self._tools.setups if setup.arm.name in arms)
         tools = replace(self._tools, setups=setups)
         self.servers = EpochServers(tools, self._draft, self._writer, self.phases)
@@ -126,28 +130,42 @@ class Epoch:
         Raises:
             TrialInvalid: as `bakeoff.run.data_check.judge_rows`.
         """
-        databases = dict(families(self._tools.study))
+        study = self._tools.study
         with self.phases.measure("check"):
-            answers = {name: ask_tables(server, databases, quick=True) for name, server in self.servers.all.items()}
+            answers = {
+                name: ask_tables(server, databases(study, server), quick=True)
+                for name, server in self.servers.all.items()
+            }
         for name, found in answers.items():
             tables = {table: {query: each.answer for query, each in asked.items()} for table, asked in found.items()}
             self._writer.write_server_json(name, "rows.json", tables)
         judge_rows(self._tools.study, answers, self._tools.listener)
 
-    def warm(self, cells: Sequence[Cell]) -> None:
-        """Load every workload at its highest concurrency for the study's seconds; its slices are the warm-up curve.
+    def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
+        """Load each of the cells' workloads at its highest concurrency, for the seconds of the study's warm-up.
 
         Where all only read, the warm-up ends when the arms no longer move apart: sooner or later than planned.
+
+        Args:
+            cells: those that are measured next.
+            for_pilot: the pilot comes next. Of these slices only the last workload's may be a warm-up curve: when it
+                is measured right after the pilot, it is warm already.
         """
         hottest: dict[int, Cell] = {}
         for cell in cells:
             known = hottest.get(cell.workload_index)
             if known is None or cell.threads > known.threads:
                 hottest[cell.workload_index] = cell
-        seconds = max(_WARM_CELL_MIN_S, self._tools.study.warm_s / len(hottest))
-        with self.phases.measure("warm"):
+        seconds = warm_seconds(self._tools.study.warm_s)
+        with self.phases.measure("pilot" if for_pilot else "warm"):
             for cell in hottest.values():
+                if cell.workload_index == self._loaded and not for_pilot:
+                    self._writer.add_warm_up(self.warmed[cell.workload_index])
+                    continue
                 self._report(f"warming {cell.name}")
+                if cell.replay and not capture_facts(cell.script).reads:
+                    self.warmed[cell.workload_index] = []
+                    continue
                 reads = not (cell.writes or cell.open_loop)
                 warmed = self._measure(
                     cell,
@@ -156,10 +174,13 @@ class Epoch:
                     order_seed=0,
                     key_seed=self._draft.seeds.padding,
                     slices=_WARM_SLICES if reads else _WARM_WRITE_SLICES,
-                    until=partial(is_warm, planned_s=seconds) if reads else None,
+                    changes_nothing=True,
+                    until=_now_and_then(partial(is_warm, planned_s=seconds)) if reads else None,
                 )
-                self.warmed[cell.workload_index] = warmed.slices
-                self._writer.add_warm_up(warmed.slices)
+                if for_pilot:
+                    self.warmed[cell.workload_index] = warmed.slices
+                else:
+                    self._writer.add_warm_up(warmed.slices)
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
         """Short slices, from which the slice length is chosen; they are not evidence."""
@@ -197,7 +218,9 @@ class Epoch:
         if self._measured and cell.writes:
             self.servers.flush()
         before = self._read_counts(cell, setups)
-        slices, blocks = whole_blocks(cell.slices, seconds=seconds, arms=len(setups))
+        slices, blocks = cell.slices, None
+        if not cell.replay:  # whose work is no multiple of any time
+            slices, blocks = whole_blocks(slices, seconds=seconds, arms=len(setups))
         with self.phases.measure("measure"):
             measured = self._measure(
                 cell,
@@ -214,7 +237,11 @@ class Epoch:
         # A contender's latencies are compared with those of the baseline in its own round.
         mark = {"round": self._round} if self._round else {}
         self._writer.add_histograms(message | mark for message in measured.histograms)
-        _check_errors(measured.slices)
+        self._writer.add_failures(measured.failures)
+        if cell.replay:
+            self._note_short_pass(cell, measured.slices)
+        else:
+            _check_errors(measured.slices)
         self._compare_counts(cell, measured.histograms, before, self._read_counts(cell, setups))
 
     def check_data(self) -> None:
@@ -316,28 +343,28 @@ class Epoch:
         slices: SliceLength,
         blocks: int | None = None,
         until: Callable[[list[Message]], bool] | None = None,
+        changes_nothing: bool = False,
     ) -> Measurement:
-        """Have the engine measure one cell; so many blocks, or else so many seconds, or less when `until` says so."""
-        study = self._tools.study
-        workload = study.workloads[cell.workload_index]
+        """Have the engine measure one cell; so many blocks, or else so many seconds, or less when `until` says so.
+
+        With `changes_nothing` only the plain reads of a capture are replayed.
+        """
+        workload = self._tools.study.workloads[cell.workload_index]
+        replays = cell.replay
+        reads_only = replays and (changes_nothing or not cell.writes)
         self._engine.open(self.servers.addresses(workload))
         measured = self._engine.measure(
             {
                 "cell": cell.name,
-                "script": cell.script,
-                "options": script_options(study, workload, study.baseline.data.model_copy(update={"options": ()})),
-                "arm_options": {
-                    setup.arm.name: dict(setup.arm.data.options) for setup in setups if setup.arm.data.options
-                },
+                **(self._replay(cell, slices, reads_only) if replays else self._script(workload, setups)),
                 "threads": cell.threads,
                 "arms": [setup.arm.name for setup in setups],
                 "seconds": None if blocks else seconds,
                 "blocks": blocks,
                 "slice_ns": slices.slice_ns,
-                "guard_ns": slices.guard_ns,
+                "guard_ns": 0 if replays else slices.guard_ns,
                 "order_seed": order_seed,
                 "key_seed": key_seed,
-                "load": _load(workload),
                 "placement": cell.placement,
                 "freeze": cell.freeze and len(self.servers.ours) == len(self.servers.all),
                 "settle_ns": 0,
@@ -347,7 +374,59 @@ class Epoch:
         )
         if self._tools.stop.is_set():
             raise Interrupted
+        self._loaded = cell.workload_index
+        if replays and (length_ns := sum(each["length_ns"] for each in measured.slices)):
+            events = sum(each["events"] for each in measured.slices)
+            self._tools.replay_rates[cell.name, reads_only] = 1e9 * events / length_ns
         return measured
+
+    def _script(self, workload: Workload, setups: Sequence[ArmSetup]) -> dict[str, Any]:
+        """What the engine is told of a script."""
+        study = self._tools.study
+        return {
+            "script": workload.script,
+            "options": script_options(study, workload, study.baseline.data.model_copy(update={"options": ()})),
+            "arm_options": {setup.arm.name: dict(setup.arm.data.options) for setup in setups if setup.arm.data.options},
+            "load": _load(workload),
+        }
+
+    def _replay(self, cell: Cell, slices: SliceLength, reads_only: bool) -> dict[str, Any]:
+        """What the engine is told of a capture."""
+        rates = self._tools.replay_rates
+        rate = rates.get((cell.name, reads_only)) or rates.get((cell.name, not reads_only))
+        return {
+            "capture": cell.script,
+            "chunk_events": chunk_events(cell, slices, reads_only=reads_only, events_per_s=rate),
+            "speed": self._tools.study.workloads[cell.workload_index].speed,
+            "reads_only": reads_only,
+        }
+
+    def _note_short_pass(self, cell: Cell, slices: Sequence[Message]) -> None:
+        """A capture with writes runs once in an epoch: less than a second of it is hardly more than its beginning."""
+        lengths_ns: Counter[str] = Counter()
+        for message in slices:
+            lengths_ns[message["arm"]] += message["length_ns"]
+        shortest_s = min(lengths_ns.values(), default=0) / 1e9
+        if cell.writes and shortest_s < 1 and self._draft.epoch == 0:
+            self._tools.listener.note(
+                f"{cell.name}: one pass over the capture takes {shortest_s:.2f} s, once in every epoch because it "
+                "writes; a longer capture gives narrower intervals"
+            )
+
+
+def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Message]], bool]:
+    """Ask ten times a second: the answer takes time in which slices of a millisecond would pile up."""
+    asked_s = time.monotonic()
+
+    def ask(slices: list[Message]) -> bool:
+        nonlocal asked_s
+        if time.monotonic() - asked_s < _ASKED_EVERY_S:
+            return False
+        answer = until(slices)
+        asked_s = time.monotonic()
+        return answer
+
+    return ask
 
 
 def _load(workload: Workload) -> dict[str, Any]:

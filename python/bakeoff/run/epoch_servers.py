@@ -17,9 +17,10 @@ from bakeoff.plan.sizes import database_of
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
-from bakeoff.run.loading import SnapshotKey, families
+from bakeoff.run.loading import SnapshotKey, databases
 from bakeoff.servers import Instance, Readiness, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
+from bakeoff.spec.study import is_capture
 
 _READINESS_LIMIT_S = 60.0
 # Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
@@ -56,6 +57,7 @@ class EpochTools:
     Attributes:
         setups: arms of the study, or of one round of it.
         at_once: how many servers fit into memory; more arms than that take rounds.
+        replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
     """
 
     study: Study
@@ -65,6 +67,7 @@ class EpochTools:
     listener: Listener
     stop: threading.Event
     at_once: int
+    replay_rates: dict[tuple[str, bool], float] = field(default_factory=dict)
 
 
 class EpochServers:
@@ -104,8 +107,16 @@ class EpochServers:
     def addresses(self, workload: Workload) -> list[ArmAddress]:
         """Where the engine finds each arm's data of a workload."""
         pids, database = self.pids, database_of(self._tools.study, workload)
+        # A capture names the databases of a running server itself.
+        of_theirs = "" if is_capture(workload.script) else database
         return [
-            address_of(setup, self.all[setup.arm.name], database, pid=pids.get(setup.arm.name)) for setup in self.setups
+            address_of(
+                setup,
+                self.all[setup.arm.name],
+                of_theirs if setup.remote else database,
+                pid=pids.get(setup.arm.name),
+            )
+            for setup in self.setups
         ]
 
     def start(self) -> None:
@@ -136,10 +147,9 @@ class EpochServers:
 
     def make_ready(self) -> None:
         """Fill the buffer pools, purge and flush, on all arms at once: each would disturb the other's slices."""
-        databases = dict(families(self._tools.study))
 
         def make_one_ready(server: Instance) -> Readiness:
-            warmths = [readiness.warm(server, database) for database in databases]
+            warmths = [readiness.warm(server, database) for database in databases(self._tools.study, server)]
             return readiness.finish_pending_work(
                 server,
                 _READINESS_LIMIT_S,

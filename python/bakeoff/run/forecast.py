@@ -1,27 +1,33 @@
 """Estimate what a study would take before anything is started: arms, shared builds, minutes, memory, disk."""
 
+import math
 import os
 import string
 from dataclasses import dataclass
 from pathlib import Path
 
 from bakeoff.errors import HostError, SpecError
-from bakeoff.plan import Plan, plan_study
+from bakeoff.plan import Plan, plan_study, timing
 from bakeoff.plan.model import turns
 from bakeoff.plan.sizes import data_bytes
 from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
-from bakeoff.servers import Catalog, Entry, install, is_installed
+from bakeoff.run.captures import with_captures
+from bakeoff.run.own_data import check_source
+from bakeoff.servers import Catalog, Entry, find_entry, install, is_installed
 from bakeoff.servers.instance import preload_libraries
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Origin, Study
-from bakeoff.units import format_bytes
+from bakeoff.units import format_bytes, format_duration
 
-# Rough figures of a small machine; a run measures its own in the first epoch and plans with them.
+# Of a small machine (bench/results/harness-*.json); a run measures its own in the first epoch and plans with them.
 _LOAD_BYTES_PER_S = 25e6
-_LOAD_FIXED_S = 8.0  # a server initialised, started, analysed, flushed, stopped, copied
+_LOAD_FIXED_S = 4.0  # a server started, analysed, flushed, stopped, copied
 _COPY_BYTES_PER_S = 500e6
-_EPOCH_FIXED_S = 3.0
-_EPOCH_PER_SERVER_S = 1.5
+_EPOCH_FIXED_S = 1.5
+_EPOCH_PER_SERVER_S = 0.9
+# No machine is taken to be faster than that many times these figures.
+_FASTEST = 3.0
+_BUDGET_STEP_S = 5.0  # a budget is named in such steps
 _DATADIR_BYTES = 120 * 2**20  # system tables and what InnoDB makes at the start
 _REDO_BYTES = 256 * 2**20
 _WRITE_GROWTH = 1.3
@@ -48,6 +54,7 @@ class Forecast:
     """What a study would take.
 
     Attributes:
+        least_s: wall seconds of a run with a verdict that no machine goes below; its own are `smallest_budget_s`.
         loads: how many times data is loaded.
         disk_bytes: at the worst moment, snapshots and running servers together.
     """
@@ -56,11 +63,17 @@ class Forecast:
     arms: tuple[ArmForecast, ...]
     plan: Plan
     share: MemoryShare
+    least_s: float
     loads: int
     load_bytes: int
     disk_bytes: int
     disk_free_bytes: int
     disk_path: Path
+
+    @property
+    def smallest_budget_s(self) -> float:
+        """The smallest budget that would do for a verdict on a machine like most, rounded up."""
+        return math.ceil(self.plan.budget_needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
 
 def forecast(study: Study) -> Forecast:
@@ -72,6 +85,8 @@ def forecast(study: Study) -> Forecast:
         SpecError: a server that does not exist, or that lacks what an arm needs; `error.field` begins with the arm.
         HostError: too little memory, or a library to be preloaded that is not there.
     """
+    check_source(study)
+    study = with_captures(study)
     share = share_memory(study, at_most=servers_by_aio())
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     for arm in ours:
@@ -82,11 +97,7 @@ def forecast(study: Study) -> Forecast:
     load_bytes = max(sizes.values(), default=0)
     snapshots = study.builds * sum(size + _DATADIR_BYTES + _REDO_BYTES for size in sizes.values())
     running = share.at_once * int(load_bytes * _WRITE_GROWTH + _DATADIR_BYTES + _REDO_BYTES)
-    rounds = turns(share.servers, at_once=share.at_once) - share.servers + 1
-    load_s = sum(study.builds * (_LOAD_FIXED_S + size / _LOAD_BYTES_PER_S) for size in sizes.values())
-    overhead_s = rounds * (_EPOCH_FIXED_S + study.warm_s) + len(ours) * (
-        _EPOCH_PER_SERVER_S + load_bytes / _COPY_BYTES_PER_S
-    )
+    plan, least_s = _duration(study, share, list(sizes.values()))
     folder = work_root()
     while not folder.exists():
         folder = folder.parent
@@ -94,14 +105,49 @@ def forecast(study: Study) -> Forecast:
     return Forecast(
         study=study,
         arms=tuple(_arms(study, downloads)),
-        plan=plan_study(study, overhead_s=overhead_s, load_s=load_s, turns=len(study.arms) + rounds - 1),
+        plan=plan,
         share=share,
+        least_s=least_s,
         loads=loads,
         load_bytes=load_bytes,
         disk_bytes=snapshots + running,
         disk_free_bytes=status.f_bavail * status.f_frsize,
         disk_path=work_root(),
     )
+
+
+def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> tuple[Plan, float]:
+    """The plan on a machine like most, and the least seconds to a verdict on any (`Forecast.least_s`).
+
+    Args:
+        study: the question.
+        share: how many servers there are, and how many run at once.
+        sizes: bytes of each distinct load.
+    """
+    cells = len(study.workloads) * len(study.threads)
+    rounds = turns(share.servers, at_once=share.at_once) - share.servers + 1
+    every_turn = len(study.arms) + rounds - 1
+    build_s = sum(_LOAD_FIXED_S + size / _LOAD_BYTES_PER_S for size in sizes)
+    server_s = _EPOCH_PER_SERVER_S + max(sizes, default=0) / _COPY_BYTES_PER_S
+    machine_s = rounds * _EPOCH_FIXED_S + share.servers * server_s
+    warm_s = timing.warm_seconds(study.warm_s)
+    report_s = timing.report_seconds(cells)
+    plan = plan_study(
+        study,
+        overhead_s=machine_s + rounds * len(study.workloads) * warm_s,
+        load_s=study.builds * build_s + report_s,
+        turns=every_turn,
+    )
+    # Where all only read, a warm-up may end early.
+    fixed = {cell.workload_index for cell in plan.cells if cell.writes or cell.open_loop}
+    least_warm_s = len(fixed) * warm_s + (len(study.workloads) - len(fixed)) * timing.WARM_MIN_S
+    least_s = timing.smallest_budget_s(
+        load_s=(build_s + report_s) / _FASTEST,
+        overhead_s=machine_s / _FASTEST + rounds * least_warm_s,
+        cells=cells,
+        turns=every_turn,
+    )
+    return plan, least_s
 
 
 def require_disk(seen: Forecast) -> None:
@@ -119,12 +165,31 @@ def require_disk(seen: Forecast) -> None:
         )
 
 
+def require_budget(seen: Forecast) -> None:
+    """Check that the budget can hold a verdict; a running server gets none, so that any budget does for it.
+
+    Raises:
+        SpecError: no machine gives a verdict in it.
+    """
+    study = seen.study
+    remote = any(arm.server.origin is Origin.URL for arm in study.arms)
+    if remote or study.budget_s * timing.GRACE >= seen.least_s:
+        return
+    cells = "1 cell" if len(seen.plan.cells) == 1 else f"{len(seen.plan.cells)} cells"
+    raise SpecError(
+        f"a budget of {format_duration(study.budget_s)} is too small for a verdict: {seen.plan.epochs_min} restarts of "
+        f"{len(study.arms)} servers with {cells} take about {format_duration(seen.smallest_budget_s)} with loading.",
+        hint=f"Give --budget {seen.smallest_budget_s:.0f}s or more, or take fewer servers or cells; --no-verdict "
+        "measures all the same.",
+    )
+
+
 def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
     """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
     if arm.server.origin is not Origin.CATALOG:
         return None
     try:
-        entry = Catalog.load().resolve(arm.server, is_installed)
+        entry = find_entry(arm.server)
         _check_collation(arm, entry)
         if not is_installed(entry):
             return entry.download_bytes

@@ -19,8 +19,8 @@ class Listener(Protocol):
     def stage(self, text: str) -> None:
         """What happens now: `loading mysql:8.0.15 (build 1 of 2)`."""
 
-    def progress(self, label: str, done: int, total: int | None) -> None:
-        """`done` of `total` units of `label` (`mysql:8.0.15 rows`); None: the total is not known."""
+    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
+        """`done` of `total` of `label` (`mysql:8.0.15 rows`), in `bytes`, `rows`, …; None: the total is not known."""
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
         """Events per second of an arm in its latest slices."""
@@ -82,7 +82,7 @@ def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[st
             ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as of a shell's background job
             os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)
         if total:
-            listener.progress(what, done, total)
+            listener.progress(what, done, total, "bytes")
         elif what != last_stage:
             last_stage = what
             listener.stage(what)

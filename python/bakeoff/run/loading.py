@@ -21,8 +21,10 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.listener import Listener
-from bakeoff.servers import Server, ServerPool, Snapshot, readiness, table_engine
+from bakeoff.run.own_data import Loaded, check_databases, databases_in, databases_of, load_dump
+from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
+from bakeoff.spec.study import is_capture
 from bakeoff.stats.differences import Answer
 from bakeoff.units import parse_bytes
 
@@ -117,6 +119,8 @@ class Loader:
         assert setup.remote
         for database, workload in families(self.study):
             self._end_if_stopped()
+            if is_capture(workload.script):
+                continue
             if not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
                 self.left.append(f"{setup.arm.label} keeps the database {database}, which bakeoff has filled")
@@ -160,12 +164,12 @@ class Loader:
         instance = self.pool.create(f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env))
         try:
             instance.start()
-            for database, workload in families(self.study):
-                self._fill(setup, instance, database, workload, build=build)
+            loaded = self._fill_all(setup, instance, build=build)
+            for database in loaded.databases:
                 readiness.analyze(instance, database)
             readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
             self._end_if_stopped()
-            data_bytes = {database: instance.data_bytes(database) for database, _ in families(self.study)}
+            data_bytes = {database: instance.data_bytes(database) for database in loaded.databases}
             parts = {database: _parts(instance, database) for database in data_bytes}
             self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
             instance.stop(slow=True)
@@ -188,13 +192,34 @@ class Loader:
                 "rows_bytes": {database: rows for database, (rows, _) in parts.items()},
                 "index_bytes": {database: indexes for database, (_, indexes) in parts.items()},
                 "snapshot_bytes": snapshot.bytes_on_disk,
+                **({"translated": loaded.translated} if loaded.translated else {}),
             },
         )
         return snapshot
 
+    def _fill_all(self, setup: ArmSetup, instance: Instance, *, build: int) -> Loaded:
+        """Load the arm's dump, or all databases of the workloads."""
+        if not setup.arm.data.source:
+            for database, workload in families(self.study):
+                self._fill(setup, instance, database, workload, build=build)
+            return Loaded(databases(self.study, instance), {})
+        if self.study.database not in databases_in(setup.arm.data.source):
+            _create_database(instance, self.study.database, setup.arm)
+        with self.engine_lock:
+            self._end_if_stopped()
+            try:
+                loaded = load_dump(self.engine, setup, instance, self.study, self.listener, threads=loader_threads())
+            except EngineError as error:
+                raise _load_failed(error, setup.arm) from None
+        self._end_if_stopped()
+        check_databases(self.study, loaded)
+        return loaded
+
     def _fill(self, setup: ArmSetup, server: Server, database: str, workload: Workload, *, build: int) -> None:
         arm = setup.arm
         _create_database(server, database, arm)
+        if is_capture(workload.script):
+            return
         pid = getattr(server, "pid", None)
         with self.engine_lock:
             self._end_if_stopped()
@@ -208,7 +233,9 @@ class Loader:
                     | {"mysql_storage_engine": table_engine(arm.server, arm.data, setup.installation)},
                     threads=loader_threads(),
                     seed=seed_for(self.study.seed, "build", build),
-                    on_progress=lambda label, done, total: self.listener.progress(f"{arm.label} {label}", done, total),
+                    on_progress=lambda label, done, total: self.listener.progress(
+                        f"{arm.label} {label}", done, total, label
+                    ),
                 )
             except EngineError as error:
                 raise _load_failed(error, arm) from None
@@ -244,11 +271,19 @@ def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload
 
 
 def families(study: Study) -> list[tuple[str, Workload]]:
-    """Databases to load, each with the workload whose `prepare` fills it; scripts that share tables share one."""
+    """Databases to load, each with the workload whose `prepare` fills it; scripts that share tables share one.
+
+    A capture fills none: its database is empty unless a script or a dump has filled it.
+    """
     found: dict[str, Workload] = {}
-    for workload in study.workloads:
+    for workload in sorted(study.workloads, key=lambda workload: is_capture(workload.script)):
         found.setdefault(database_of(study, workload), workload)
     return list(found.items())
+
+
+def databases(study: Study, server: Server) -> tuple[str, ...]:
+    """Databases whose tables are measured: all that a dump has filled, else those of the workloads."""
+    return databases_of(server) if study.baseline.data.source else tuple(database for database, _ in families(study))
 
 
 def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
@@ -292,6 +327,8 @@ def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
             hint="Load fewer rows, or make room where the server keeps its data (XDG_CACHE_HOME for bakeoff's own).",
             field=("table_size",),
         )
+    if arm.data.source and error.code in ("sql_error", "script_error"):
+        return SpecError(f"data: {error.message}.", hint=error.hint, field=("arms", arm.name, "data", "source"))
     if error.sql_errno in _NO_SUCH_TEXT:
         return _mistake(arm, f"{arm.label}: {error.message}.", hint=_OTHER_TEXT)
     return error

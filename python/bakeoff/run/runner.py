@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-
-import polars as pl
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, EngineError, HostError, TrialInvalid
@@ -29,10 +29,13 @@ from bakeoff.plan import (
     with_longer_slices,
 )
 from bakeoff.plan.model import rounds, turns
-from bakeoff.plan.timing import EpochCost, pace_of
+from bakeoff.plan.timing import EpochCost, pace_of, report_seconds
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import slices_frame, wall_time
+from bakeoff.results.frame import Frame
+from bakeoff.run.answers import compare_answers
 from bakeoff.run.arms import check_workloads, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
@@ -48,6 +51,7 @@ from bakeoff.run.resume import (
     note_extension,
     read_before,
 )
+from bakeoff.run.source_dump import take_snapshots
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Study
@@ -58,12 +62,11 @@ from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.stats.stopping import Decision, decide
+from bakeoff.units import format_duration
 
 # Of one cell, and of all cells together: a cell of many has less, since the pilots' findings are shared.
 _PILOT_S, _PILOTS_S = 2.0, 12.0
 _STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
-# What analysis and report take after the last epoch: the budget ends with the verdict.
-_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
 # Of the budget: while loading takes no more of it, further builds are loaded.
 _LOADING_SHARE = 0.5
 # An epoch that is discarded again and again is not bad luck.
@@ -89,7 +92,7 @@ def run_study(
         runs_root: where a new run directory is made.
         listener: receives what happens.
         stop: set it to end in order.
-        passwords: of servers named by URL, by arm name.
+        passwords: of servers named by URL, by arm name; of those whose data is taken by the data's source.
         command_line: for the manifest.
         resume: a run to go on with; its finished epochs count and are not measured again.
 
@@ -99,6 +102,9 @@ def run_study(
     """
     if resume is not None:
         check_machine(resume)
+    else:
+        study = take_snapshots(study, listener, passwords, stop)
+    study = with_captures(study)
     check_workloads(study.workloads, study.arms)
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
     setups = prepare_arms(
@@ -131,11 +137,12 @@ def run_study(
                 engine.close()  # every epoch starts one of its own
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
-                at_once = max(share.at_once, 2)
+                tools = EpochTools(study, setups, pool, snapshots, listener, stop, max(share.at_once, 2))
+                compare_answers(tools, run)
                 study_run = _StudyRun(
                     study,
                     run,
-                    EpochTools(study, setups, pool, snapshots, listener, stop, at_once),
+                    tools,
                     begin,
                     builds=max((build + 1 for _, build in snapshots), default=study.builds),
                     plan=before.plan,
@@ -272,11 +279,14 @@ class _StudyRun:
         if draft.epoch == 0:
             epoch.compare_rows()
         if self.plan is None:
-            self.plan = self._make_plan(epoch, self._warm_first(epoch))
-        else:
-            epoch.warm(self.plan.cells)
-        for cell in draft.cells:
-            epoch.measure(self.plan.cell(cell.cell), self.plan.arm_seconds(cell.cell) * share)
+            self.plan = self._make_plan(epoch, self._warm_for_pilot(epoch))
+        # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
+        # change, and longer on one version than on another.
+        for _, same_workload in groupby(map(self.plan.cell, draft.cell_order), key=attrgetter("workload")):
+            cells = tuple(same_workload)
+            epoch.warm(cells)
+            for cell in cells:
+                epoch.measure(cell, self.plan.arm_seconds(cell.name) * share)
         epoch.servers.keep_status()
         epoch.check_data()
 
@@ -291,22 +301,24 @@ class _StudyRun:
         """Cells and orders, before anything is known about this machine."""
         return plan_study(self.study, overhead_s=0.0, load_s=0.0, turns=self._turns, builds=self.builds)
 
-    def _warm_first(self, epoch: Epoch) -> Plan:
-        """Warm the first epoch; where a connection cannot be paired, all connections of all arms run free."""
+    def _warm_for_pilot(self, epoch: Epoch) -> Plan:
+        """Warm every workload; where a connection cannot be paired, all connections of all arms run free."""
         plan = self._first_plan()
         try:
-            epoch.warm(plan.cells)
+            epoch.warm(plan.cells, for_pilot=True)
         except EngineError as error:
             if error.code != "not_paired":
                 raise
             self.tools.listener.note(f"{error}; all connections of all arms run where the kernel puts them")
             plan = plan.all_free(str(error))
-            epoch.warm(plan.cells)
+            epoch.warm(plan.cells, for_pilot=True)
         return plan
 
     def _make_plan(self, epoch: Epoch, first: Plan) -> Plan:
         """Make the plan proper: slice lengths by pilot, seconds of a cell by what an epoch costs here."""
         study = self.study
+        # The pilot's phase holds only its warm-up so far, which takes as long as an epoch's own.
+        begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "pilot"))
         chosen: dict[str, SliceLength] = {}
         noise: dict[str, float | None] = dict.fromkeys(cell.name for cell in first.cells)
         curves = {}
@@ -328,12 +340,11 @@ class _StudyRun:
         precise_s = [
             precise_seconds(variance_rate_s=rate, precision=study.precision) for rate in noise.values() if rate
         ]
-        begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "warm"))
         rounds_of_epoch = self._turns - len(study.arms) + 1
         plan = plan_study(
             study,
             overhead_s=rounds_of_epoch * (begun_s + _STOP_S),
-            load_s=self._elapsed_s() - begun_s + _report_s(first),
+            load_s=self._elapsed_s() - begun_s + report_seconds(len(first.cells)),
             turns=self._turns,
             builds=self.builds,
             needed_s=needed_s,
@@ -346,7 +357,8 @@ class _StudyRun:
         self.run_directory.write_json("pilot.json", curves)
         if not plan.fits:
             self.tools.listener.note(
-                f"the budget is too small for {plan.epochs_min} epochs; about {plan.budget_needed_s:.0f} s would do"
+                f"the budget is too small for {plan.epochs_min} epochs and a verdict; about "
+                f"{format_duration(plan.budget_needed_s)} would do"
             )
         return plan
 
@@ -370,7 +382,7 @@ class _StudyRun:
         self.tools.listener.epoch_finished(self.history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
         self._lengthen_slices(analysis)
         if len(valid) == PILOT_EPOCHS == len(self.history):
-            slices = pl.concat([data.slices for data in valid])
+            slices = Frame.concat([data.slices for data in valid])
             _note_other_bakeoffs(self.tools.listener)
             self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
             if decision.stop is Stop.RUNNING and may_start_anew:
@@ -390,7 +402,7 @@ class _StudyRun:
             estimates,
             self.study,
             self.plan,
-            elapsed_s=self._elapsed_s() + _report_s(self.plan),
+            elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
             pace=pace_of(self.costs),
             aborted=self.tools.stop.is_set(),
         )
@@ -431,8 +443,3 @@ class _StudyRun:
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self.begin
-
-
-def _report_s(plan: Plan) -> float:
-    """Wall seconds that analysis and report will take."""
-    return _REPORT_S + _REPORT_CELL_S * min(len(plan.cells), _REPORT_CELLS)

@@ -13,14 +13,14 @@ from statistics import fmean, variance
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
-from scipy.special import fdtrc
 
 from bakeoff.plan import Cell
 from bakeoff.results import EpochData
+from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement
 from bakeoff.stats import interval as iv
+from bakeoff.stats.distributions import f_above, t_quantile
 from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, Frozen
 from bakeoff.units import percent_text
@@ -113,7 +113,7 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
     mean = fmean(point.value for point in points)
     between = math.fsum(len(group) * (fmean(group) - mean) ** 2 for group in groups.values())
     between_df, within_df = len(groups) - 1, len(points) - len(groups)
-    return float(fdtrc(between_df, within_df, (between / between_df) / (within / within_df)))
+    return f_above((between / between_df) / (within / within_df), between_df, within_df)
 
 
 def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
@@ -134,7 +134,7 @@ def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     if sd == 0:
         return None
     distance = np.abs(values - values.mean()) / sd
-    t2 = iv.t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
+    t2 = t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
     epoch = points[int(distance.argmax())].epoch
@@ -238,28 +238,24 @@ def stood_still(epochs: Sequence[EpochData]) -> dict[tuple[str, str], Flag]:
     Events that begin in a slice's guard are not counted. A server that stands still from there on leaves a slice
     without events and without time, so the ratio does not show it.
     """
-    needed = {"server_cpu_ns", "latency_max_ns"}  # simulated slices have neither
-    if not all(needed <= set(epoch.slices.columns) for epoch in epochs) or not epochs:
+    needed = ("cell", "arm", "epoch", "events", "length_ns", "server_cpu_ns", "latency_max_ns")
+    if not all(set(needed) <= set(epoch.slices.columns) for epoch in epochs) or not epochs:  # simulated ones lack some
         return {}
-    cpu, length = pl.col("server_cpu_ns").cast(pl.Float64), pl.col("length_ns").cast(pl.Float64)
-    waited = pl.when(pl.col("events") > 0).then(pl.col("latency_max_ns").cast(pl.Float64)).otherwise(length)
-    found = (
-        pl.concat([epoch.slices for epoch in epochs])
-        .with_columns(usual=(cpu / length).median().over("cell", "arm"))
-        .filter(pl.col("usual") >= _BUSY_MIN)
-        .with_columns(rested_ns=pl.min_horizontal(length - cpu / pl.col("usual"), waited))
-        .filter(pl.col("rested_ns") >= _STILL_NS)
-        .sort("rested_ns")
-        .group_by("cell", "arm", maintain_order=True)
-        .agg(pl.len(), pl.col("rested_ns").last(), pl.col("epoch").last())
-    )
+    slices = Frame.concat([epoch.slices.select(*needed) for epoch in epochs])
+    by = slices.by("cell", "arm")
+    slices = slices.with_columns(usual=by.median(slices["server_cpu_ns"] / slices["length_ns"])[by.ids])
+    slices = slices.rows(slices["usual"] >= _BUSY_MIN)
+    waited = np.where(slices["events"] > 0, slices["latency_max_ns"], slices["length_ns"])
+    rested = np.fmin(slices["length_ns"] - slices["server_cpu_ns"] / slices["usual"], waited)
+    found = slices.with_columns(rested_ns=rested).rows(rested >= _STILL_NS).sort("rested_ns")
     return {
         (cell, arm): Flag(
             kind="STOOD STILL",
-            text=f"the server of arm {arm} stood still for {rested_ns / 1e9:.1f} s in epoch {epoch} ({count} such "
-            "slices in all), without CPU time or an answer: it was stopped from outside, or waited for its disk.",
+            text=f"the server of arm {arm} stood still for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
+            f"{longest['epoch'][-1]} ({len(longest)} such slices in all), without CPU time or an answer: it was "
+            "stopped from outside, or waited for its disk.",
         )
-        for cell, arm, count, rested_ns, epoch in found.iter_rows()
+        for (cell, arm), longest in found.by("cell", "arm").frames().items()
     }
 
 
@@ -305,9 +301,8 @@ def two_states(epochs: Sequence[EpochData]) -> list[TwoStates]:
     """
     if not epochs:
         return []
-    windows = _windows(pl.concat([epoch.slices for epoch in epochs]))
-    groups = windows.group_by(["cell", "arm"], maintain_order=True)
-    return [found for (cell, arm), group in groups if (found := _split(str(cell), str(arm), group))]
+    groups = _windows([epoch.slices for epoch in epochs]).by("cell", "arm").frames()
+    return [found for (cell, arm), group in groups.items() if (found := _split(cell, arm, group))]
 
 
 def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
@@ -328,31 +323,31 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
     return Flag(kind="TWO STATES", text=text)
 
 
-def _windows(slices: pl.DataFrame) -> pl.DataFrame:
-    """Each arm's slices in windows of half a second: log rate, and CPU ns of threads as JSON texts."""
-    key = ["epoch", "cell", "arm"]
-    if "threads" not in slices.columns:  # simulated slices have none
-        slices = slices.with_columns(threads=pl.lit("{}"))
-    return (
-        with_rates(slices)
-        .filter(pl.col("events") > 0)
-        .sort("start_ns")
-        .with_columns(window=(pl.col("seconds").cum_sum().over(key) / _WINDOW_S).floor())
-        .group_by([*key, "window"], maintain_order=True)
-        .agg(pl.col("events", "seconds", "length_ns").sum(), pl.col("threads"))
-        .filter(pl.col("seconds") > 0)
-        .with_columns(log_rate=(pl.col("events") / pl.col("seconds")).log())
+def _windows(slices: Sequence[Frame]) -> Frame:
+    """Each arm's slices in windows of half a second: log rate, and CPU ns of threads as JSON texts, one a line."""
+    needed = ("epoch", "cell", "arm", "start_ns", "length_ns", "events", "seconds", "threads")
+    rated = [with_rates(each.with_columns(threads=each.get("threads", "{}"))) for each in slices]  # simulated lack them
+    worked = Frame.concat([each.select(*needed).rows(each["events"] > 0) for each in rated]).sort("start_ns")
+    arms = worked.by("epoch", "cell", "arm")
+    spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])
+    worked = worked.rows(arms.order).with_columns(window=np.floor(spent_s / _WINDOW_S))
+    by = worked.by("epoch", "cell", "arm", "window")
+    windows = by.keys.with_columns(
+        **{name: by.sum(worked[name]) for name in ("events", "seconds", "length_ns")},
+        threads=["\n".join(texts) for texts in by.split(worked["threads"])],
     )
+    windows = windows.rows(windows["seconds"] > 0)
+    return windows.with_columns(log_rate=np.log(windows["events"] / windows["seconds"]))
 
 
-def _split(cell: str, arm: str, windows: pl.DataFrame) -> TwoStates | None:
+def _split(cell: str, arm: str, windows: Frame) -> TwoStates | None:
     windows = windows.sort("log_rate")
-    rates = windows["log_rate"].to_numpy()
+    rates = windows["log_rate"]
     n = rates.size
     if n < _WINDOWS_MIN:
         return None
     count, explained = _best_split(rates, fewest=1)
-    slow, fast = windows[:count], windows[count:]
+    slow, fast = windows.rows(slice(count)), windows.rows(slice(count, None))
     apart = float(rates[count:].mean() - rates[:count].mean())
     if explained < _EXPLAINED or apart < _APART or not _SHARE_MIN <= count / n <= 1 - _SHARE_MIN:
         return None
@@ -369,16 +364,16 @@ def _split(cell: str, arm: str, windows: pl.DataFrame) -> TwoStates | None:
     )
 
 
-def _tps(windows: pl.DataFrame) -> float:
+def _tps(windows: Frame) -> float:
     return float(windows["events"].sum()) / float(windows["seconds"].sum())
 
 
-def _cpus(windows: pl.DataFrame) -> Counter[str]:
+def _cpus(windows: Frame) -> Counter[str]:
     """CPUs that each busy thread used on average."""
     length_ns = windows["length_ns"].sum()
     used: Counter[str] = Counter()
-    for text in windows["threads"].explode():
-        for name, time_ns in json.loads(text or "{}").items():
+    for text in "\n".join(windows["threads"]).split("\n"):
+        for name, time_ns in json.loads(text).items():
             used[name] += time_ns / length_ns
     return used
 

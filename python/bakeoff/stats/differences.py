@@ -52,7 +52,8 @@ class RowDifference(Frozen):
 
 def rows_key(data: Data) -> tuple[tuple[str, object], ...]:
     """What determines an arm's rows, besides the seed: arms of equal keys must hold equal rows."""
-    return tuple(sorted(pair for pair in data.options if pair[0] not in _STORAGE_OPTIONS))
+    kept = [pair for pair in data.options if pair[0] not in _STORAGE_OPTIONS]
+    return tuple(sorted([*kept, *([("data", data.source)] if data.source else [])]))
 
 
 def row_differences(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> tuple[RowDifference, ...]:

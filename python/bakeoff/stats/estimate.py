@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bakeoff.plan.model import ROUND_BLOCKS
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.frame import Column, Frame, quotients
 
 _TRIM = 0.2  # share of half blocks left out on each side of the secondary estimate
 _EVENTS_FLOOR = 0.5  # events a slice with none is given in the secondary estimate, so that its logarithm exists
@@ -76,10 +76,10 @@ def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
         A pair for every cell and contender that were measured together with the baseline; none of an empty epoch. When
         the arms took several rounds, each with the baseline, a contender is compared with that of its own round.
     """
-    order = {cell: i for i, cell in enumerate(epoch.slices["cell"].unique(maintain_order=True))}
-    numbered = epoch.slices.with_columns(round=pl.col("block") // ROUND_BLOCKS)
-    by_round = numbered.partition_by("round", include_key=False, maintain_order=True)
-    pairs = [pair for slices in by_round for pair in _round_pairs(replace(epoch, slices=slices), baseline)]
+    order = {cell: i for i, cell in enumerate(dict.fromkeys(epoch.slices["cell"]))}
+    needed = epoch.slices.select("cell", "arm", "block", "start_ns", "length_ns", "busy_ns", "connections", "events")
+    by_round = needed.with_columns(round=needed["block"] // ROUND_BLOCKS).by("round").frames()
+    pairs = [pair for slices in by_round.values() for pair in _round_pairs(replace(epoch, slices=slices), baseline)]
     pairs.sort(key=lambda pair: (order[pair.cell], pair.contender))
     return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=tuple(pairs))
 
@@ -97,13 +97,13 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
     """The pairs of arms that ran together."""
     whole, cut = _whole_blocks(epoch.slices)
     slices = with_rates(whole)
-    rates = _rates(slices, ["cell", "arm"])
-    halves = _rates(_with_half(slices), ["cell", "arm", "half"])
+    rates = _rates(slices, "cell", "arm")
+    halves = _rates(_with_half(slices), "cell", "arm", "half")
     contrasts = _contrasts(slices, baseline)
     carried = _carry_over(slices)
-    start, length = pl.col("start_ns"), pl.col("length_ns")
-    times = slices.group_by("cell").agg(((start + length).max() - start.min()) / 1e9, length.median() / 1e9)
-    seconds = {cell: (wall_s, slice_s) for cell, wall_s, slice_s in times.iter_rows()}
+    start_ns, length_ns, cells = slices["start_ns"], slices["length_ns"], slices.by("cell")
+    wall_s = cells.by_key((cells.max(start_ns + length_ns) - cells.min(start_ns)) / 1e9)
+    slice_s = cells.by_key(cells.median(length_ns) / 1e9)
     pairs = []
     for cell, arm in rates:
         if arm == baseline or (cell, baseline) not in rates:
@@ -120,8 +120,8 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 blocks=blocks.size,
                 cut=cut.get(cell, 0),
                 variance_of_mean=variance_of_mean(blocks),
-                seconds=seconds[cell][0],
-                slice_s=seconds[cell][1],
+                seconds=wall_s[cell],
+                slice_s=slice_s[cell],
                 carry_over={name: carried[cell, name] for name in (baseline, arm) if (cell, name) in carried},
                 trend=_trend(halves, cell, arm, baseline),
                 least_per_s=min(rates[cell, arm], rates[cell, baseline]),
@@ -130,25 +130,21 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
     return pairs
 
 
-def with_rates(slices: pl.DataFrame) -> pl.DataFrame:
+def with_rates(slices: Frame) -> Frame:
     """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with the floor of half an event).
 
     A slice in which nothing was counted has no busy time: its time went to an event that had begun in the guard, and
     such events count in no slice. Counting that time would exaggerate differences of events nearly as long as slices,
     since the slower arm has more such slices. An arm without any busy time did nothing: all of its slices count.
     """
-    group = [name for name in ("cell", "arm", "epoch") if name in slices.columns]
-    events = pl.col("events").fill_null(0).cast(pl.Float64)
-    busy = pl.col("busy_ns").fill_null(0).cast(pl.Float64)
-    connections = pl.col("connections").fill_null(1).clip(lower_bound=1).cast(pl.Float64)
-    length_s = pl.col("length_ns").fill_null(0).cast(pl.Float64) / 1e9
-    busy_s = busy / connections / 1e9
-    worked = (busy.sum().over(group) if group else busy.sum()) > 0
-    above_zero_s = pl.when(busy > 0).then(busy_s).otherwise(length_s)
+    by = slices.by(*(name for name in ("cell", "arm", "epoch") if name in slices.columns))
+    events, busy_ns = (np.nan_to_num(slices[name].astype(np.float64)) for name in ("events", "busy_ns"))
+    busy_s, length_s = busy_ns / np.maximum(slices["connections"], 1) / 1e9, slices["length_ns"] / 1e9
+    worked = by.sum(busy_ns)[by.ids] > 0
     return slices.with_columns(
         events=events,
-        seconds=pl.when(worked).then(busy_s).otherwise(length_s),
-        log_rate=(events.clip(lower_bound=_EVENTS_FLOOR) / above_zero_s).log(),
+        seconds=np.where(worked, busy_s, length_s),
+        log_rate=np.log(np.maximum(events, _EVENTS_FLOOR) / np.where(busy_ns > 0, busy_s, length_s)),
     )
 
 
@@ -193,31 +189,28 @@ def _lag_one(values: NDArray[np.float64]) -> float:
     return float(centred[1:] @ centred[:-1]) / total if total > 0 else 0.0
 
 
-def _whole_blocks(slices: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+def _whole_blocks(slices: Frame) -> tuple[Frame, dict[str, int]]:
     """Blocks in which every arm of the cell had all its slices; how many others were left out, by cell."""
-    counts = slices.group_by(_KEYS).len()
-    blocks = (
-        counts.group_by("cell", "block")
-        .agg(arms=pl.len(), fewest=pl.col("len").min(), most=pl.col("len").max())
-        .with_columns(full=pl.col("most").max().over("cell"), together=pl.col("arms").max().over("cell"))
-        .with_columns(whole=(pl.col("fewest") == pl.col("full")) & (pl.col("arms") == pl.col("together")))
-    )
-    cut = blocks.group_by("cell").agg((~pl.col("whole")).sum().alias("cut"))
-    kept = slices.join(blocks.filter("whole").select("cell", "block"), on=["cell", "block"], how="semi")
-    return kept, dict(cut.iter_rows())
+    turns = slices.by(*_KEYS)
+    blocks = turns.keys.by("cell", "block")
+    cells = blocks.keys.by("cell")
+    arms, fewest, most = blocks.count, blocks.min(turns.count), blocks.max(turns.count)
+    whole = (fewest == cells.max(most)[cells.ids]) & (arms == cells.max(arms)[cells.ids])
+    return slices.rows(whole[blocks.ids][turns.ids]), cells.by_key(cells.sum(~whole))
 
 
-def _rates(slices: pl.DataFrame, keys: list[str]) -> dict[tuple[Any, ...], float]:
-    sums = slices.group_by(keys).agg(pl.col("events").sum(), pl.col("seconds").sum())
-    return {tuple(row[:-2]): row[-2] / row[-1] if row[-1] > 0 else math.nan for row in sums.iter_rows()}
+def _rates(slices: Frame, *keys: str) -> dict[Any, float]:
+    by = slices.by(*keys)
+    return by.by_key(quotients(by.sum(slices["events"]), by.sum(slices["seconds"])))
 
 
-def _with_half(slices: pl.DataFrame) -> pl.DataFrame:
+def _with_half(slices: Frame) -> Frame:
     """First and second half of each cell's blocks, a middle one left out."""
-    rank = pl.col("block").rank("dense").over("cell").cast(pl.Int64) - 1
-    count = pl.col("block").n_unique().over("cell").cast(pl.Int64)
-    half = pl.when(rank < count // 2).then(0).when(rank >= count - count // 2).then(1)
-    return slices.with_columns(half=half).filter(pl.col("half").is_not_null() & (count >= 4))
+    blocks = slices.by("cell", "block")
+    cells = blocks.keys.by("cell")
+    rank, count = cells.rank(blocks.keys["block"]), cells.count[cells.ids]
+    chosen = (count >= 4) & ((rank < count // 2) | (rank >= count - count // 2))
+    return slices.with_columns(half=(rank >= count // 2)[blocks.ids].astype(int)).rows(chosen[blocks.ids])
 
 
 def _trend(halves: dict[tuple[Any, ...], float], cell: str, arm: str, baseline: str) -> float | None:
@@ -229,55 +222,53 @@ def _trend(halves: dict[tuple[Any, ...], float], cell: str, arm: str, baseline: 
     return trend if math.isfinite(trend) else None
 
 
-def _contrasts(
-    slices: pl.DataFrame, baseline: str
-) -> dict[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Column, Column]]:
     """Log ratios by (cell, contender): of each block, in order, and of each half of a block.
 
     A half is an arm's first slice in the block beside the baseline's first, or second beside second. Stalls that reach
     a tenth of an arm's slices reach a tenth of the halves, but a fifth of the blocks: as many as the trimming takes.
     """
-    numbered = slices.with_columns(half=pl.col("start_ns").rank("ordinal").over(_KEYS))
-    base = numbered.filter(pl.col("arm") == baseline).select("cell", "block", "half", base="log_rate")
-    grouped = (
-        numbered.filter(pl.col("arm") != baseline)
-        .join(base, on=["cell", "block", "half"])
-        .group_by("cell", "arm", "block")
-        .agg(contrast=pl.col("log_rate") - pl.col("base"))
-        .sort("cell", "arm", "block")
-        .group_by("cell", "arm", maintain_order=True)
-        .agg(blocks=pl.col("contrast").list.mean(), halves=pl.col("contrast").list.explode())
-    )
-    return {(cell, arm): (np.asarray(blocks), np.asarray(halves)) for cell, arm, blocks, halves in grouped.iter_rows()}
+    slices = slices.with_columns(half=slices.by(*_KEYS).rank(slices["start_ns"])).sort(*_KEYS)
+    halves, of_baseline = slices.by("cell", "block", "half"), slices["arm"] == baseline
+    base = np.full(halves.count.size, np.nan)
+    base[halves.ids[of_baseline]] = slices["log_rate"][of_baseline]
+    slices = slices.with_columns(contrast=slices["log_rate"] - base[halves.ids])
+    slices = slices.rows(~of_baseline & ~np.isnan(slices["contrast"]))
+    arms, blocks = slices.by("cell", "arm"), slices.by(*_KEYS)
+    by_arm = blocks.keys.by("cell", "arm")
+    means = by_arm.split(blocks.mean(slices["contrast"]))
+    return arms.by_key(list(zip(means, arms.split(slices["contrast"]), strict=True)))
 
 
-def _carry_over(slices: pl.DataFrame) -> dict[tuple[str, str], float]:
+def _carry_over(slices: Frame) -> dict[tuple[str, str], float]:
     """By (cell, arm): mean log rate after a slice of the same arm minus after another's, a linear drift removed."""
-    key, time = ["cell", "arm"], pl.col("start_ns").cast(pl.Float64)
-    spread = time.var().over(key)
-    slope = pl.when(spread > 0).then(pl.cov(time, "log_rate").over(key) / spread).otherwise(0.0)
-    level = pl.col("log_rate") - slope * (time - time.mean().over(key))
-    same, other = pl.col("level").filter(pl.col("same")).mean(), pl.col("level").filter(~pl.col("same")).mean()
-    means = (
-        slices.sort("cell", "start_ns")
-        .with_columns(same=pl.col("arm") == pl.col("arm").shift(1).over("cell"), level=level)
-        .group_by(key)
-        .agg(carry_over=same - other)
-        .drop_nulls()
-    )
-    return {(cell, arm): value for cell, arm, value in means.iter_rows() if math.isfinite(value)}
+    slices = slices.sort("cell", "start_ns")
+    by, log_rate = slices.by("cell", "arm"), slices["log_rate"] - _level_of_same_work(slices)
+    time_ns = slices["start_ns"] - by.mean(slices["start_ns"])[by.ids]
+    slope = np.nan_to_num(quotients(by.sum(time_ns * log_rate), by.sum(time_ns**2)))
+    level = log_rate - slope[by.ids] * time_ns
+    follows, same = (np.append(False, slices[key][1:] == slices[key][:-1])[: len(slices)] for key in ("cell", "arm"))
+    after = [by.mean(np.where(follows & kind, level, np.nan)) for kind in (same, ~same)]
+    return {key: value for key, value in by.by_key(after[0] - after[1]).items() if math.isfinite(value)}
 
 
-def epoch_rates(slices: pl.LazyFrame | pl.DataFrame) -> pl.DataFrame:
-    """Events per second of every arm in every cell and epoch: columns cell, arm, epoch, tps; sorted by these.
+def _level_of_same_work(slices: Frame) -> NDArray[np.float64]:
+    """For each slice of a replay the mean log rate of its chunk, which every arm runs in the same turn; else 0.
 
-    Arms that completed nothing in an epoch are left out. `slices` are of the valid epochs, as in `slices.parquet`.
+    Chunks differ, and their difference is none between slices after the same arm and after another.
     """
-    needed = ["cell", "arm", "epoch", "events", "busy_ns", "connections", "length_ns"]
-    rated = with_rates(slices.lazy().select(needed).collect(engine="streaming"))
-    return (
-        rated.group_by("cell", "arm", "epoch")
-        .agg((pl.col("events").sum() / pl.col("seconds").sum()).alias("tps"))
-        .filter(pl.col("tps").is_finite() & (pl.col("tps") > 0))
-        .sort("cell", "arm", "epoch")
-    )
+    turn = slices.by("cell", "block", "arm").rank(slices["start_ns"])
+    chunks = slices.with_columns(turn=turn).by("cell", "block", "turn")
+    equal = (chunks.max(slices["events"]) == chunks.min(slices["events"]))[chunks.ids]
+    cells = slices.by("cell")
+    replays = cells.min(equal.astype(int))[cells.ids] == 1
+    return np.where(replays, chunks.mean(slices["log_rate"])[chunks.ids], 0.0)
+
+
+def epoch_rates(slices: Frame) -> dict[tuple[str, str], dict[int, float]]:
+    """(cell, arm) -> epoch -> events per second; ascending, without the epochs in which an arm completed nothing."""
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for (cell, arm, epoch), per_s in sorted(_rates(with_rates(slices), "cell", "arm", "epoch").items()):
+        if per_s > 0:
+            found.setdefault((cell, arm), {})[epoch] = per_s
+    return found

@@ -11,8 +11,8 @@ from functools import cache
 from statistics import fmean
 
 import numpy as np
-from scipy.special import nctdtrinc, stdtr, stdtrit
 
+from bakeoff.stats.distributions import noncentrality, t_above, t_quantile
 from bakeoff.stats.model import Estimate, Interval
 
 N_MIN = 6
@@ -48,12 +48,6 @@ _RANDOM_FLIPS = 20_000
 
 IntervalOf = Callable[[float, float, int], Interval]
 """(mean, sd, n) -> interval."""
-
-
-@cache
-def t_quantile(probability: float, degrees: int) -> float:
-    """Quantile of Student's t; `degrees` >= 1."""
-    return float(stdtrit(degrees, probability))
 
 
 def t_interval(mean: float, sd: float, n: int, *, alpha: float, inflation: float = 1.0) -> Interval:
@@ -123,7 +117,7 @@ def p_value(mean: float, sd: float, n: int) -> float:
         return 1.0
     if sd == 0:
         return 1.0 if mean == 0 else 0.0
-    return float(2 * stdtr(n - 1, -abs(mean) * math.sqrt(n) / (INFLATION * sd)))
+    return 2 * t_above(abs(mean) * math.sqrt(n) / (INFLATION * sd), n - 1)
 
 
 def sign_flip_p(values: Sequence[float], *, seed: int = 0) -> float:
@@ -183,7 +177,9 @@ def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool, 
         multiplier = anytime_multiplier(n, ALPHA_LIVE / family)
     else:
         multiplier = INFLATION * t_quantile(1 - ALPHA_PRECISE / family / 2, n - 1)
-    return math.inf if math.isinf(multiplier) else float(nctdtrinc(n - 1, 1 - power, multiplier)) * sd / math.sqrt(n)
+    if math.isinf(multiplier):
+        return math.inf
+    return noncentrality(1 - power, n - 1, multiplier) * sd / math.sqrt(n)
 
 
 def epochs_needed(sd: float, precision: float, *, at_least: int = N_MIN) -> int:
@@ -266,6 +262,6 @@ def welch(later: Sequence[float], earlier: Sequence[float]) -> Unpaired | None:
     else:
         degrees = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
         error = math.sqrt(a + b)
-        half_width = float(stdtrit(degrees, 1 - ALPHA_T / 2)) * error
-        p = float(2 * stdtr(degrees, -abs(mean) / error))
+        half_width = t_quantile(1 - ALPHA_T / 2, degrees) * error
+        p = 2 * t_above(abs(mean) / error, degrees)
     return Unpaired(Estimate(mean=mean, interval=around(mean, half_width), n=min(n, m)), p)

@@ -8,12 +8,11 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-import polars as pl
-from scipy.special import chdtri
-
 from bakeoff.plan import EPOCHS_MIN, Plan, best_seconds_per_cell, comfortable_seconds
+from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement, Study
 from bakeoff.stats import interval as iv
+from bakeoff.stats.distributions import chi_squared_exceeded
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.model import Frozen
 
@@ -94,7 +93,7 @@ def _components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | No
     return components([pair.value for pair in pairs], [pair.variance_of_mean for pair in pairs])
 
 
-def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: pl.DataFrame) -> NoiseCard:
+def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: Frame) -> NoiseCard:
     """Make the noise card from the first valid epochs and their slices; with fewer than two epochs it has no lines.
 
     The spread is taken to be at least what the noise within an epoch alone makes.
@@ -157,12 +156,10 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
     return seconds if anew < _GAIN * min(going_on, rest_s) else None
 
 
-def steal_share(slices: pl.DataFrame) -> float | None:
+def steal_share(slices: Frame) -> float | None:
     """Steal over all CPU time of the host in the slices (/proc/stat, ticks of 10 ms); None when no time was counted."""
     fields = [f"host_{name}_ns" for name in ("user", "system", "iowait", "steal", "idle")]
-    if slices.is_empty() or not set(fields) <= set(slices.columns):
-        return None
-    sums = slices.select(pl.col(fields).sum()).row(0, named=True)
+    sums = {name: int(slices.get(name, 0).sum()) for name in fields}
     total = sum(sums.values())
     return sums["host_steal_ns"] / total if total > 0 else None
 
@@ -245,7 +242,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     sd_restart = math.sqrt(max(0.0, variance - within_now))
     sd = math.hypot(sd_restart, math.sqrt(within_then))
     # n times the mean square of n normal values over their variance is chi-squared with n degrees of freedom.
-    sd_worst = sd * math.sqrt(n / float(chdtri(n, _WORST)))
+    sd_worst = sd * math.sqrt(n / chi_squared_exceeded(_WORST, n))
 
     def seconds(sd: float, target: float) -> float:
         return load_s + iv.epochs_needed(sd, target) * (overhead_s + measured_s)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
+
+from bakeoff.stats.distributions import f_above
 
 RUNGS_MIN = 4
 """Fewest rungs of the ladder: three parameters and something left to see whether they fit."""
@@ -27,7 +28,8 @@ LACK_OF_FIT_P = 0.05
 """Below it the points deviate from the law by more than the epochs scatter."""
 
 _RESAMPLES = 200
-_STEPS = 12  # from the fit to all epochs: it converges in a few
+_STEPS = 60
+_ARRIVED = 1e-13
 _CURVE_POINTS = 33
 _LEVEL = 0.95
 
@@ -141,45 +143,45 @@ def _slopes(parameters: Floats, threads: Floats) -> Floats:
 
 
 def _fit(threads: Floats, logs: Floats) -> Floats:
-    """Least squares on ln X with sigma and kappa between 0 and 1; the best from several starts."""
-    # Only ladders need it, and it takes half a second to import.
-    from scipy.optimize import least_squares
-
+    """The best fit from several starts."""
     first = float(logs[0] - math.log(threads[0]))
-    solutions = [
-        least_squares(
-            lambda p: _law(p, threads) - logs,
-            (first, sigma, kappa),
-            jac=lambda p: _slopes(p, threads),
-            bounds=([-np.inf, 0.0, 0.0], [np.inf, 1.0, 1.0]),
-            x_scale=(1.0, 0.1, 0.01),
-        )
-        for sigma in (0.01, 0.3)
-        for kappa in (1e-5, 1e-2)
-    ]
-    best: Floats = min(solutions, key=lambda solution: solution.cost).x
+    starts = np.array([(first, sigma, kappa) for sigma in (0.01, 0.3) for kappa in (1e-5, 1e-2)])
+    found = _descended(starts, threads, logs)
+    best: Floats = found[np.argmin(((logs - _law(found, threads)) ** 2).sum(axis=-1))]
     return best
 
 
 def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
-    """Fits to means of epochs drawn with replacement, all at once: Gauss and Newton's steps from the fit to all.
+    """Fits to means of epochs drawn with replacement."""
+    rng = np.random.default_rng(seed)
+    means = logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=1)  # (resamples, rungs)
+    return _descended(np.tile(best, (_RESAMPLES, 1)), threads, means)
+
+
+def _descended(parameters: Floats, threads: Floats, logs: Floats) -> Floats:
+    """Least squares on ln X, sigma and kappa between 0 and 1, from many starts at once, by Levenberg and Marquardt.
 
     A parameter at its bound that would leave it stays there for the step.
     """
-    rng = np.random.default_rng(seed)
-    means = logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=1)  # (resamples, rungs)
-    parameters = np.tile(best, (_RESAMPLES, 1))
+    each = np.arange(3)
+    damping, off = np.full(len(parameters), 1e-3), ((logs - _law(parameters, threads)) ** 2).sum(axis=-1)
     for _ in range(_STEPS):
-        left = means - _law(parameters, threads)
         slopes = _slopes(parameters, threads)
-        pull = np.einsum("brp,br->bp", slopes, left)
-        stuck = (parameters <= 0.0) & (pull < 0)
+        pull = np.einsum("brp,br->bp", slopes, logs - _law(parameters, threads))
+        stuck = ((parameters <= 0.0) & (pull < 0)) | ((parameters >= 1.0) & (pull > 0))
         stuck[:, 0] = False  # ln lambda has no bound
         slopes[np.broadcast_to(stuck[:, None, :], slopes.shape)] = 0.0
         squares = np.einsum("brp,brq->bpq", slopes, slopes)
-        squares += np.eye(3) * (stuck[:, None, :] + 1e-12)
-        parameters += np.linalg.solve(squares, np.where(stuck, 0.0, pull)[:, :, None])[:, :, 0]
-        parameters[:, 1:] = np.clip(parameters[:, 1:], 0.0, 1.0)
+        squares[:, each, each] = squares[:, each, each] * (1 + damping[:, None]) + stuck + 1e-12
+        steps = np.linalg.solve(squares, np.where(stuck, 0.0, pull)[:, :, None])[:, :, 0]
+        if np.abs(steps).max() < _ARRIVED:
+            break
+        tried = parameters + steps
+        tried[:, 1:] = np.clip(tried[:, 1:], 0.0, 1.0)
+        tried_off = ((logs - _law(tried, threads)) ** 2).sum(axis=-1)
+        better = tried_off <= off
+        parameters = np.where(better[:, None], tried, parameters)
+        damping, off = np.where(better, damping / 10, damping * 10), np.minimum(off, tried_off)
     return parameters
 
 
@@ -209,7 +211,7 @@ def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
     off = epochs * float(((logs.mean(axis=0) - _law(best, threads)) ** 2).sum()) / (rungs - 3)
     if error <= 0:
         return 1.0 if off <= 1e-12 else 0.0
-    return float(fdtrc(rungs - 3, (epochs - 1) * (rungs - 1), off / error))
+    return f_above(off / error, rungs - 3, (epochs - 1) * (rungs - 1))
 
 
 def ladders(

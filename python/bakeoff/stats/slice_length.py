@@ -15,10 +15,10 @@ Allan variance. The tau of least J gives the narrowest interval for a given time
 import math
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bakeoff.plan import SliceLength, guard_ns
+from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Frozen
 
@@ -62,7 +62,7 @@ class SliceChoice(Frozen):
 
 
 def choose_slice_length(
-    pilot: pl.DataFrame,
+    pilot: Frame,
     *,
     cell: str,
     floor_ns: int = CANDIDATES_NS[0],
@@ -80,17 +80,17 @@ def choose_slice_length(
         The longest allowed candidate whose J is at most a tenth above the least; without any J the shortest allowed.
     """
     if "cell" in pilot.columns:
-        pilot = pilot.filter(pl.col("cell") == cell)
-    usable = pilot.filter(pl.col("length_ns").fill_null(0) > 0) if not pilot.is_empty() else pilot
+        pilot = pilot.rows(pilot["cell"] == cell)
+    usable = pilot.rows(pilot["length_ns"] > 0)
     floor_ns = min(floor_ns, ceiling_ns)
-    if usable.is_empty():
+    if not len(usable):
         length = max(floor_ns, min(100_000_000, ceiling_ns))
         return SliceChoice(
             cell=cell, slice_ns=length, guard_ns=guard_ns(length), reason="the pilot counted nothing", curve=()
         )
     rated = with_rates(usable)
     needed_ns = _needed_ns(rated)
-    tau0_ns = int(rated["length_ns"].median())  # type: ignore[arg-type]
+    tau0_ns = int(np.median(rated["length_ns"]))
     residuals = _residuals(rated)
     lengths = sorted({floor_ns, *(c for c in CANDIDATES_NS if floor_ns <= c <= ceiling_ns)})
     rest_ns = _rest_ns(rated, tau0_ns)
@@ -122,39 +122,36 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
     return float(np.mean(q**2)), residuals.size // span
 
 
-def pilot_slice_ns(warm_up: pl.DataFrame) -> int:
+def pilot_slice_ns(warm_up: Frame) -> int:
     """Slice length of a pilot: the shortest candidate that holds enough events, at the throughput of the warm-up."""
-    usable = warm_up.filter(pl.col("length_ns").fill_null(0) > 0)
-    needed_ns = _needed_ns(with_rates(usable)) if not usable.is_empty() else math.inf
+    usable = warm_up.rows(warm_up["length_ns"] > 0)
+    needed_ns = _needed_ns(with_rates(usable)) if len(usable) else math.inf
     return min((length for length in CANDIDATES_NS if needed_ns <= length <= _PILOT_MAX_NS), default=_PILOT_MAX_NS)
 
 
-def _rest_ns(rated: pl.DataFrame, tau0_ns: int) -> float:
+def _rest_ns(rated: Frame, tau0_ns: int) -> float:
     """Time between two slices that is neither measured nor guard: draining, reading counters, waking workers [ns]."""
-    starts = rated["start_ns"].sort().diff().drop_nulls()
-    return max(float(starts.median() or 0) - tau0_ns - guard_ns(tau0_ns), 0.0)  # type: ignore[arg-type]
+    steps_ns = np.diff(np.sort(rated["start_ns"]))
+    return max(float(np.median(steps_ns)) - tau0_ns - guard_ns(tau0_ns), 0.0) if steps_ns.size else 0.0
 
 
-def _needed_ns(rated: pl.DataFrame) -> float:
+def _needed_ns(rated: Frame) -> float:
     """Shortest slice with 10 mean latencies and 40 completions of the slowest arm; 2 s suffice for the latter."""
     worst = 0.0
-    for events, seconds, connections in (
-        rated.group_by("arm")
-        .agg(pl.col("events").sum(), pl.col("seconds").sum(), pl.col("connections").max())
-        .select("events", "seconds", "connections")
-        .iter_rows()
-    ):
+    for arm in rated.by("arm").frames().values():
+        events, seconds = float(arm["events"].sum()), float(arm["seconds"].sum())
         if events <= 0:
             return math.inf
-        latency_ns = seconds * (connections or 1) / events * 1e9  # Little's law, closed loop
+        latency_ns = seconds * int(arm["connections"].max()) / events * 1e9  # Little's law, closed loop
         completions_ns = min(_EVENTS_MIN * seconds / events * 1e9, 2e9)
         worst = max(worst, _LATENCIES_MIN * latency_ns, completions_ns)
     return worst
 
 
-def _residuals(rated: pl.DataFrame) -> NDArray[np.float64]:
-    series = rated.sort("start_ns").select(pl.col("log_rate") - pl.col("log_rate").mean().over("arm")).to_series()
-    return series.to_numpy().astype(np.float64)
+def _residuals(rated: Frame) -> NDArray[np.float64]:
+    rated = rated.sort("start_ns")
+    arms = rated.by("arm")
+    return rated["log_rate"] - arms.mean(rated["log_rate"])[arms.ids]
 
 
 def _point(

@@ -144,6 +144,8 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> list
         for arm in study.arms[1:]:
             values = [pair.value for pair in pairs.get((cell.name, arm.name), ())]
             n, stop = len(values), stop_state(values, precision=study.precision, family=family)
+            if cell.replay and n < iv.N_MIN:  # its queries have no verdicts yet
+                stop = Stop.RUNNING
             left = None
             if stop is not Stop.RUNNING:
                 left = 0

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
-import polars as pl
+import numpy as np
 
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.frame import Frame, quotients
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.model import ArmSummary, Estimate, Flag, LatencyRatio
@@ -40,10 +41,10 @@ def arm_summaries(epochs: Sequence[EpochData]) -> tuple[ArmSummary, ...]:
     Throughput is the mean of the epochs' values; costs are sums over sums. Columns that a slice table lacks count as 0,
     the server's as unknown.
     """
-    used = [epoch for epoch in epochs if epoch.valid and not epoch.slices.is_empty()]
+    used = [epoch for epoch in epochs if epoch.valid and len(epoch.slices)]
     if not used:
         return ()
-    per_epoch = pl.concat([_sums(epoch) for epoch in used])
+    per_epoch = Frame.concat([_sums(epoch.slices) for epoch in used])
     errors: Counter[tuple[str, str]] = Counter()
     latencies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for epoch in used:
@@ -52,46 +53,37 @@ def arm_summaries(epochs: Sequence[EpochData]) -> tuple[ArmSummary, ...]:
             if row.get("operation") == "event":
                 latencies.setdefault((row["cell"], row["arm"]), []).append(row)
     return tuple(
-        _summary(str(cell), str(arm), group, errors[str(cell), str(arm)], latencies.get((str(cell), str(arm)), []))
-        for (cell, arm), group in per_epoch.group_by("cell", "arm", maintain_order=True)
+        _summary(cell, arm, group, errors[cell, arm], latencies.get((cell, arm), []))
+        for (cell, arm), group in per_epoch.by("cell", "arm").frames().items()
     )
 
 
-def _sums(epoch: EpochData) -> pl.DataFrame:
-    defaults = dict.fromkeys(_COUNTED, pl.lit(0)) | dict.fromkeys(_SERVER, pl.lit(None, dtype=pl.Int64))
-    slices = with_rates(epoch.slices)
-    slices = slices.with_columns(**{name: value for name, value in defaults.items() if name not in slices.columns})
-    # A sum of nulls is 0 in polars; a server elsewhere must stay unknown.
-    server = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in _SERVER]
-    sums = slices.group_by("cell", "arm", maintain_order=True).agg(
-        pl.col("events", "seconds", *_COUNTED).sum(), *server
-    )
-    return sums.with_columns(pl.col(*_COUNTED, *_SERVER).cast(pl.Float64))
+def _sums(slices: Frame) -> Frame:
+    slices = with_rates(slices)
+    by = slices.by("cell", "arm")
+    counted = {name: by.sum(slices.get(name, 0)) for name in ("events", "seconds", *_COUNTED)}
+    return by.keys.with_columns(**counted, **{name: by.sum(slices.get(name, np.nan)) for name in _SERVER})
 
 
-def _errors(slices: pl.DataFrame) -> Counter[tuple[str, str]]:
+def _errors(slices: Frame) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
-    if "errors" not in slices.columns:
-        return found
-    texts = slices.filter(pl.col("errors").is_not_null() & (pl.col("errors") != "{}"))
-    for cell, arm, text, times in texts.group_by("cell", "arm", "errors").len().iter_rows():
+    texts = slices.with_columns(errors=slices.get("errors", "{}")).by("cell", "arm", "errors")
+    for (cell, arm, text), times in texts.by_key(texts.count).items():
         found[cell, arm] += times * sum(json.loads(text).values())
     return found
 
 
-def _summary(
-    cell: str, arm: str, group: pl.DataFrame, errors: int, latencies: Sequence[Mapping[str, Any]]
-) -> ArmSummary:
-    per_epoch = [quotient(events, seconds) for events, seconds in group.select("events", "seconds").iter_rows()]
+def _summary(cell: str, arm: str, group: Frame, errors: int, latencies: Sequence[Mapping[str, Any]]) -> ArmSummary:
+    per_epoch = [quotient(row["events"], row["seconds"]) for row in group.records()]
     tps, tps_low, tps_high = iv.throughput_interval(per_epoch)
-    total = group.select(pl.col("events", "seconds", *_COUNTED).sum()).row(0, named=True)
+    total = {name: float(group[name].sum()) for name in ("events", "seconds", *_COUNTED)}
     events, seconds = total["events"], total["seconds"]
     client_ns = total["client_user_ns"] + total["client_system_ns"]
     host_ns = math.fsum(total[name] for name in _HOST)
 
     def of_server(name: str) -> float | None:
-        known = group.filter(pl.col(name).is_not_null())
-        return None if known.is_empty() else quotient(float(known[name].sum()), float(known["events"].sum()))
+        known = group.rows(~np.isnan(group[name]))
+        return quotient(float(known[name].sum()), float(known["events"].sum())) if len(known) else None
 
     return ArmSummary(
         cell=cell,
@@ -236,39 +228,26 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
     return tuple(ratios)
 
 
-def stability(slices: pl.LazyFrame) -> pl.DataFrame:
+def stability(slices: Frame) -> Frame:
     """How steady throughput was from slice to slice and from epoch to epoch, in the slices of the valid epochs.
 
     Returns:
         Columns cell, arm, of which there is a row each; slice_cv (standard deviation of a slice's throughput over its
         epoch's mean, over epochs the root of the mean square); slowest (the slowest slice over its epoch's mean);
         stalled (share of slices below half of it); slices (how many); epoch_cv (standard deviation of the epochs'
-        throughput over their mean; null with one); longest_ns (the longest event).
+        throughput over their mean; NaN with one); longest_ns (the longest event).
     """
-    key = ["cell", "arm", "epoch"]
-    epoch_tps = pl.col("events").sum() / pl.col("seconds").sum()
-    return (
-        slices.filter(pl.col("busy_ns") > 0)
-        .with_columns(seconds=pl.col("busy_ns") / pl.col("connections") / 1e9)
-        .with_columns(share=pl.col("events") / pl.col("seconds") / epoch_tps.over(key))
-        .group_by(key)
-        .agg(
-            pl.col("share").std().alias("sd"),
-            pl.col("share").min().alias("slowest"),
-            (pl.col("share") < STALL).sum().alias("stalls"),
-            pl.len().alias("slices"),
-            epoch_tps.alias("rate"),
-            pl.col("latency_max_ns").max(),
-        )
-        .group_by("cell", "arm")
-        .agg(
-            (pl.col("sd") ** 2).mean().sqrt().alias("slice_cv"),
-            pl.col("slowest").min(),
-            (pl.col("stalls").sum() / pl.col("slices").sum()).alias("stalled"),
-            pl.col("slices").sum(),
-            (pl.col("rate").std() / pl.col("rate").mean()).alias("epoch_cv"),
-            pl.col("latency_max_ns").max().alias("longest_ns"),
-        )
-        .sort("cell", "arm")
-        .collect(engine="streaming")
-    )
+    slices = slices.rows(slices["busy_ns"] > 0)
+    seconds = slices["busy_ns"] / slices["connections"] / 1e9
+    epochs = slices.by("cell", "arm", "epoch")
+    rate = epochs.sum(slices["events"]) / epochs.sum(seconds)
+    share = slices["events"] / seconds / rate[epochs.ids]
+    arms = epochs.keys.by("cell", "arm")
+    return arms.keys.with_columns(
+        slice_cv=np.sqrt(arms.mean(epochs.std(share) ** 2)),
+        slowest=arms.min(epochs.min(share)),
+        stalled=arms.sum(epochs.sum(share < STALL)) / arms.sum(epochs.count),
+        slices=arms.sum(epochs.count),
+        epoch_cv=quotients(arms.std(rate), arms.mean(rate)),
+        longest_ns=arms.max(epochs.max(slices["latency_max_ns"])),
+    ).sort("cell", "arm")

@@ -14,9 +14,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.frame import Frame
 from bakeoff.results.histogram import decode_histogram
 from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.interval import throughput_interval
@@ -203,7 +203,7 @@ def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool 
         raise ValueError(f"warehouses must be at least 1, not {warehouses}")
     measured: defaultdict[tuple[str, str], _Measured] = defaultdict(_Measured)
     for epoch in epochs:
-        if not epoch.valid or epoch.slices.is_empty():
+        if not epoch.valid:
             continue
         for (cell, arm), seconds in _seconds(epoch.slices, paced=paced).items():
             rows = [row for row in epoch.histograms if (row["cell"], row["arm"]) == (cell, arm)]
@@ -212,10 +212,9 @@ def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool 
     return tuple(_summary(cell, arm, found, warehouses if paced else None) for (cell, arm), found in measured.items())
 
 
-def _seconds(slices: pl.DataFrame, *, paced: bool) -> dict[tuple[str, str], float]:
-    timed = slices.with_columns(seconds=pl.col("length_ns") / 1e9) if paced else with_rates(slices)
-    sums = timed.group_by("cell", "arm", maintain_order=True).agg(pl.col("seconds").sum())
-    return {(cell, arm): float(value) for cell, arm, value in sums.iter_rows()}
+def _seconds(slices: Frame, *, paced: bool) -> dict[tuple[str, str], float]:
+    by = slices.by("cell", "arm")
+    return by.by_key(by.sum(slices["length_ns"] / 1e9 if paced else with_rates(slices)["seconds"]))
 
 
 def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -> TpccSummary:

@@ -7,7 +7,7 @@ from functools import partial
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Origin, Study, Workload
 from bakeoff.stats import diagnostics
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
@@ -214,7 +214,7 @@ def _case(sample: _Sample, context: Context, p_adjusted: float | None) -> "Case"
     anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
     claim = may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
     more_epochs = _more_epochs(sample, study.precision)
-    rate_per_s = study.workloads[sample.cell.workload_index].rate_per_s
+    rate_per_s = _rate(study.workloads[sample.cell.workload_index], sample.pairs)
     return Case(
         contender=context.label(sample.contender),
         baseline=context.label(study.baseline.name),
@@ -234,6 +234,13 @@ def _case(sample: _Sample, context: Context, p_adjusted: float | None) -> "Case"
         rate_per_s=rate_per_s,
         kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
     )
+
+
+def _rate(workload: Workload, pairs: Sequence[PairEstimate]) -> float | None:
+    """Events per second of an open loop; by the clock of a capture that of the faster arm. None: a closed loop."""
+    if workload.speed is None or not pairs:
+        return workload.rate_per_s
+    return fmean(pair.least_per_s * math.exp(abs(pair.value)) for pair in pairs)
 
 
 def _more_epochs(sample: _Sample, precision: float) -> int | None:

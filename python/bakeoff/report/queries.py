@@ -1,0 +1,283 @@
+"""Sections on the queries of a replay: which are slower or faster, answer or plan otherwise, and how."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from bakeoff.report import numbers
+from bakeoff.report.captures import REASONS
+from bakeoff.report.context import Context, Query
+from bakeoff.report.performance import mean_curve, percentile_series
+from bakeoff.report.verdicts import Record
+from bakeoff.report.view import Charts, Code, Panel, Prose, Row, Section, Series, Status, Table
+from bakeoff.stats.answers import ROWS_KINDS, Answers
+from bakeoff.stats.digests import EXECUTIONS_MIN
+from bakeoff.units import format_ns
+
+_SHOWN = 40  # rows of the table; queries that differ are always shown, up to `_DETAILED`
+_DETAILED = 60
+_SHORT = 72  # characters of a query in the table
+_LONG = 2000
+_P95 = 1  # place among QUANTILES
+_MOVES = 0.01  # share of the time: queries that fail on one side move the ratio by as much
+
+LEFT_OUT = REASONS | {"enough of its digest": "a plain read whose digest had been compared often enough"}
+"""Why a statement's answers were not compared."""
+
+
+def _answers_of(context: Context, cell: str) -> Answers | None:
+    return next((context.answers_of(each) for each in context.cells_planned if each.name == cell), None)
+
+
+def lead(context: Context) -> tuple[str, ...]:
+    """What a replay found, a sentence or two for each cell and contender; none for other studies."""
+    queries = context.queries
+    if not queries:
+        return ()
+    places = dict.fromkeys((query.cell, query.contender) for query in queries)
+    several = len({cell for cell, _ in places}) > 1, len({contender for _, contender in places}) > 1
+    return tuple(_lead(context, [q for q in queries if (q.cell, q.contender) == place], several) for place in places)
+
+
+def _lead(context: Context, queries: list[Query], several: tuple[bool, bool]) -> str:
+    cell, contender = queries[0].cell, queries[0].contender
+    names = [context.cell_title(cell)] * several[0] + [context.labels[contender]] * several[1]
+    where = f"{', '.join(names)}: " if names else ""
+    comparison = next((c for c in context.primary if (c.cell, c.contender) == (cell, contender)), None)
+    total = "has no ratio"
+    if comparison and comparison.estimate.n:
+        interval = numbers.interval(comparison.estimate.interval)
+        total = f"{numbers.ratio_of(comparison.estimate)}{f' ({interval})' if interval else ''}"
+    words = Counter(query.word for query in queries)
+    slower = [query.times for query in queries if query.times and query.word == "SLOWER"]
+    share = f" ({numbers.share(sum(each.share for each in slower))} of the time)" if slower else ""
+    rows = sum(any(kind in ROWS_KINDS for kind in query.differs) for query in queries)
+    kinds = Counter(kind for query in queries for kind in query.differs)
+    failing = sum(query.failing_arms == 2 for query in queries)
+    found = [
+        _some(words["SLOWER"], "query", "slower") + share if slower else "",
+        _some(words["FASTER"], "query", "faster"),
+        f"{rows} return{'s' if rows == 1 else ''} other rows" if rows else "",
+        _some(kinds["errors"], "query", f"fail{'s' if kinds['errors'] == 1 else ''} on one side only"),
+        _some(failing, "query", f"fail{'s' if failing == 1 else ''} on both"),
+        f"{kinds['plan']} with another plan" if kinds["plan"] else "",
+        *(f"{kinds[kind]} with other {kind}" if kinds[kind] else "" for kind in ("warnings", "columns")),
+    ]
+    answers = _answers_of(context, cell)
+    tables = len(answers.other_tables.get(contender, {})) if answers else 0
+    found.append(f"{tables} table{'s' if tables > 1 else ''} with another checksum" if tables else "")
+    text = ", ".join(each for each in found if each) or f"none of {len(queries)} queries differs"
+    return f"{where}Total work {total}. {text[0].upper()}{text[1:]}."
+
+
+def _some(count: int, noun: str, what: str) -> str:
+    return f"{count} {noun if count == 1 else 'queries'} {what}" if count else ""
+
+
+def different_work(context: Context) -> Iterator[Status]:
+    """Ratios that are moved by queries which an arm refuses: a refusal takes less time than the work."""
+    for place in dict.fromkeys((query.cell, query.contender) for query in context.queries):
+        queries = [q for q in context.queries if (q.cell, q.contender) == place and q.times]
+        failing = [q.times.share for q in queries if q.times and q.failing_arms]
+        both = [q.times for q in queries if q.times and q.times.estimate and not q.failing_arms]
+        contender = math.fsum(each.share * math.exp(-each.estimate.mean) for each in both if each.estimate)
+        if math.fsum(failing) < _MOVES or not contender:
+            continue
+        cell, arm = place
+        rest = math.fsum(each.share for each in both) / contender
+        yield Status(
+            word="DIFFERENT WORK",
+            text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(math.fsum(failing))} of the "
+            "baseline's time is in queries that fail on one side or both. The ratio counts them; that of the others is "
+            f"about {rest:.2f}×.",
+        )
+
+
+def queries_section(context: Context) -> Section | None:
+    """The queries of a replay by time lost, and those that differ in detail."""
+    queries = context.queries
+    flagged = [query for query in queries if query.is_flagged][:_DETAILED]
+    shown = [query for at, query in enumerate(queries) if at < _SHOWN or query in flagged]
+    return Section.of(
+        "Queries",
+        *(Prose(text=sentence, small=True) for sentence in _coverage(context) if queries),
+        _table(context, shown, left=len(queries) - len(shown)),
+        _left_out(context),
+        _other_tables(context),
+        *(_detail(context, query, f"query-{at}") for at, query in enumerate(flagged)),
+        anchor="queries",
+        nav="Queries",
+        in_terminal=True,
+    )
+
+
+def _coverage(context: Context) -> Iterator[str]:
+    for answers in context.answers.values():
+        left = f"; {answers.not_reached:,} were not reached in {answers.limit_s:.0f} s" if answers.not_reached else ""
+        tables = f" After writes the checksums of {answers.tables} tables were compared." if answers.tables else ""
+        yield (
+            f"Answers of {answers.executed:,} statements of {len(answers.digests):,} queries were compared one by one, "
+            f"not timed{left}.{tables}"
+        )
+    yield (
+        f"A query is tested with {EXECUTIONS_MIN} executions or more on both arms in each of six epochs; verdicts are "
+        "corrected over all queries tested (Holm). Lost: what the contender takes longer, as a share of all time."
+    )
+
+
+def _several(context: Context) -> bool:
+    return len({(query.cell, query.contender) for query in context.queries}) > 1
+
+
+def _where(context: Context, query: Query) -> str:
+    return f"{context.cell_title(query.cell)}, {context.labels[query.contender]}" if _several(context) else ""
+
+
+def _table(context: Context, queries: list[Query], *, left: int) -> Table:
+    rows = []
+    for query in sorted(queries, key=lambda query: _where(context, query)):
+        times = query.times
+        cells = ["", "", "", "not timed", "", ""]
+        if times:
+            p95 = [quantiles[_P95] if quantiles else None for quantiles in times.quantiles_ns.values()]
+            cells = [
+                f"{times.executions[query.contender]:,}",
+                numbers.share(times.share),
+                numbers.estimate_short(times.estimate) if times.estimate else "n/a",
+                query.word,
+                "" if times.time_lost is None else f"{times.time_lost * 100:+.1f}%".replace("-", numbers.MINUS),
+                " → ".join("n/a" if ns is None else format_ns(ns) for ns in p95),
+            ]
+        rows.append(Row.of(_short(query.text), *cells, ", ".join(query.differs), group=_where(context, query)))
+    notes = Counter(query.times.note for query in queries if query.times and query.times.note)
+    why = [f"Not tested: {'; '.join(f'{note} ({count})' for note, count in notes.most_common())}."] if notes else []
+    more = [f"{left:,} other queries are in the CSV and JSON forms."] if left else []
+    return Table(
+        id="queries",
+        group_title="cell" if _several(context) else "",
+        columns=("query", "calls", "share", "ratio", "verdict", "lost", "p95", "differs in"),
+        rows=tuple(rows),
+        note=" ".join((*why, *more)),
+        wide=("calls", "p95"),
+    )
+
+
+def _short(text: str, length: int = _SHORT) -> str:
+    plain = " ".join(text.replace("`", "").split())
+    return plain if len(plain) <= length else plain[: length - 1] + "…"
+
+
+def _left_out(context: Context) -> Table:
+    """Statements whose answers were not compared, by reason."""
+    skipped: Counter[str] = Counter()
+    for answers in context.answers.values():
+        skipped.update(answers.skipped)
+    rows = tuple(Row.of(LEFT_OUT.get(reason, reason), f"{count:,}") for reason, count in skipped.most_common())
+    return Table(id="not-compared", columns=("answers not compared", "statements"), rows=rows)
+
+
+def _other_tables(context: Context) -> Table:
+    rows = tuple(
+        Row.of(table, how, group=context.labels.get(arm, arm))
+        for answers in context.answers.values()
+        for arm, tables in answers.other_tables.items()
+        for table, how in tables.items()
+    )
+    columns = ("table after the writes", "how it differs")
+    return Table(id="other-tables", group_title="arm", columns=columns, rows=rows, all_text=True)
+
+
+def _detail(context: Context, query: Query, name: str) -> Section | None:
+    """One query: its SQL, what differs, both plans, rows read, latency."""
+    arms = (context.analysis.baseline, query.contender)
+    labels = tuple(context.labels[arm] for arm in arms)
+    known = query.answers
+    plans = [known.plans.get(arm, ()) if known else () for arm in arms] if query.compared.plan else [(), ()]
+    steps = max(map(len, plans))
+    read = known.rows_examined if known else {}
+    facts = [(kind, *query.compared.examples.get(kind, ("", ""))) for kind in query.differs if kind != "plan"]
+    if read and set(arms) <= read.keys():
+        facts.append(("rows read", f"{read[arms[0]]:,}", f"{read[arms[1]]:,}"))
+    return Section.of(
+        _short(query.text, 100) + (f" ({_where(context, query)})" if _several(context) else ""),
+        Code(text=context.samples.get(query.digest, query.text)[:_LONG]),
+        Table(
+            id=f"{name}-differences",
+            columns=("difference", *labels),
+            rows=tuple(Row.of(*fact) for fact in facts),
+            all_text=True,
+        ),
+        Table(
+            id=f"{name}-plans",
+            columns=("step", *labels),
+            rows=tuple(
+                Row.of(str(at + 1), *(plan[at] if at < len(plan) else "" for plan in plans)) for at in range(steps)
+            ),
+            all_text=True,
+        ),
+        Charts(panels=_curves(context, query, name), legend=False),
+    )
+
+
+def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
+    """Latency of one query on both arms against the share of executions that were faster."""
+    series: list[Series] = []
+    clock = "service"
+    for arm in (context.analysis.baseline, query.contender):
+        key = (query.cell, arm, query.digest)
+        rows = [
+            row
+            for messages in context.histograms.values()
+            for row in messages
+            if (row["cell"], row["arm"], row["operation"]) == key and row["count"]
+        ]
+        curve = mean_curve([(row["hdr"], row["place"]) for row in rows]) if rows else []
+        clock = rows[0]["clock"] if rows else clock
+        if curve:
+            series.append(percentile_series(context, arm, curve, {}))
+    title = f"Latency of {_short(query.text, 40)}"
+    return (
+        (
+            Panel(
+                id=f"{name}-latency",
+                title=title,
+                x_title="share of executions",
+                y_title=f"{clock} time, ms",
+                series=tuple(series),
+                x_kind="tail",
+            ),
+        )
+        if series
+        else ()
+    )
+
+
+def records(context: Context) -> Iterator[Record]:
+    """A flat record for every query, and for every table that differs: ratios as ratios, times in ns."""
+    for query in context.queries:
+        times, estimate = query.times, query.times.estimate if query.times else None
+        record: Record = {
+            "cell": query.cell,
+            "contender": query.contender,
+            "digest": query.digest,
+            "query": _short(query.text, _LONG),
+            "verdict": query.word or "not timed",
+            "differs": " ".join(query.differs),
+        }
+        if times:
+            record |= {"share": times.share, "time_lost": times.time_lost, "p_adjusted": times.p_adjusted}
+            for side, arm in (("baseline", context.analysis.baseline), ("contender", query.contender)):
+                record[f"{side}_calls"] = times.executions[arm]
+                named = zip(("p50", "p95", "p99"), times.quantiles_ns[arm], strict=False)
+                record |= {f"{side}_{name}_ns": ns for name, ns in named}
+        if estimate:
+            low, high = estimate.interval.low, estimate.interval.high
+            record |= {"ratio": math.exp(estimate.mean), "epochs": estimate.n}
+            record |= {"ratio_low": None if low is None else math.exp(low)}
+            record |= {"ratio_high": None if high is None else math.exp(high)}
+        yield record
+    for answers in context.answers.values():
+        for arm, tables in answers.other_tables.items():
+            for table, how in tables.items():
+                real = not how.startswith("checksum only")
+                yield {"contender": arm, "table": table, "differs": "rows" if real else "checksum", "how": how}

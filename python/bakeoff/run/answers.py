@@ -1,0 +1,366 @@
+"""Run a capture's statements on all arms, one by one and not timed, and compare what the servers answer and plan.
+
+Writes `answers.json` (docs/results.md). Each captured connection has a session on every arm; a statement runs on the
+arms in turn before the next one begins, so equal data stay equal.
+"""
+
+import contextlib
+import re
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bakeoff.engine import capture_events, capture_totals
+from bakeoff.plan.model import rounds
+from bakeoff.plan.sizes import database_of
+from bakeoff.results import RunDirectory
+from bakeoff.run.data_check import ask_tables
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.sessions import TOO_LONG, Event, Sessions, statement_of
+from bakeoff.servers import Instance, Server
+from bakeoff.spec.study import is_capture
+from bakeoff.stats.answers import (
+    DOCUMENT,
+    Answers,
+    Compared,
+    DigestAnswers,
+    Reply,
+    Shape,
+    compare_replies,
+    merged,
+    shape_of,
+    volatile_words,
+)
+from bakeoff.stats.plans import Step, same_plan
+from bakeoff.stats.stopping import contenders
+
+BUDGET_SHARE = 0.1
+"""Of the run's budget, what the pass may take; `LIMIT_LEAST_S` at least."""
+LIMIT_LEAST_S = 10.0
+
+EXECUTIONS_MAX = 100
+"""Plain reads of one digest that are compared; what writes always runs, so that later answers have their data."""
+
+_EXPLAINED = 2  # executions of a digest
+_PROGRESS_EVERY = 100  # statements
+_READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
+_PLAIN = (*_READS, "SHOW", "EXPLAIN", "DESC", "DESCRIBE")
+_SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
+# They would end the servers, or their sessions, and say nothing of a query.
+_NEVER = ("KILL", "SHUTDOWN", "RESTART", "RESET", "PURGE", "STOP", "INSTALL", "UNINSTALL", "CLONE")
+_READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
+_SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
+
+
+def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
+    """Run the pass for every capture of a study, on servers started from its first load, and write `answers.json`.
+
+    Nothing is done without a capture, or when a run that is resumed has the document already.
+
+    Raises:
+        ServerError: a server does not start, or is gone.
+        KeyboardInterrupt: the stop flag was set.
+    """
+    study = tools.study
+    captures = [each for each in study.workloads if is_capture(each.script)]
+    if not captures or run.read_json(DOCUMENT) is not None:
+        return
+    found: dict[str, Answers] = {}
+    names = (study.baseline.name, *contenders(study))
+    groups = rounds(names, at_once=tools.at_once, seed=study.seed, epoch=0)
+    limit_s = max(LIMIT_LEAST_S, BUDGET_SHARE * study.budget_s) / len(groups) / len(captures)
+    for together in groups:
+        for workload in captures:  # each on data as they were loaded
+            with _started(tools, together) as servers:
+                answers = AnswersPass(
+                    servers,
+                    capture_totals(Path(workload.script)),
+                    capture=workload.script,
+                    database=database_of(study, workload),
+                    limit_s=limit_s,
+                    reads_only=not all(isinstance(server, Instance) for server in servers.values()),
+                    stop=tools.stop,
+                    on_progress=lambda count: tools.listener.progress("comparing answers", count, None, "statements"),
+                ).run(capture_events(Path(workload.script)))
+            before = found.get(workload.script)
+            found[workload.script] = merged(before, answers) if before else answers
+    for answers in found.values():
+        _check_that_some_work(answers)
+    run.write_json(DOCUMENT, {script: answers.model_dump(mode="json") for script, answers in found.items()})
+
+
+def _check_that_some_work(answers: Answers) -> None:
+    """Refuse to time a capture whose statements all fail on all arms: times of errors are no answer.
+
+    Raises:
+        SpecError: with the first statement's error.
+    """
+    compared = [
+        each
+        for digest in answers.digests.values()
+        if digest.text.partition(" ")[0].upper() not in _SESSION_WORDS
+        for each in digest.compared.values()
+    ]
+    if not compared or any(min((*each.failed.values(), 0)[:2]) < each.executed for each in compared):
+        return
+    raise SpecError(
+        f"capture {answers.capture}: every statement fails on every server.",
+        hint="Give their tables with --data, and --database where the log does not tell it.",
+    )
+
+
+@contextlib.contextmanager
+def _started(tools: EpochTools, arms: Sequence[str]) -> Iterator[dict[str, Server]]:
+    """The servers of these arms: ours started from the first load and removed afterwards, running ones as they are."""
+    setups = {setup.arm.name: setup for setup in tools.setups if setup.arm.name in arms}
+    created: dict[str, Instance] = {}
+    tools.listener.stage("starting servers to compare their answers")
+    try:
+        for name, setup in setups.items():
+            if setup.installation and setup.settings:
+                created[name] = tools.pool.create(
+                    name,
+                    setup.installation,
+                    setup.settings,
+                    snapshot=tools.snapshots[(setup.build_key, 0)],
+                    env=dict(setup.arm.server.env),
+                )
+        tools.pool.start_all(created.values())
+        yield {arm: server for arm in arms if (server := created.get(arm) or setups[arm].remote)}
+    finally:
+        tools.pool.remove_all(created.values())
+
+
+@dataclass
+class _Digest:
+    """What is known of one digest so far."""
+
+    text: str
+    volatile: tuple[str, ...]
+    executed: int = 0
+    explained: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    differences: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    listed: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    examples: dict[str, dict[str, tuple[str, str]]] = field(default_factory=lambda: defaultdict(dict))
+    other_plan: set[str] = field(default_factory=set)
+    plans: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    handlers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    @property
+    def first_word(self) -> str:
+        return self.text.split(" ", 1)[0].upper()
+
+
+class AnswersPass:
+    """The pass over one capture.
+
+    Args:
+        servers: by arm, the baseline first.
+        totals: of the capture (`bakeoff.engine.capture_totals`).
+        capture: its path.
+        database: of statements whose schema is not known.
+        limit_s: seconds that it may take.
+        reads_only: leave out what is no plain read.
+        stop: set it to end early.
+        on_progress: receives the number of statements run so far.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, Server],
+        totals: Mapping[str, Any],
+        *,
+        capture: str,
+        database: str | None,
+        limit_s: float,
+        reads_only: bool,
+        stop: threading.Event | None = None,
+        on_progress: Callable[[int], None] = lambda _count: None,
+    ) -> None:
+        now_s = int(time.time())
+        self._arms = {arm: Sessions(server, database, now_s=now_s) for arm, server in servers.items()}
+        self._baseline, *self._contenders = self._arms
+        self._texts = {each["digest"]: str(each["text"]) for each in totals["digests"]}
+        self._capture, self._database, self._limit_s = capture, database, limit_s
+        self._reads_only = reads_only
+        self._stop = stop or threading.Event()
+        self._on_progress = on_progress
+        self._digests: dict[str, _Digest] = {}
+        self._skipped: Counter[str] = Counter()
+        self._executed = self._not_reached = 0
+        self._schemas: set[str] = set()
+        self._wrote = False
+
+    def run(self, events: Iterable[Event]) -> Answers:
+        """Run all events, or as many as the time allows.
+
+        Raises:
+            ServerError: a server is gone.
+            KeyboardInterrupt: `stop` was set.
+        """
+        begin = time.monotonic()
+        try:
+            for event in events:
+                if self._stop.is_set():
+                    raise KeyboardInterrupt
+                if event.get("command") == "Quit":
+                    for sessions in self._arms.values():
+                        sessions.close(int(event["connection"]))
+                elif event.get("type") == "event" and "digest" in event:
+                    self._take(event, time_over=time.monotonic() - begin > self._limit_s)
+            tables, other_tables = self._compare_tables() if self._wrote else (0, {})
+        finally:
+            for sessions in self._arms.values():
+                sessions.close()
+        return Answers(
+            capture=self._capture,
+            seconds=round(time.monotonic() - begin, 3),
+            limit_s=self._limit_s,
+            executed=self._executed,
+            skipped=dict(self._skipped.most_common()),
+            not_reached=self._not_reached,
+            digests={name: self._document(digest) for name, digest in self._digests.items()},
+            tables=tables,
+            other_tables=other_tables,
+        )
+
+    def _take(self, event: Event, *, time_over: bool) -> None:
+        """Run an event on all arms, or count why not."""
+        text = self._texts.get(event["digest"], "")
+        digest = self._digests.get(event["digest"]) or _Digest(text, volatile_words(text))
+        session_word = digest.first_word in _SESSION_WORDS
+        reason = event.get("not_replayable") or (digest.first_word in _NEVER and digest.first_word)
+        if self._reads_only and not session_word:
+            reason = reason or event.get("writes") or (digest.first_word not in _PLAIN and digest.first_word)
+        if reason:
+            self._skipped[str(reason)] += 1
+        elif time_over:
+            self._not_reached += 1
+        elif "writes" not in event and not session_word and digest.executed >= EXECUTIONS_MAX:
+            self._skipped["enough of its digest"] += 1
+        else:
+            self._digests[event["digest"]] = digest
+            self._wrote = self._wrote or "writes" in event
+            self._schemas.add(event.get("schema") or self._database or "")
+            self._compare(event, digest, is_read="writes" not in event and digest.first_word in _READS)
+
+    def _compare(self, event: Event, digest: _Digest, *, is_read: bool) -> None:
+        sql = statement_of(event)
+        explain = is_read and digest.explained < _EXPLAINED
+        replies = {
+            arm: self._examined(arm, event, sql, digest) if explain else sessions.run(event, sql)
+            for arm, sessions in self._arms.items()
+        }
+        if explain:
+            digest.explained += 1
+            self._compare_plans(event, sql, digest)
+        digest.executed += 1
+        self._executed += 1
+        if self._executed % _PROGRESS_EVERY == 0:
+            self._on_progress(self._executed)
+        digest.failed.update(arm for arm, reply in replies.items() if reply.errno)
+        base = replies[self._baseline]
+        for arm in self._contenders:
+            other = replies[arm]
+            if TOO_LONG in (base.errno, other.errno):
+                digest.listed[arm]["too long"] += 1
+                continue
+            shape = shape_of(sql) if is_read and not base.errno and base.sequence != other.sequence else Shape()
+            found = compare_replies(
+                base,
+                other,
+                shape,
+                volatile=bool(digest.volatile),
+                rerun=lambda shape=shape, arm=arm: self._rerun(event, shape, arm),  # type: ignore[misc]
+            )
+            digest.differences[arm].update(found.differences.keys())
+            digest.listed[arm].update(found.listed)
+            for kind, sides in found.differences.items():
+                digest.examples[arm].setdefault(kind, sides)
+
+    def _rerun(self, event: Event, shape: Shape, arm: str) -> tuple[Reply, Reply] | None:
+        if not shape.longer:
+            return None
+        return self._arms[self._baseline].run(event, shape.longer), self._arms[arm].run(event, shape.longer)
+
+    def _examined(self, arm: str, event: Event, sql: bytes, digest: _Digest) -> Reply:
+        """Run a statement between two readings of the handler counters; what a reading itself adds is taken off."""
+        sessions = self._arms[arm]
+        idle, before = sessions.handlers(event), sessions.handlers(event)
+        reply = sessions.run(event, sql)
+        for name, value in sessions.handlers(event).items():
+            own = value - before.get(name, 0) - (before.get(name, 0) - idle.get(name, 0))
+            digest.handlers[arm][name] += max(0, own)
+        return reply
+
+    def _compare_plans(self, event: Event, sql: bytes, digest: _Digest) -> None:
+        plans: dict[str, tuple[Step, ...]] = {arm: each.explain(event, sql) for arm, each in self._arms.items()}
+        base = plans[self._baseline]
+        others = {arm for arm in self._contenders if base and plans[arm] and not same_plan(base, plans[arm])}
+        if not digest.plans or (others and not digest.other_plan):
+            digest.plans = {arm: tuple(map(str, steps)) for arm, steps in plans.items()}
+        digest.other_plan |= others
+
+    def _compare_tables(self) -> tuple[int, dict[str, dict[str, str]]]:
+        """Checksums of every table after writes; what differs is looked at again by its values as text."""
+        checksums = {arm: self._checksums(sessions.server) for arm, sessions in self._arms.items()}
+        base = checksums[self._baseline]
+        other: dict[str, dict[str, str]] = {}
+        for arm in self._contenders:
+            odd = sorted(t for t in base.keys() | checksums[arm].keys() if base.get(t) != checksums[arm].get(t))
+            if odd:
+                other[arm] = dict(self._explained(arm, odd))
+        return len(base), other
+
+    def _checksums(self, server: Server) -> dict[str, str]:
+        found = {}
+        for schema in sorted(self._schemas - {""} - set(_SYSTEM)):
+            sql = "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_type='BASE TABLE'"
+            for (table,) in server.query(sql, (schema,)):
+                name = table.decode() if isinstance(table, bytes) else str(table)
+                ((_, checksum),) = server.query(f"CHECKSUM TABLE `{schema}`.`{name}`")
+                found[f"{schema}.{name}"] = str(checksum)
+        return found
+
+    def _explained(self, arm: str, tables: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """How each of these tables differs; versions compute checksums of some types differently."""
+        schemas = sorted({name.partition(".")[0] for name in tables})
+        base, other = (ask_tables(self._arms[name].server, schemas) for name in (self._baseline, arm))
+        for table in tables:
+            if table not in base or table not in other:
+                yield table, "not compared" if table not in base.keys() | other.keys() else "missing on one of them"
+            elif (ours := base[table]["rows"].answer) != (theirs := other[table]["rows"].answer):
+                yield table, f"{ours}; {theirs}"
+            else:
+                yield table, "checksum only: times, floats, or another way to compute it"
+
+    def _document(self, digest: _Digest) -> DigestAnswers:
+        handlers = {
+            arm: {re.sub("^Handler_", "", name): value for name, value in counts.items() if value}
+            for arm, counts in digest.handlers.items()
+        }
+        return DigestAnswers(
+            text=digest.text,
+            volatile=digest.volatile,
+            compared={
+                arm: Compared(
+                    executed=digest.executed,
+                    differences=dict(digest.differences[arm]),
+                    listed=dict(digest.listed[arm]),
+                    examples=digest.examples[arm],
+                    plan=arm in digest.other_plan,
+                    failed={name: digest.failed[name] for name in (self._baseline, arm) if digest.failed[name]},
+                )
+                for arm in self._contenders
+            },
+            plans=digest.plans,
+            rows_examined={
+                arm: sum(counts.get(f"read_{name}", 0) for name in _READ_HANDLERS) for arm, counts in handlers.items()
+            },
+            handlers=handlers,
+        )

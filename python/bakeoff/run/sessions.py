@@ -1,0 +1,219 @@
+"""Run the statements of a capture on one server, one by one, each in the session of its captured connection."""
+
+import base64
+import contextlib
+import json
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import pymysql
+from pymysql.cursors import SSCursor
+
+from bakeoff.errors import ServerError
+from bakeoff.servers import Server
+from bakeoff.stats.answers import Column, Reply, kind_of, without_literals
+from bakeoff.stats.plans import Step, key_parts_of, steps_of
+
+Event = Mapping[str, Any]
+
+STATEMENT_LIMIT_S = 10.0
+"""A statement that takes longer is ended, and its answers are not compared."""
+
+TOO_LONG = 2013
+"""Error number of a statement that was ended by the limit: the connection is lost."""
+
+_SESSIONS_MAX = 100  # of one server at a time; `max_connections` is 151 at least
+_ROWS_AT_ONCE = 1000
+_IN_TRANSACTION = 1  # of the server's status
+# One statement runs at a time, so nobody would ever release the lock that it waits for.
+_OWN_SETTINGS = "SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
+_PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
+
+
+def statement_of(event: Event) -> bytes:
+    """The statement's bytes; empty for an event without one."""
+    if "sql_base64" in event:
+        return base64.b64decode(event["sql_base64"])
+    return str(event.get("sql", "")).encode("utf8", "surrogateescape")
+
+
+class Sessions:
+    """The sessions of one server, one for each captured connection.
+
+    Args:
+        server: where they are.
+        database: of statements whose schema the capture does not know; None: none.
+        now_s: the time that statements see whose own time the capture does not know: the same on every server.
+    """
+
+    def __init__(self, server: Server, database: str | None, *, now_s: int) -> None:
+        self.server = server
+        self._database = database
+        self._now_s = now_s
+        self._open: OrderedDict[int, _Session] = OrderedDict()
+
+    def close(self, connection: int | None = None) -> None:
+        """End one session, or all of them."""
+        for number in [connection] if connection is not None else list(self._open):
+            session = self._open.pop(number, None)
+            if session:
+                session.close()
+
+    def run(self, event: Event, sql: bytes) -> Reply:
+        """The server's reply to a statement in the session of its connection.
+
+        Raises:
+            ServerError: the server is gone.
+        """
+        return self._guarded(event, sql)
+
+    def explain(self, event: Event, sql: bytes) -> tuple[Step, ...]:
+        """The plan of a statement; empty when the server cannot explain it."""
+        rows = self._table(event, b"EXPLAIN FORMAT=TRADITIONAL " + sql) or self._table(event, b"EXPLAIN " + sql)
+        if not rows:
+            return ()
+        parts: dict[tuple[str, str], int] = {}
+        document = self._table(event, b"EXPLAIN FORMAT=JSON " + sql)
+        if document:
+            with contextlib.suppress(ValueError):
+                parts = key_parts_of(json.loads(next(iter(document[0].values())) or b""))
+        return steps_of(rows, parts)
+
+    def handlers(self, event: Event) -> dict[str, int]:
+        """The session's handler counters."""
+        rows = self._table(event, b"SHOW SESSION STATUS LIKE 'Handler%'")
+        return {(name or b"").decode(): int(value or 0) for name, value in (tuple(row.values()) for row in rows)}
+
+    def _table(self, event: Event, sql: bytes) -> list[dict[str, bytes | None]]:
+        """Rows by column in lower case; none when it fails."""
+        reply = self._guarded(event, sql)
+        if reply.errno or reply.kept is None:
+            return []
+        return [dict(zip((each.name.lower() for each in reply.columns), row, strict=True)) for row in reply.kept]
+
+    def _guarded(self, event: Event, sql: bytes) -> Reply:
+        number = int(event["connection"])
+        session = self._open.get(number)
+        if session is None:
+            if len(self._open) >= _SESSIONS_MAX:
+                idle = (number for number, each in self._open.items() if not each.in_transaction)
+                self.close(next(idle, next(iter(self._open))))
+            session = self._open[number] = _Session(self.server, event)
+        self._open.move_to_end(number)
+        session.set_time(int(event.get("start_us") or 0) // 1_000_000 or self._now_s)
+        reply = session.use(event.get("schema") or self._database) or session.run(sql)
+        if session.lost:
+            self.close(number)
+            self.server.query("SELECT 1")  # a server that is gone ends the pass
+        return reply
+
+
+class _Session:
+    """One connection, whose texts come as bytes of utf8mb4."""
+
+    def __init__(self, server: Server, event: Event) -> None:
+        self._server = server
+        self._connection = server.connect()
+        self._connection.use_unicode = False
+        self._connection.decoders = {}
+        # pymysql takes it at the opening only, where a server's default is 600 s.
+        self._connection._read_timeout = STATEMENT_LIMIT_S
+        self._schema: str | None = None
+        self._second = 0
+        self.lost = False
+        for name, value in dict(event.get("session") or {}).items():
+            self._set(str(name), str(value))
+        self.run(_OWN_SETTINGS.encode())
+
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self._connection.server_status & _IN_TRANSACTION)
+
+    def close(self) -> None:
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            self._connection.close()
+
+    def set_time(self, second: int) -> None:
+        """Let NOW() be this second of 1970 on: what is written with it is then the same on every server."""
+        if second != self._second:
+            self._second = second
+            self.run(f"SET timestamp={second}".encode())
+
+    def use(self, schema: str | None) -> Reply | None:
+        """Change to a schema; the reply when that fails."""
+        if not schema or schema == self._schema:
+            return None
+        reply = self.run(f"USE `{schema.replace('`', '``')}`".encode())
+        self._schema = None if reply.errno else schema
+        return reply if reply.errno else None
+
+    def run(self, sql: bytes) -> Reply:
+        """Run a statement and read all that it answers."""
+        reply = Reply()
+        thread = self._connection.thread_id()
+        try:
+            with contextlib.closing(SSCursor(self._connection)) as cursor:
+                cursor.execute(sql)
+                self._read(cursor, reply, time.monotonic() + STATEMENT_LIMIT_S)
+                warned = cursor._result.warning_count
+            if warned:
+                reply.warnings = self._warnings()
+        except pymysql.MySQLError as problem:
+            number = problem.args[0] if problem.args and isinstance(problem.args[0], int) else TOO_LONG
+            reply = Reply(errno=number or TOO_LONG, message=without_literals(str(problem.args[-1])))
+        except (OSError, TimeoutError) as problem:
+            reply = Reply(errno=TOO_LONG, message=str(problem))
+        self.lost = reply.errno in (2006, TOO_LONG) or not self._connection.open
+        if self.lost:
+            with contextlib.suppress(ServerError):
+                self._server.query(f"KILL {int(thread)}")
+        elif re.match(rb"\s*set (?!timestamp)", sql, re.IGNORECASE) and sql != _OWN_SETTINGS.encode():
+            self.run(_OWN_SETTINGS.encode())
+        elif re.match(rb"\s*use\b", sql, re.IGNORECASE):
+            self._schema = None
+        return reply
+
+    def _read(self, cursor: SSCursor, reply: Reply, until: float) -> None:
+        """Read every result set; the columns are those of the first."""
+        while True:
+            result = cursor._result
+            if result.field_count:
+                columns = tuple(
+                    Column(name=str(each.name), kind=kind_of(each.type_code, each.charsetnr)) for each in result.fields
+                )
+                reply.columns = reply.columns or columns
+                while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                    for row in rows:
+                        reply.add(row)
+                    if time.monotonic() > until:
+                        # Closing the cursor would read the rest.
+                        self._connection._force_close()
+                        cursor.connection = None
+                        raise TimeoutError(f"its rows took longer than {STATEMENT_LIMIT_S:g} s")
+            else:
+                reply.affected = (reply.affected or 0) + int(result.affected_rows)
+            if not cursor.nextset():
+                return
+
+    def _warnings(self) -> tuple[int, ...]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(b"SHOW WARNINGS")
+            return tuple(sorted(int(code) for _, code, _ in cursor.fetchall()))
+
+    def _set(self, name: str, value: str) -> None:
+        """A setting of the session as the capture has it; one that the server does not know is left out."""
+        plain = _PLAIN_VALUE.fullmatch(value)
+        if name in ("names", "character_set"):
+            sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""
+        else:
+            literal = value if re.fullmatch(r"-?\d+|default", value, re.IGNORECASE) else f"'{_escaped(value)}'"
+            sql = f"SET SESSION {name} = {literal}" if name.replace("_", "").isalnum() else ""
+        if sql:
+            self.run(sql.encode())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "''")

@@ -1,0 +1,200 @@
+"""Compare the times of every digest of a replay: ratio, interval and verdict over epochs, from the histograms alone.
+
+A digest's ratio in an epoch is the baseline's mean time over the contender's: above 1 the contender is faster, as in
+every other ratio. Epochs are the observations, so the interval covers the luck of a restart.
+"""
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from bakeoff.results.histogram import Histogram, decode_histogram
+from bakeoff.stats import interval as iv
+from bakeoff.stats.model import Estimate, Frozen, Interval, Stop
+
+OTHER = "other"
+"""Operation that holds the digests beyond the thousand with the most time."""
+
+EXECUTIONS_MIN = 5
+"""Fewest executions of a digest on either arm for its epoch to count: fewer say more about chance than about a plan."""
+
+QUANTILES = (0.5, 0.95, 0.99)
+
+DigestWord = Literal["FASTER", "SLOWER", "unclear", "not tested"]
+
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+_Round = tuple[int, int]  # epoch and round: arms of one round ran together
+_Rows = Mapping[_Round, Mapping[str, Any]]
+
+
+class DigestTimes(Frozen):
+    """The times of one digest, or of `OTHER`, on a contender and the baseline in one cell.
+
+    Attributes:
+        executions: by arm, over all valid epochs.
+        share: of the baseline's time in all digests; 0 where it never ran there.
+        estimate: log ratio of speeds over the epochs that count; None without any.
+        p_value, p_adjusted: two-sided, and after Holm over all digests tested in the run; None where not tested.
+        word: the verdict; `note` says why there is none.
+        time_lost: share × (1/ratio − 1): what the contender takes longer, as a share of the baseline's whole time.
+        quantiles_ns: by arm, of all epochs' executions together, one each of `QUANTILES`.
+    """
+
+    cell: str
+    contender: str
+    digest: str
+    executions: dict[str, int]
+    share: float
+    estimate: Estimate | None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    word: DigestWord = "not tested"
+    note: str = ""
+    time_lost: float | None = None
+    quantiles_ns: dict[str, tuple[int, ...]] = {}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A digest before the verdict: its values by epoch."""
+
+    times: DigestTimes
+    values: tuple[float, ...]
+
+    @property
+    def sd(self) -> float:
+        return iv.standard_deviation(self.values)
+
+
+def digest_times(
+    histograms: Mapping[int, Sequence[Mapping[str, Any]]], *, baseline: str, ended: Stop, running: Collection[str] = ()
+) -> tuple[DigestTimes, ...]:
+    """Judge every digest of every cell and contender, by time lost, the most first.
+
+    A digest is tested when six epochs have `EXECUTIONS_MIN` executions of it on both arms; after an end by hand the
+    anytime-valid interval is used, and its own least number of epochs holds. One family: all that are tested.
+
+    Args:
+        histograms: the engine's messages, by epoch that counts.
+        baseline: the arm that ratios are over.
+        ended: how measuring ended.
+        running: arms on servers that were not restarted: they get no verdict.
+    """
+    rows: dict[tuple[str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
+    for epoch, messages in histograms.items():
+        for row in messages:
+            if _DIGEST.fullmatch(row["operation"]) or row["operation"] == OTHER:
+                of_arm = rows.setdefault((row["cell"], row["operation"]), {}).setdefault(row["arm"], {})
+                of_arm[epoch, row.get("round", 0)] = row
+    whole_ns: dict[str, float] = {}
+    for (cell, _), arms in rows.items():
+        whole_ns[cell] = whole_ns.get(cell, 0.0) + _total_ns(arms.get(baseline, {}))
+    contenders = {arm: None for arms in rows.values() for arm in arms if arm != baseline}
+    found = [
+        _found(cell, digest, arms, (baseline, contender), whole_ns[cell], ended)
+        for (cell, digest), arms in rows.items()
+        for contender in contenders
+        if any(contender in rows[key] for key in rows if key[0] == cell)
+    ]
+    judged = _judged(found, ended=ended, not_restarted={baseline, *contenders} & set(running))
+    return tuple(sorted(judged, key=lambda each: (-(each.time_lost or 0.0), -each.share, each.digest)))
+
+
+def _total_ns(rows: _Rows) -> float:
+    return math.fsum(row["count"] * row["mean_ns"] for row in rows.values())
+
+
+def _found(
+    cell: str,
+    digest: str,
+    arms: Mapping[str, _Rows],
+    pair: tuple[str, str],
+    whole_ns: float,
+    ended: Stop,
+) -> _Found:
+    baseline, contender = (arms.get(arm, {}) for arm in pair)
+    values = tuple(
+        math.log(baseline[at]["mean_ns"] / row["mean_ns"])
+        for at, row in sorted(contender.items())
+        if at in baseline
+        and min(row["count"], baseline[at]["count"]) >= EXECUTIONS_MIN
+        and min(row["mean_ns"], baseline[at]["mean_ns"]) > 0
+    )
+    share = _total_ns(baseline) / whole_ns if whole_ns > 0 else 0.0
+    estimate = iv.estimate_of(values, partial(_interval, ended=ended)) if values else None
+    times = DigestTimes(
+        cell=cell,
+        contender=pair[1],
+        digest=digest,
+        executions={arm: sum(row["count"] for row in arms.get(arm, {}).values()) for arm in pair},
+        share=share,
+        estimate=estimate,
+        time_lost=share * math.expm1(-estimate.mean) if estimate else None,
+        quantiles_ns={arm: quantiles(arms.get(arm, {}).values()) for arm in pair},
+    )
+    return _Found(times, values)
+
+
+def _interval(mean: float, sd: float, n: int, *, ended: Stop) -> Interval:
+    if ended.anytime_only or n < iv.N_MIN:
+        return iv.live_interval(mean, sd, n)
+    return iv.precision_interval(mean, sd, n)
+
+
+def quantiles(rows: Collection[Mapping[str, Any]]) -> tuple[int, ...]:
+    """`QUANTILES` in ns over all executions of these histograms; empty without any."""
+    histograms = [decode_histogram(row["hdr"], row.get("place", "a histogram")) for row in rows if row["count"]]
+    if not histograms:
+        return ()
+    highest = np.concatenate([each.highest_ns for each in histograms])
+    order = np.argsort(highest, kind="stable")
+    merged = Histogram(highest[order], np.concatenate([each.counts for each in histograms])[order])
+    return tuple(merged.quantiles(np.array(QUANTILES)).tolist())
+
+
+def _judged(found: Sequence[_Found], *, ended: Stop, not_restarted: Collection[str]) -> list[DigestTimes]:
+    notes = [_not_tested(each, ended, not_restarted) for each in found]
+    tested = [each for each, note in zip(found, notes, strict=True) if not note]
+    p_values = [iv.p_value(_mean(each), each.sd, len(each.values)) for each in tested]
+    if ended.anytime_only:
+        # Looking when somebody pressed Ctrl-C is allowed to this interval only.
+        level = iv.ALPHA_LIVE / max(1, len(tested))
+        claims = [abs(_mean(e)) > iv.anytime_half_width(e.sd, len(e.values), alpha=level) for e in tested]
+        numbers: list[tuple[float | None, float | None]] = [(None, None)] * len(tested)
+    else:
+        adjusted = iv.holm(p_values)
+        claims = [q is not None and q <= iv.ALPHA_PRECISE for q in adjusted]
+        numbers = list(zip(p_values, adjusted, strict=True))
+    verdicts = iter(zip(claims, numbers, strict=True))
+    judged = []
+    for each, note in zip(found, notes, strict=True):
+        if note:
+            judged.append(each.times.model_copy(update={"note": note}))
+            continue
+        claim, (p, q) = next(verdicts)
+        word = "unclear" if not claim else "FASTER" if _mean(each) > 0 else "SLOWER"
+        judged.append(each.times.model_copy(update={"word": word, "p_value": p, "p_adjusted": q}))
+    return judged
+
+
+def _mean(found: _Found) -> float:
+    return found.times.estimate.mean if found.times.estimate else 0.0
+
+
+def _not_tested(found: _Found, ended: Stop, not_restarted: Collection[str]) -> str:
+    """Why a digest is not tested; empty: it is."""
+    times = found.times
+    missing = [arm for arm, count in times.executions.items() if not count]
+    if missing:
+        return f"never completed on arm {' or '.join(missing)}"
+    if not_restarted:
+        return "running servers are not restarted"
+    n, needed = len(found.values), iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN
+    if n >= needed:
+        return ""
+    return f"{n} epochs with {EXECUTIONS_MIN} executions or more on both arms; {needed} are needed"

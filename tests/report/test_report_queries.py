@@ -1,0 +1,159 @@
+"""The queries of a replay in a report: the sentence it leads with, the table, the details, records for programs."""
+
+import csv
+import io
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import synthetic
+from plain_analysis import plain_analysis
+from rich.console import Console
+from synthetic import Truth, duel_study, make_run
+
+from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
+from bakeoff.stats.answers import DOCUMENT, Answers, Compared, DigestAnswers
+
+TEXTS = {
+    f"{at:016x}": f"SELECT `c{at}` FROM `orders` WHERE `customer` = ? ORDER BY `c{at}` LIMIT ?" for at in range(1, 6)
+}
+SLOWER, FASTER, OTHER_ROWS, FAILS, SAME = TEXTS
+EFFECT = {SLOWER: math.log(1.3), FASTER: math.log(0.7)}
+SECRET = "SELECT c1 FROM orders WHERE customer = 'Ann <b>' ORDER BY c1 LIMIT 3"
+CAPTURE = "shop"
+
+
+def with_digests(histograms_of):
+    """The histograms of a replay: an operation for each digest; B fails one of them always."""
+
+    def make(slices):
+        messages = histograms_of(slices)
+        rng = np.random.default_rng(int(slices["epoch"][0]))
+        for event in [message for message in messages if message["operation"] == "event"]:
+            for digest in TEXTS:
+                if digest == FAILS and event["arm"] == "B":
+                    continue
+                effect = EFFECT.get(digest, 0.0) if event["arm"] == "B" else 0.0
+                mean = 1e6 * math.exp(effect + rng.normal(0, 0.005))
+                hdr = synthetic.encode_lognormal(2000, median_ns=mean * 0.93, sigma=0.38)
+                messages.append(event | {"operation": digest, "mean_ns": mean, "count": 2000, "hdr": hdr})
+        return messages
+
+    return make
+
+
+def answers():
+    equal = {digest: Compared(executed=100) for digest in TEXTS}
+    compared = equal | {
+        SLOWER: Compared(executed=100, plan=True),
+        OTHER_ROWS: Compared(executed=100, differences={"rows": 3}, examples={"rows": ("2 rows", "1 row")}),
+        FAILS: Compared(executed=5, differences={"errors": 5}, failed={"B": 5},
+                        examples={"errors": ("no error", "1305 FUNCTION ? does not exist")}),
+    }  # fmt: skip
+    plans = {SLOWER: {"A": ("orders: ref customer, 1 part",), "B": ("orders: all rows; filesort",)}}
+    return Answers(
+        capture=CAPTURE, seconds=3.0, limit_s=12.0, executed=405, skipped={"cut": 2, "INSERT": 7}, not_reached=9,
+        tables=4, other_tables={"B": {"shop.orders": "10 rows; 9 rows"}},
+        digests={
+            digest: DigestAnswers(text=text, compared={"B": compared[digest]}, plans=plans.get(digest, {}),
+                                  rows_examined={"A": 10, "B": 5000} if digest == SLOWER else {})
+            for digest, text in TEXTS.items()
+        },
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    study = duel_study(workloads=(CAPTURE,), threads=(4,), control=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(synthetic, "histograms_of", with_digests(synthetic.histograms_of))
+        made = make_run(tmp_path_factory.mktemp("runs"), study, Truth(effect={"B": math.log(0.93)}))
+    made.write_json(DOCUMENT, {CAPTURE: answers().model_dump(mode="json")})
+    return made
+
+
+@pytest.fixture(scope="module")
+def analysis(run):
+    return plain_analysis(run, run.study())
+
+
+@pytest.fixture(scope="module")
+def view(run, analysis):
+    return build_view(run, analysis)
+
+
+def test_it_leads_with_what_differs(view):
+    assert re.fullmatch(
+        r"Total work 0\.9\d+× \(0\.9\d+ to 0\.9\d+\)\. 1 query slower \(\d+% of the time\), 1 query faster, 1 returns "
+        r"other rows, 1 query fails on one side only, 1 with another plan, 1 table with another checksum\.",
+        view.summary[0],
+    )
+    assert view.lead[0] == view.summary[0]
+
+
+def test_queries_that_one_side_refuses_are_no_work_of_the_ratio(view):
+    (status,) = [each for each in view.statuses if each.word == "DIFFERENT WORK"]
+    found = re.search(r"20% of the baseline's time .* about (\d\.\d\d)×", status.text)
+    assert float(found[1]) == pytest.approx(4 / (1.3 + 0.7 + 1 + 1), abs=0.02)
+
+
+def test_the_table_is_sorted_by_time_lost(view):
+    rows = [[value.text for value in row.values] for row in view.tables["queries"].rows]
+    assert rows[0][0].startswith("SELECT c1 FROM orders")
+    assert rows[0][4:6] == ["SLOWER", rows[0][5]]
+    assert rows[0][7] == "plan"
+    by_verdict = {row[4]: row for row in rows}
+    assert by_verdict["FASTER"][5].startswith("−")
+    assert by_verdict["fails"][7] == "errors"
+    assert "never completed on arm B (1)" in view.tables["queries"].note
+
+
+def test_details_show_sql_differences_and_both_plans(view):
+    tables = view.tables
+    plans = next(table for name, table in tables.items() if name.endswith("-plans"))
+    step = [value.text for value in plans.rows[0].values]
+    assert step == ["1", "orders: ref customer, 1 part", "orders: all rows; filesort"]
+    said = {value.text for name, table in tables.items() if name.endswith("-differences")
+            for row in table.rows for value in row.values}  # fmt: skip
+    assert {"2 rows", "1 row", "no error", "1305 FUNCTION ? does not exist", "5,000"} <= said
+    assert [value.text for value in tables["other-tables"].rows[0].values] == ["shop.orders", "10 rows; 9 rows"]
+    assert any(panel.id.endswith("-latency") and len(panel.series) == 2 for panel in view.panels)
+
+
+def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
+    page, text = render_html(view), render_markdown(view)
+    out = io.StringIO()
+    render_terminal(view, Console(file=out, width=220))
+    assert "calls" in page and "calls" not in out.getvalue()
+    for form in (page, text, out.getvalue()):
+        assert "Total work 0.9" in form
+        assert "c1 FROM orders" in form
+    assert "9 were not reached in 12 s" in page
+    shown = build_view(run, analysis, samples={SLOWER: SECRET})
+    assert "Ann" not in page + text + render_json(view) + render_csv(view)
+    assert "Ann &lt;b&gt;" in render_html(shown)
+
+
+def test_records_for_programs(view):
+    document = json.loads(render_json(view))
+    assert [each["contender"] for each in document["comparisons"]] == ["mysql:8.0"]
+    by_digest = {each.get("digest"): each for each in document["queries"]}
+    assert by_digest[SLOWER]["ratio"] == pytest.approx(1 / 1.3, rel=0.02)
+    assert by_digest[FAILS]["differs"] == "errors"
+    assert by_digest[None]["table"] == "shop.orders"
+    rows = list(csv.DictReader(io.StringIO(render_csv(view))))
+    assert {row["digest"] for row in rows} == {"", *TEXTS}
+
+
+def test_a_run_without_answers_still_has_its_times(run, analysis):
+    path = run.path / DOCUMENT
+    kept = path.read_bytes()
+    path.unlink()
+    try:
+        view = build_view(run, analysis)
+        assert "1 query slower" in view.summary[0]
+        assert len(view.tables["queries"].rows) == len(TEXTS)
+    finally:
+        path.write_bytes(kept)
