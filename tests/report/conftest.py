@@ -2,7 +2,7 @@ import pytest
 from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
-from bakeoff.report import build_view
+from bakeoff.report import build_view, render_html
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +19,8 @@ def analysis(run):
 @pytest.fixture(scope="session")
 def view(run, analysis):
     return build_view(run, analysis)
+
+
+@pytest.fixture(scope="session")
+def page(view):
+    return render_html(view)

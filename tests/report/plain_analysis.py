@@ -5,10 +5,10 @@ Not the method: no family, no stopping rule. What the report does with an Analys
 
 import math
 
-import polars as pl
 from scipy import stats as scipy_stats
 
 from bakeoff.results import EpochData, RunDirectory
+from bakeoff.results.frame import Frame
 from bakeoff.spec import Study
 from bakeoff.stats.model import (
     Analysis,
@@ -28,7 +28,7 @@ from bakeoff.stats.model import (
 def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
     """Ratios, summaries and latencies of a synthetic run."""
     epochs = [epoch for epoch in run.load_epochs() if epoch.valid]
-    slices = pl.concat([epoch.slices for epoch in epochs])
+    slices = Frame.concat([epoch.slices for epoch in epochs])
     baseline = study.baseline.name
     others = [arm.name for arm in study.arms if arm.name != baseline]
     control = next((name for name in others if name == f"{baseline}'"), None)
@@ -66,13 +66,11 @@ def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
     )  # fmt: skip
 
 
-def _rates(slices: pl.DataFrame) -> dict[tuple[str, str], list[float]]:
-    frame = (
-        slices.group_by("cell", "arm", "epoch")
-        .agg((pl.col("events").sum() * pl.col("connections").first() / pl.col("busy_ns").sum() * 1e9).alias("tps"))
-        .sort("epoch")
-    )
-    return {key: part["tps"].to_list() for key, part in frame.group_by(["cell", "arm"], maintain_order=True)}
+def _rates(slices: Frame) -> dict[tuple[str, str], list[float]]:
+    by = slices.by("cell", "arm", "epoch")
+    tps = by.sum(slices["events"]) * by.first(slices["connections"]) / by.sum(slices["busy_ns"]) * 1e9
+    rates = by.keys.with_columns(tps=tps).sort("epoch")
+    return {key: part["tps"].tolist() for key, part in rates.by("cell", "arm").frames().items()}
 
 
 def _points(rates: dict[tuple[str, str], list[float]], cell: str, baseline: str, other: str) -> list[float]:
@@ -130,8 +128,8 @@ def _comparison(
     )  # fmt: skip
 
 
-def _summary(slices: pl.DataFrame, epochs: list[EpochData], rates: dict, cell: str, arm: str) -> ArmSummary:
-    part = slices.filter((pl.col("cell") == cell) & (pl.col("arm") == arm))
+def _summary(slices: Frame, epochs: list[EpochData], rates: dict, cell: str, arm: str) -> ArmSummary:
+    part = slices.rows((slices["cell"] == cell) & (slices["arm"] == arm))
     events = int(part["events"].sum())
     tps = rates[cell, arm]
     mean = sum(tps) / len(tps)
@@ -155,5 +153,5 @@ def _summary(slices: pl.DataFrame, epochs: list[EpochData], rates: dict, cell: s
         server_read_bytes_per_event=per_event("server_read_bytes"),
         server_write_bytes_per_event=per_event("server_write_bytes"),
         received_bytes_per_event=per_event("received_bytes"), errors_per_million=0.0, retries_per_million=0.0,
-        client_cpu_share=0.2, steal_share=part["host_steal_ns"].sum() / whole,
+        client_cpu_share=0.2, steal_share=float(part["host_steal_ns"].sum() / whole),
     )  # fmt: skip

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from scipy import stats as scipy_stats
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results import SLICE_SCHEMA, FileSystem, Host, Manifest, Outcome, RunDirectory, decode_histogram
+from bakeoff.results.frame import Frame
 from bakeoff.spec import Arm, Data, Study, Workload, control_of, parse_server
 from validation.histograms import encode_counts
 
@@ -111,7 +111,7 @@ def duel_study(
 
 def slices_of_cell(
     study: Study, truth: Truth, *, cell: str, cell_index: int, threads: int, epoch: int, blocks: int, slice_ns: int
-) -> pl.DataFrame:
+) -> Frame:
     """Slices of one cell in one epoch: `blocks` blocks of every arm twice."""
     rng = np.random.default_rng([study.seed, epoch, cell_index, threads])
     arms = [arm.name for arm in study.arms]
@@ -131,7 +131,7 @@ def slices_of_cell(
     system = np.minimum(ticks - user, (server_cpu * 0.3 + client_cpu * 0.6).astype(np.int64))
     steal = np.full(count, ticks // 500, dtype=np.int64)
     whole = np.full(count, 0, dtype=np.int64)
-    frame = pl.DataFrame(
+    frame = Frame(
         {
             "epoch": whole + epoch,
             "build": whole + epoch % study.builds,
@@ -169,16 +169,15 @@ def slices_of_cell(
             "host_steal_ns": steal,
             "host_idle_ns": np.maximum(0, ticks - user - system - steal),
             "context_switches": events * 2,
-        },
-        schema_overrides=SLICE_SCHEMA,
+        }
     )
-    return frame.select(SLICE_SCHEMA.keys())
+    return frame.select(*SLICE_SCHEMA)
 
 
-def histograms_of(slices: pl.DataFrame) -> list[dict[str, object]]:
+def histograms_of(slices: Frame) -> list[dict[str, object]]:
     """The engine's `histogram` messages that fit the slices: latencies of a log-normal law."""
     messages: list[dict[str, object]] = []
-    for (cell, arm), part in slices.group_by(["cell", "arm"], maintain_order=True):
+    for (cell, arm), part in slices.by("cell", "arm").frames().items():
         count = int(part["events"].sum())
         mean = part["latency_sum_ns"].sum() / max(count, 1)
         hdr = encode_lognormal(count, median_ns=mean * 0.93, sigma=0.38)
@@ -295,10 +294,7 @@ def _write_epoch(
             study, truth, cell=cell.name, cell_index=cell.workload_index, threads=cell.threads, epoch=epoch,
             blocks=blocks, slice_ns=slice_ns,
         )  # fmt: skip
-        messages = [
-            row | {"type": "slice", "id": 3, "errors": {}, "threads": {}}
-            for row in slices.drop("epoch", "build").to_dicts()
-        ]
+        messages = [row | {"type": "slice", "id": 3, "errors": {}, "threads": {}} for row in slices.records()]
         writer.add_slices(messages)
         writer.add_histograms(histograms_of(slices))
     hottest = plan.cells[len(study.threads) - 1]
@@ -306,10 +302,9 @@ def _write_epoch(
         study, truth, cell=hottest.name, cell_index=9, threads=hottest.threads, epoch=epoch, blocks=8,
         slice_ns=50_000_000,
     )  # fmt: skip
-    cold = warming.with_columns(events=(pl.col("events") * (1 - (-pl.col("start_ns") / 5e8).exp())).cast(pl.Int64))
-    writer.add_warm_up(
-        row | {"type": "slice", "id": 2, "errors": {}, "threads": {}} for row in cold.drop("epoch", "build").to_dicts()
-    )
+    warmth = 1 - np.exp(-warming["start_ns"] / 5e8)
+    cold = warming.with_columns(events=(warming["events"] * warmth).astype(np.int64))
+    writer.add_warm_up(row | {"type": "slice", "id": 2, "errors": {}, "threads": {}} for row in cold.records())
     measured = len(plan.cells) * blocks * 2 * len(arms) * slice_ns * 1.07e-9
     writer.add_host_samples(host_samples(epoch, round(6 + measured), arms))
     for arm in study.arms:

@@ -81,7 +81,7 @@ def some(kinds, quick):
     return [kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
-@pytest.mark.parametrize("what", some([*CONTENTS, "truncated", "a bit", "removed"], ("list", "deep", "a bit")))
+@pytest.mark.parametrize("what", some([*CONTENTS, "truncated", "a bit", "removed"], ("a bit",)))
 def test_damaged_content(damaged, capfd, what):
     for path in files_of(damaged):
         kept = path.read_bytes()
@@ -100,9 +100,7 @@ def test_damaged_content(damaged, capfd, what):
 
 @pytest.mark.parametrize(
     "what",
-    some(
-        ["link nowhere", "link to itself", "link to a secret", "folder", "pipe", "device"], ("link to a secret", "pipe")
-    ),
+    some(["link nowhere", "link to itself", "link to a secret", "folder", "pipe", "device"], ("link to a secret",)),
 )
 def test_no_file_in_its_place(damaged, capfd, what, tmp_path):
     (tmp_path / "secret").write_text('{"password": "s3cret"}')

@@ -1,5 +1,6 @@
 """The page in a real browser: opens from a disk, asks nothing of a network, complains of nothing, fits a phone."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,47 @@ def test_every_chart_is_there_and_has_something_drawn(opened, view):
         assert drawn.count() >= len(panel.series), panel.id
         box = page.locator(f"#{panel.id} svg").bounding_box()
         assert box["width"] > 250 and box["height"] > 100
-    assert page.locator("#forest .point").count() == len(view.forest.rows)
+    assert page.locator("#verdict .point").count() == len(view.forest.rows)
+    assert page.locator("#time-0 svg text", has_text="epoch").count() == 7
+    assert page.locator("#epochs-0 svg text", has_text="1: as fast").count() == 1
     assert page.locator("#cpu-bars .bar").count() == len(bars_of(view)) > 0
+
+
+@pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
+def test_cards_share_an_axis_on_which_the_margin_is_seen(opened, view):
+    page, _, _ = opened
+    strips = page.locator(".verdict-card .strip")
+    assert strips.count() == len(view.verdicts) == 6
+    places = set()
+    for strip in strips.all():
+        whole, one, margin = (
+            found.bounding_box() for found in (strip, strip.locator(".one"), strip.locator(".margin"))
+        )
+        places.add((round(whole["width"]), round(one["x"] - whole["x"])))
+        assert margin["width"] >= 3 and margin["height"] > 20
+        assert margin["x"] < one["x"] < margin["x"] + margin["width"]
+    assert len(places) == 1
+    ticks = page.locator(".verdict-card").first.locator(".axis span")
+    boxes = [tick.bounding_box() for tick in ticks.all()]
+    assert len(boxes) == len(view.forest.ticks) >= 3
+    assert all(left["x"] + left["width"] < right["x"] for left, right in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
+def test_what_is_folded_opens_by_keyboard_or_by_its_link(opened):
+    page, said, _ = opened
+    appendix = page.locator("#table-slices")
+    assert not appendix.is_visible()
+    page.locator('.contents a[href="#appendix"]').click()
+    assert appendix.is_visible()
+    command = page.locator("#time-0 .save code")
+    assert not command.is_visible()
+    page.locator("#time-0 .save summary").focus()
+    page.keyboard.press("Enter")
+    assert command.is_visible() and "--format svg --chart time-0" in command.inner_text()
+    page.emulate_media(media="print")
+    assert not command.is_visible() and page.locator(".verdict-card").first.is_visible()
+    assert said == []
 
 
 @pytest.mark.parametrize("opened", [PHONE, (360, "dark"), (768, "light")], indirect=True)

@@ -3,7 +3,6 @@
 import math
 import re
 
-import polars as pl
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
@@ -12,6 +11,8 @@ from view_parts import folded, panels_of
 from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_csv, render_html, render_markdown
 from bakeoff.report.view import Role
+from bakeoff.results import SLICE_SCHEMA
+from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Study, parse_server
 from bakeoff.stats.model import Flag, Stop
 
@@ -51,7 +52,7 @@ def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analy
 
 def test_an_arm_keeps_its_colour_in_every_chart(view):
     keys = {}
-    names = ("threads", "scaling", "time", "jitter", "warm-up", "epochs", "arm")
+    names = ("threads", "scaling", "time", "warm-up", "epochs", "arm")
     panels = [panel for name in names for panel in panels_of(view, name) if panel.mark != "stack"]
     for panel in panels:
         for series in panel.series:
@@ -66,16 +67,28 @@ def test_time_charts_hold_the_throughput_of_each_arm(view, analysis):
     for series, arm in zip(panel.series, ("A", "B", "A'"), strict=True):
         assert sum(series.y) / len(series.y) == pytest.approx(means["oltp_point_select/1", arm], rel=0.01)
         assert all(low <= y <= high for low, y, high in zip(series.low, series.y, series.high, strict=True))
-        assert len(set(series.group)) == 7 and list(series.x) == sorted(series.x)
-    assert len(panel.boundaries) == 6
+        assert len(set(series.group)) == 7
+        for epoch in set(series.group):  # each in a frame of its own that begins at 0
+            own = [x for x, group in zip(series.x, series.group, strict=True) if group == epoch]
+            assert own == sorted(own) and own[0] < 0.5 < own[-1] < 8
+    assert panel.x_kind == "frames" and panel.x_title == "in each frame 0 to 7.6 seconds"
+
+
+def test_of_many_epochs_twelve_are_drawn_evenly_chosen_and_it_is_said(tmp_path):
+    view = view_of(tmp_path, one_cell(control=False), epochs=31, blocks=2)
+    (panel,) = panels_of(view, "time")
+    assert {series.group for series in panel.series} == {panel.series[0].group}
+    assert sorted(set(panel.series[0].group)) == [0, 3, 5, 8, 11, 14, 16, 19, 22, 25, 27, 30]
+    page = render_html(view)
+    assert "Of up to 31 epochs 12 are drawn, evenly chosen." in page and page.count(">epoch 27</text>") == 5
 
 
 def test_thinning_out_keeps_sums(run):
     from bakeoff.report.context import cell_times
 
-    slices = run.scan_slices()
-    bins = cell_times(slices, ("oltp_read_only/4",))["oltp_read_only/4"].bins
-    whole = slices.filter(pl.col("cell") == "oltp_read_only/4").collect()
+    slices = run.slices()
+    bins = cell_times(slices, ("oltp_read_only/4",))["oltp_read_only/4"]
+    whole = slices.by("cell").frames()["oltp_read_only/4"]
     assert bins["tps"].mean() == pytest.approx(
         (whole["events"] * whole["connections"]).sum() / whole["busy_ns"].sum() * 1e9, rel=0.01
     )
@@ -92,14 +105,14 @@ def test_percentile_curves_rise_and_pass_through_the_table(view, analysis):
     assert at_95 == pytest.approx(summary.quantiles_ns["0.95"] / 1e6, rel=1e-3)
 
 
-def test_discarded_epochs_and_reasons_are_shown(view):
+def test_discarded_epochs_and_reasons_are_shown(view, page):
     (row,) = view.tables["discarded"].rows
     assert [value.text for value in row.values] == [
         "5",
         "arm B: server crashed (signal 11)",
     ]
     assert "7 counted, 1 discarded" in view.effort[0]
-    assert "signal 11" in render_html(view) and "signal 11" in render_markdown(view)
+    assert "signal 11" in page and "signal 11" in render_markdown(view)
 
 
 def test_an_untrusted_report_says_so_first(tmp_path):
@@ -135,10 +148,12 @@ def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path):
     quiet = build_view(run, plain_analysis(run, run.study()))
     for path in run.path.glob("epochs/*/slices.parquet"):
         # Two of four processors busy with other people's work, taken from idle time.
-        stolen = pl.col("length_ns") * 2
-        pl.read_parquet(path).with_columns(
-            pl.col("host_user_ns") + stolen, host_idle_ns=pl.col("host_idle_ns") - stolen
-        ).write_parquet(path)
+        slices, _ = read_parquet(path.read_bytes())
+        stolen = slices["length_ns"] * 2
+        busy = slices.with_columns(
+            host_user_ns=slices["host_user_ns"] + stolen, host_idle_ns=slices["host_idle_ns"] - stolen
+        )
+        path.write_bytes(write_parquet(busy, SLICE_SCHEMA))
         path.with_name("SHA256SUMS").unlink()
     busy = build_view(run, plain_analysis(run, run.study()))
     assert "BUSY MACHINE" not in [status.word for status in quiet.statuses]
@@ -174,7 +189,8 @@ def test_flags_become_footnotes_shown_once(tmp_path):
     (note,) = view.footnotes
     assert (note.number, note.word, len(note.where)) == (1, "CARRY-OVER", 6)
     assert all(verdict.notes == (1,) for verdict in view.verdicts)
-    assert 'href="#note-1"' in render_html(view) and 'id="note-1"' in render_html(view)
+    page = render_html(view)
+    assert 'href="#note-1"' in page and 'id="note-1"' in page
 
 
 def test_one_epoch_gives_no_interval_and_no_crash(tmp_path):
@@ -207,13 +223,13 @@ def test_three_contenders_each_get_their_verdict(tmp_path):
 def test_a_remote_server_without_process_facts_is_fine(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     for path in run.path.glob("epochs/*/slices.parquet"):
-        hidden = [
-            pl.lit(None, pl.Int64).alias(name) for name in pl.read_parquet_schema(path) if name.startswith("server_")
-        ]
-        pl.read_parquet(path).with_columns(hidden).write_parquet(path)
+        slices, _ = read_parquet(path.read_bytes())
+        hidden = {name: math.nan for name in slices.columns if name.startswith("server_")}
+        path.write_bytes(write_parquet(slices.with_columns(**hidden), SLICE_SCHEMA))
         path.with_name("SHA256SUMS").unlink()
     for path in run.path.glob("epochs/*/host.parquet"):
-        pl.read_parquet(path).clear().write_parquet(path)
+        samples, schema = read_parquet(path.read_bytes())
+        path.write_bytes(write_parquet(samples.rows(slice(0)), schema))
     analysis = plain_analysis(run, run.study())
     bare = {"server_cpu_ns_per_event": None, "server_read_bytes_per_event": None, "server_write_bytes_per_event": None}
     arms = tuple(summary.model_copy(update=bare) for summary in analysis.arms)

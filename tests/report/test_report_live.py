@@ -14,7 +14,7 @@ from bakeoff.stats.model import Interval
 def report_everything(live, analysis):
     live.stage("loading mysql:8.0 (build 1 of 2)")
     for done in range(0, 101, 10):
-        live.progress("mysql:8.0 rows", done, 100)
+        live.progress("mysql:8.0 rows", done, 100, "rows")
     live.stage("measuring oltp_read_only/4")
     live.throughput("oltp_read_only/4", "A", 4321.0)
     live.epoch_finished(0, analysis.comparisons[:3], 30.0, 240.0)
@@ -39,9 +39,42 @@ def test_a_download_shows_speed_and_time_left(run, monkeypatch):
     out, clock = io.StringIO(), iter(range(0, 100, 20))
     live = PlainLive(run.study(), out)
     monkeypatch.setattr("bakeoff.report.live.time.monotonic", lambda: live._begin + next(clock) / 2)
-    live.progress("fetching mysql-8.0.31", 0, 50_000_000)
-    live.progress("fetching mysql-8.0.31", 20_000_000, 50_000_000)
+    live.progress("fetching mysql-8.0.31", 0, 50_000_000, "bytes")
+    live.progress("fetching mysql-8.0.31", 20_000_000, 50_000_000, "bytes")
     assert "fetching mysql-8.0.31: 20 MB of 50 MB, 1 MB/s, 30 s left" in out.getvalue()
+
+
+def test_indexes_are_counted(run):
+    out = io.StringIO()
+    PlainLive(run.study(), out).progress("mysql:8.0 indexes", 4, 4, "indexes")
+    assert "mysql:8.0 indexes: 4 of 4\n" in out.getvalue()
+
+
+def test_the_next_load_of_a_server_has_a_speed_of_its_own(run, monkeypatch):
+    out, now = io.StringIO(), [0.0]
+    live = PlainLive(run.study(), out)
+    monkeypatch.setattr("bakeoff.report.live.time.monotonic", lambda: live._begin + now[0])
+    for now[0], done in ((0, 1_000), (11, 12_000), (600, 1_000), (611, 12_000)):
+        live.progress("mysql:8.0 rows", done, 12_000, "rows")
+    assert out.getvalue().count("mysql:8.0 rows: 12,000 of 12,000, 1,000/s\n") == 2
+
+
+@pytest.mark.parametrize("columns", [80, 130])
+def test_the_live_view_fits_the_terminal(run, analysis, columns):
+    out = io.StringIO()
+    live = RichLive(run.study(), Console(file=out, force_terminal=True, width=columns, color_system=None))
+    live.progress("mysql:8.0.15 (A) rows", 235_000, 400_000, "rows")
+    live.throughput("oltp_point_select/1", "A", 165_400.0)
+    live.throughput("oltp_point_select/1", "B", 165_400.0)
+    live.epoch_finished(0, analysis.comparisons[:1], 30.0, 240.0)
+    live._speeds._first["mysql:8.0.15 (A) rows"] = (live._begin - 10, 0)
+    shown = Console(file=io.StringIO(), width=columns, record=True)
+    shown.print(live._render())
+    lines = shown.export_text().splitlines()
+    assert max(map(len, lines)) <= columns
+    assert len(lines) == 5, "title, heading, comparison, bar, stage: nothing is broken into two lines"
+    assert any("235,000 of 400,000, 2" in line and line.rstrip().endswith("left") for line in lines)
+    assert any("165,400 / 165,400" in line for line in lines)
 
 
 def test_json_lines_are_json_lines(run, analysis):

@@ -1,5 +1,6 @@
 """Charts as files of their own."""
 
+import re
 import struct
 import xml.etree.ElementTree as ET
 
@@ -8,6 +9,7 @@ from synthetic import duel_study, make_run
 from view_parts import panels_of
 
 from bakeoff.errors import SpecError
+from bakeoff.report import build_view, render_html
 from bakeoff.report.pictures import VERDICTS, picture_png, picture_svg
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
@@ -50,12 +52,19 @@ def test_a_wrong_name_lists_the_right_ones(view):
     assert "threads-0" in caught.value.hint
 
 
-def test_pictures_are_written_by_the_report_command(tmp_path, inside):
+def test_pictures_are_written_by_the_report_command(tmp_path, inside, monkeypatch):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False, labels=('a "b" <script>', "c';"))
     run = make_run(tmp_path, study, epochs=6)
     run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
     ran = inside("report", str(run.path), "--format", "svg", "--chart", "percentiles-0")
     assert ran.code == 0 and {'a "b" <script>', "c';"} <= set(texts(ran.out))
+    # The page names the command beside every chart.
+    page = render_html(build_view(run, run.analysis()))
+    commands = re.findall(r"<code>bakeoff (report \S+ --format svg --chart (\S+) -O \S+)</code>", page)
+    assert [name for _, name in commands] == ["verdicts", *re.findall(r'<figure id="([^"]+)"', page)]
+    monkeypatch.chdir(tmp_path)
+    words = commands[1][0].split()
+    assert inside(*words, "--runs", str(tmp_path)).code == 0 and (tmp_path / words[-1]).read_text().startswith("<svg")
     file = tmp_path / "verdicts.png"
     assert inside("report", str(run.path), "--format", "png", "--output", str(file)).out == f"{file}\n"
     assert file.read_bytes().startswith(b"\x89PNG")

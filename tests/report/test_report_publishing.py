@@ -1,11 +1,13 @@
 """What `--publish` writes, and when it objects to its own report."""
 
+import re
+
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
-from bakeoff.report.renderers import objection, publish
+from bakeoff.report.renderers import objection, publish, published_charts, render_markdown
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +20,23 @@ def run_and_analysis(tmp_path_factory):
 def test_the_folder_holds_the_page_the_tables_and_the_numbers(run_and_analysis):
     run, analysis = run_and_analysis
     folder = publish(run, build_view(run, analysis.model_copy(update={"trusted": True})))
-    assert {path.name for path in folder.iterdir()} == {"report.html", "report.md", "results.csv", "results.json"}
+    pictures = {"verdicts.svg", "threads-0.svg", "threads-1.svg"}
+    texts = {"report.html", "report.md", "results.csv", "results.json"}
+    assert {path.name for path in folder.iterdir()} == texts | pictures
     assert all(path.stat().st_size > 500 for path in folder.iterdir())
-    assert "(control)" in (folder / "report.md").read_text()
+    published = (folder / "report.md").read_text()
+    assert "(control)" in published
+    assert set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", published)) == pictures
+    assert published.index("verdicts.svg") < published.index("## Throughput") < published.index("threads-0.svg")
+
+
+def test_without_a_ladder_of_threads_throughput_over_time_is_the_picture(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,))
+    run = make_run(tmp_path, study, epochs=6)
+    view = build_view(run, plain_analysis(run, study))
+    assert list(published_charts(view)) == ["verdicts", "time-0"]
+    assert "](time-0.svg)" in render_markdown(view, pictures=True)
+    assert "![" not in render_markdown(view)  # to a terminal or a pipe: a picture would point nowhere
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """Build the content of a report from a run directory and its analysis: the head, and the list of sections."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import polars as pl
+import numpy as np
 
-from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
+from bakeoff.report import machine, numbers, performance, queries, setups, studies, verdicts
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
@@ -16,6 +16,7 @@ BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
 SECTIONS = (
+    queries.queries_section,
     performance.throughput_section,
     performance.stability_section,
     performance.epochs_section,
@@ -32,23 +33,28 @@ SECTIONS = (
     setups.environment_section,
     setups.method_section,
     setups.again_section,
+    setups.appendix_section,
 )
 """In the order of the report; each makes a section from a `Context`, or None when it has nothing to show."""
 
 
-def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> ReportView:
+def build_view(
+    run: RunDirectory, analysis: Analysis | dict[str, Any], *, samples: Mapping[str, str] | None = None
+) -> ReportView:
     """Build everything that a report shows.
 
     Args:
         run: where the measurements are.
         analysis: of that run; also as `RunDirectory.analysis` reads it back.
+        samples: by digest a statement with its literals, shown in place of the digest's text.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
     """
-    context = Context.read(run, Analysis.model_validate(analysis))
+    context = Context.read(run, Analysis.model_validate(analysis), samples)
     sections = tuple(section for make in SECTIONS if (section := make(context)))
     wall = setups.wall_sentence(context)
+    arms = _arms(context)
     return ReportView(
         run=run.name,
         directory=str(run.path),
@@ -56,8 +62,9 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         question=_question(context),
         dateline=_dateline(context),
         statuses=_statuses(context),
-        arms=_arms(context),
-        summary=verdicts.summary(context),
+        arms=arms,
+        arms_table=setups.arms_table(context, arms),
+        summary=(*queries.lead(context), *verdicts.summary(context)),
         verdicts=verdicts.verdicts(context),
         means=verdicts.mean_sentences(context),
         conditions=_conditions(context),
@@ -67,7 +74,7 @@ def build_view(run: RunDirectory, analysis: Analysis | dict[str, Any]) -> Report
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
-        records=verdicts.records(context),
+        records=(*verdicts.records(context), *queries.records(context)),
     )
 
 
@@ -86,34 +93,31 @@ def _dateline(context: Context) -> str:
     manifest = context.manifest
     host = manifest.host
     spent = sum(outcome.wall_s for outcome in context.outcomes)
+    epochs = context.analysis.epochs_used
     return " · ".join(
         (
             f"{manifest.created_at:%d %B %Y}".lstrip("0"),
             f"{host.cpus} × {host.cpu_model}, {format_bytes(host.memory_bytes)}",
-            f"{context.analysis.epochs_used} epochs, {format_duration(spent)}",
+            f"{epochs} epoch{'s' if epochs != 1 else ''}, {format_duration(spent)}",
         )
     )
 
 
 def _others(context: Context) -> float | None:
     """Share of all processors that neither the servers nor the client used while measuring; None when unknown."""
-    known = context.processors.drop_nulls("others_cpus")
-    if known.is_empty():
+    known = context.processors.rows(~np.isnan(context.processors["others_cpus"]))
+    if not len(known):
         return None
-    weighted = known.select((pl.col("others_cpus") * pl.col("seconds")).sum() / pl.col("seconds").sum()).item()
-    return float(weighted) / context.manifest.host.cpus
+    return float(np.average(known["others_cpus"], weights=known["seconds"])) / context.manifest.host.cpus
 
 
 def _conditions(context: Context) -> str:
     """How busy the machine was while measuring, and with what: a ratio found in contention is one of contention."""
-    known = context.processors.drop_nulls("user")
-    if known.is_empty():
+    known = context.processors.rows(~np.isnan(context.processors["user"]))
+    if not len(known):
         return ""
-    weight = pl.col("seconds") / pl.col("seconds").sum()
-    busy, steal = known.select(
-        ((pl.col("user") + pl.col("system")) * weight).sum().alias("busy"),
-        (pl.col("steal") * weight).sum().alias("steal"),
-    ).row(0)
+    parts = (known["user"] + known["system"], known["steal"])
+    busy, steal = (float(np.average(part, weights=known["seconds"])) for part in parts)
     others = _others(context)
     by_others = "" if others is None else f", {numbers.share(others)} with work that was not part of the measurement"
     return (
@@ -183,6 +187,7 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
 
 
 def _circumstances(context: Context) -> Iterator[Status]:
+    yield from queries.different_work(context)
     others = _others(context)
     if others is not None and others > BUSY_SHARE:
         yield Status(

@@ -1,6 +1,6 @@
-"""A panel drawn: a Vega-Lite description becomes a static SVG (vl-convert), and its colours become CSS variables.
+"""Panels drawn: Vega-Lite descriptions become static SVGs (vl-convert), and their colours become CSS variables.
 
-The SVG is meant to stand inside an HTML page: it needs no script and no network, takes its colours (light, dark, print)
+An SVG is meant to stand inside an HTML page: it needs no script and no network, takes its colours (light, dark, print)
 and its font from the page's style, and gives a point's value in a `<title>`.
 """
 
@@ -8,14 +8,19 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import vl_convert
 
 from bakeoff.report.view import Panel, Series
 
+TEMPLATES = Path(__file__).parent / "templates"
+
 WIDTH, HEIGHT = 480, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 10, 6, 44
+"""Room around the axes, in pixels: for labels and the title of x."""
 
 ARM_SLOTS = 8
 """Colours for arms; a study with more arms uses them again."""
@@ -50,72 +55,177 @@ def css_key(key: str) -> str:
     return f"arm-{int(number) % ARM_SLOTS}" if kind == "arm" and number.isdigit() else key
 
 
-def draw(panel: Panel, *, dashed: frozenset[str] = frozenset()) -> str:
-    """Draw a panel as an SVG element.
+def draw(panels: Sequence[Panel], *, dashed: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Draw panels as SVG elements.
+
+    All are drawn below each other in one go and taken apart again: to begin a drawing takes as long as a whole chart.
 
     Args:
-        panel: data of at least one series; one without points gives an empty frame.
+        panels: each with at least one series; one without points gives an empty frame.
         dashed: colour keys whose lines are dashed (the control).
+
+    Returns:
+        A panel's id -> its SVG.
     """
-    return _for_page(vl_convert.vegalite_to_svg(describe(panel, dashed)), panel)
+    charts = [describe(panel, dashed) for panel in panels]
+    described = {
+        "vconcat": [{key: chart[key] for key in ("layer", "width", "height")} for chart in charts],
+        "bounds": "flush",
+        "resolve": {"scale": dict.fromkeys(("color", "shape", "strokeDash"), "independent")},
+        "background": "transparent",
+        "config": CONFIG,
+        "datasets": {name: rows for chart in charts for name, rows in chart["datasets"].items()},
+    }
+    drawn = _CHILD.split(vl_convert.vegalite_to_svg(described) if charts else "")[1:]
+    return {
+        panel.id: _for_page(svg, panel, chart["height"])
+        for panel, chart, svg in zip(panels, charts, drawn, strict=True)
+    }
 
 
 def describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
     """The Vega-Lite description of a panel (the grammar's reference: vega.github.io/vega-lite)."""
-    datasets: dict[str, list[dict[str, Json]]] = {"rows": [row for series in panel.series for row in _rows(series)]}
+    if panel.x_kind == "frames":
+        return _frames(panel, dashed)
+    rows = [row for series in panel.series for row in _rows(series, broken=panel.mark == "line")]
+    datasets: dict[str, list[dict[str, Json]]] = {f"{panel.id}-rows": rows}
     layers: list[Json] = []
+
+    def below(name: str, mark: str, rows: list[dict[str, Json]], encoding: dict[str, Json], **settings: Json) -> None:
+        datasets[f"{panel.id}-{name}"] = rows
+        layers.append(layer(f"{panel.id}-{name}", mark, encoding, aria=False, **settings))
+
+    y = number("y", title=None)
     if panel.level_band:
-        datasets["band"] = [{"low": panel.level_band[0], "high": panel.level_band[1]}]
         band = {"y": number("low", title=None), "y2": {"field": "high"}}
-        layers.append(layer("band", "rect", band, color=stand_in("muted"), opacity=0.16, aria=False))
+        ends = {"low": panel.level_band[0], "high": panel.level_band[1]}
+        below("band", "rect", [ends], band, color=stand_in("muted"), opacity=0.16)
     if panel.boundaries:
-        datasets["limits"] = [{"x": limit} for limit in panel.boundaries]
         limits = {"x": number("x", title=panel.x_title)}
-        layers.append(layer("limits", "rule", limits, color=stand_in("grid"), aria=False))
+        below("limits", "rule", [{"x": limit} for limit in panel.boundaries], limits, color=stand_in("grid"))
     if panel.level is not None:
-        datasets["level"] = [{"y": panel.level}]
-        level = {"y": number("y", title=None)}
-        layers.append(layer("level", "rule", level, color=stand_in("ink"), aria=False))
+        below("level", "rule", [{"y": panel.level}], {"y": y}, color=stand_in("muted"), strokeWidth=1)
+    if panel.one:
+        below("one", "rule", [{"y": 1}], {"y": y}, color=stand_in("ink"), strokeWidth=1.5)
+        text = {"y": y, "x": {"value": "width"}, "text": {"value": panel.one}}
+        at_end = {"align": "right", "baseline": "bottom", "dy": -2, "fontSize": 11}
+        below("one", "text", [{"y": 1}], text, color=stand_in("ink"), **at_end)
+    return _chart([*layers, *_marks(panel, dashed)], datasets)
+
+
+def _chart(layers: list[Json], datasets: dict[str, list[dict[str, Json]]], *, more_height: int = 0) -> dict[str, Json]:
     return {
-        "layer": [*layers, *_marks(panel, dashed)],
-        "width": WIDTH,
-        "height": HEIGHT,
+        "layer": layers,
+        "width": WIDTH - _LEFT - _RIGHT,
+        "height": HEIGHT - _TOP - _BOTTOM + more_height,
         "background": "transparent",
-        "padding": 2,
-        "autosize": {"type": "fit", "contains": "padding"},
         "config": CONFIG,
         "datasets": datasets,
     }
 
 
-def _marks(panel: Panel, dashed: frozenset[str]) -> list[Json]:
-    """The layers of the series themselves."""
-    x, y = _x_encoding(panel), _y_encoding(panel)
+# Small multiples: a frame for every group. Vega's own facets take twice the time and twice the room, because each
+# brings axes and a grid of its own; here all frames stand in one chart, where a frame is 1 wide and 1 high.
+
+_FRAMES_A_ROW = 6
+_GAP, _HEADING = 0.1, 0.2  # to the right of a frame and above it, of its width and height
+_SECOND_ROW_PX = 70
+
+
+def _frames(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
+    """A panel whose lines have a frame for each group, all of one scale."""
+    groups = sorted({group for series in panel.series for group in series.group})
+    columns, rows = min(len(groups), _FRAMES_A_ROW) or 1, -(-len(groups) // _FRAMES_A_ROW) or 1
+    longest = max((x for series in panel.series for x in series.x), default=0) or 1
+    highest = max((y for series in panel.series for y in (*series.y, *series.high)), default=0) or 1
+    corners = {group: (at % columns, (rows - 1 - at // columns) * (1 + _HEADING)) for at, group in enumerate(groups)}
+
+    def moved(series: Series) -> Series:
+        """The series in the chart's own units."""
+        places = [corners[group] for group in series.group]
+
+        def heights(values: tuple[float, ...]) -> tuple[float, ...]:
+            return tuple(round(up + y / highest, 4) for y, (_, up) in zip(values, places, strict=bool(values)))
+
+        across = (round(right + x / longest * (1 - _GAP), 4) for x, (right, _) in zip(series.x, places, strict=True))
+        return series.model_copy(
+            update={
+                "x": tuple(across),
+                "y": heights(series.y),
+                "low": heights(series.low),
+                "high": heights(series.high),
+            }
+        )
+
+    shifted = panel.model_copy(update={"series": tuple(map(moved, panel.series))})
+    round_values = _ticks(highest, at_most=4 if rows == 1 else 3)
+    ticks = {f"{row * (1 + _HEADING) + y / highest:.4f}": _short(y) for row in range(rows) for y in round_values}
+    texts = f"({json.dumps(ticks)})[format(datum.value, '.4f')]"
+    y_axis = {"values": list(map(float, ticks)), "labelExpr": texts, "labelOverlap": False}
+    scale = {"domain": [0, rows * (1 + _HEADING)], "nice": False}
+    x = number("x", title=panel.x_title, scale={"domain": [0, columns - _GAP], "nice": False}, axis={"labels": False})
+    x["axis"] |= {"ticks": False, "grid": False}
+    frames = [
+        {"x": right, "x2": right + 1 - _GAP, "y": up, "y2": up + 1, "t": f"epoch {group}"}
+        for group, (right, up) in corners.items()
+    ]
+    corner = {"x": x, "y": number("y", title=None, scale=scale, axis=y_axis)}
+    name = f"{panel.id}-frames"
+    heading = corner | {"y": corner["y"] | {"field": "y2"}, "text": {"field": "t", "type": "nominal"}}
+    below = [
+        layer(
+            name, "rect", corner | {"x2": {"field": "x2"}, "y2": {"field": "y2"}}, color=stand_in("grid"), opacity=0.3
+        ),
+        layer(name, "text", heading, color=stand_in("muted"), align="left", baseline="bottom", dy=-2, fontSize=11),
+    ]
+    marks = _marks(shifted, dashed, corner)
+    lines = [row for series in shifted.series for row in _rows(series, broken=True)]
+    datasets = {name: frames, f"{panel.id}-rows": lines}
+    return _chart([*below, *marks], datasets, more_height=_SECOND_ROW_PX * (rows > 1))
+
+
+def _ticks(highest: float, *, at_most: int) -> list[float]:
+    """0 and at most so many round numbers of equal distance, none above `highest`."""
+    power = 10.0 ** math.floor(math.log10(highest))
+    step = next(step for step in (power / 5, power / 2, power, 2 * power, 5 * power) if highest / step < at_most + 1)
+    return [count * step for count in range(int(highest / step) + 1)]
+
+
+def _short(value: float) -> str:
+    """`0`, `0.25`, `60k`, `1.5M`."""
+    for suffix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g}{suffix}"
+    return f"{value:.3g}"
+
+
+def _marks(panel: Panel, dashed: frozenset[str], axes: dict[str, Json] | None = None) -> list[Json]:
+    """The layers of the series themselves; `axes`: encodings of x and y where they do not follow from the panel."""
+    axes = axes or {"x": _x_encoding(panel), "y": _y_encoding(panel)}
+    x, y, data = axes["x"], axes["y"], f"{panel.id}-rows"
     keys = list(dict.fromkeys(series.key for series in panel.series))
     colour = by_key(keys, [stand_in(css_key(key)) for key in keys]) | {"sort": None}
     if panel.mark == "stack":
         ranked = {"calculate": f"indexof({json.dumps(keys)}, datum.k)", "as": "o"}
         encoding = {"x": x, "y": y | {"stack": "zero"}, "color": colour, "order": number("o")}
         # No break at a restart: Vega-Lite would fill a stack's gaps with zeros.
-        return [layer("rows", "area", encoding, transform=ranked, aria=False, opacity=0.9)]
+        return [layer(data, "area", encoding, transform=ranked, aria=False, opacity=0.9)]
     layers: list[Json] = []
-    group = {"field": "g", "type": "nominal"}
+    as_given = {"value": None}
     if any(series.low for series in panel.series):
-        encoding = {"x": x, "y": number("l", title=None), "y2": {"field": "h"}, "color": colour, "detail": group}
-        layers.append(layer("rows", "area", encoding, opacity=0.14, aria=False, line=False))
+        encoding = {"x": x, "y": number("l", title=None), "y2": {"field": "h"}, "color": colour, "order": as_given}
+        layers.append(layer(data, "area", encoding, opacity=0.14, aria=False, line=False))
     if panel.mark == "line":
         dash = by_key(keys, [[5, 3] if key in dashed else [1, 0] for key in keys])
-        encoding = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": group}
-        width = 1.2 if panel.boundaries else 1.8
+        encoding = {"x": x, "y": y, "color": colour, "strokeDash": dash, "order": as_given}
+        width = 1.2 if panel.boundaries or panel.x_kind == "frames" else 1.8
         drawn = {"filter": "!datum.p"}
-        layers.append(
-            layer("rows", "line", encoding, transform=drawn, aria=False, strokeWidth=width, strokeJoin="round")
-        )
+        layers.append(layer(data, "line", encoding, transform=drawn, aria=False, strokeWidth=width, strokeJoin="round"))
     if any(any(series.tips) for series in panel.series):
         shape = by_key(keys, [_shape(key) for key in keys])
         encoding = {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "t", "type": "nominal"}}
         tipped = {"filter": "datum.t"}
-        layers.append(layer("rows", "point", encoding, transform=tipped, filled=True, size=42, opacity=1))
+        layers.append(layer(data, "point", encoding, transform=tipped, filled=True, size=42, opacity=1))
     return layers
 
 
@@ -137,20 +247,23 @@ def by_key(keys: list[str], shown: list[Json]) -> dict[str, Json]:
     return {"field": "k", "type": "nominal", "legend": None, "scale": {"domain": keys, "range": shown}}
 
 
-def _rows(series: Series) -> list[dict[str, Json]]:
+def _rows(series: Series, *, broken: bool) -> list[dict[str, Json]]:
+    """One row a point; `broken`: lines end, by a row without y, where the group changes and where the series ends."""
+    groups = series.group or (0,) * len(series.x)
     rows: list[dict[str, Json]] = []
     for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
         row: dict[str, Json] = ({} if series.line else {"p": 1}) | {
             "x": x,
             "y": y,
             "k": series.key,
-            "g": series.group[index] if series.group else 0,
         }
         if series.low and series.high:
             row |= {"l": series.low[index], "h": series.high[index]}
         if series.tips and series.tips[index]:
             row["t"] = series.tips[index]
         rows.append(row)
+        if broken and groups[index] != (*groups, None)[index + 1]:
+            rows.append({"x": x, "y": None, "l": None, "h": None, "k": series.key})
     return rows
 
 
@@ -219,13 +332,18 @@ def painted(svg: str, colours: Mapping[str, str]) -> str:
     return re.sub(r"#fe([0-9a-f]{4})", lambda found: colours[_KEYS[int(found[1], 16)]], svg)
 
 
+_CHILD = re.compile(r'<g class="mark-group role-scope concat_\d+_group"[^>]*>')
+_GROUP = re.compile(r"<g[ >]|</g>")
+_MOVED = re.compile(r'<g transform="translate\([^)]*\)">')
 _STAND_IN = re.compile(r'(fill|stroke)="#fe([0-9a-f]{4})"')
 _LABELLED = re.compile(r'<path aria-label="([^"]*)"([^>]*?)/>')
 _NOISE = re.compile(
     r' (?:aria-roledescription|role|aria-hidden|pointer-events|class|font-family|xmlns(?::\w+)?|version)="[^"]*"'
+    r'| (?:stroke-width|opacity)="1"'
 )
-_LONG_DECIMAL = re.compile(r"(-?\d+\.\d)\d+")
-_PATH = re.compile(r' d="([^"]*)"')
+_EMPTY = re.compile(r'<path d="(?:" display="none|M0,0h0v0h0Z)"/>')
+_PLACES = re.compile(r' (?:d|transform)="[^"]*"')
+_BEYOND_ONE_DECIMAL = re.compile(r"(?<=\.\d)\d+")
 
 CONFIG: dict[str, Json] = {
     "view": {"stroke": None},
@@ -251,13 +369,26 @@ CONFIG: dict[str, Json] = {
 }
 
 
-def _for_page(svg: str, panel: Panel) -> str:
-    """Strip what a page has no use for, take colours from CSS, keep ids apart, name the points."""
+def _for_page(svg: str, panel: Panel, height: int) -> str:
+    """Strip what a page has no use for, take colours from CSS, name the points, give it a size and a name.
+
+    Args:
+        svg: what is inside the panel's element of the common drawing; what follows after it is cut off.
+        panel: for its name.
+        height: between the axes, in pixels.
+    """
+    depth = 0
+    for tag in _GROUP.finditer(svg):
+        depth += -1 if tag[0] == "</g>" else 1
+        if depth < 0:
+            svg = svg[: tag.start()]
+            break
+    svg = svg.removeprefix(found[0]) if (found := _MOVED.match(svg)) else svg
     svg = _LABELLED.sub(r"<path\2><title>\1</title></path>", svg)
     svg = _NOISE.sub("", svg)
     svg = _STAND_IN.sub(lambda found: f'{found[1]}="var(--{_KEYS[int(found[2], 16)]})"', svg)
-    svg = _PATH.sub(lambda found: ' d="' + _LONG_DECIMAL.sub(r"\1", found[1]) + '"', svg)
-    svg = re.sub(r'id="([A-Za-z]\w*)"', rf'id="{panel.id}-\1"', svg)
-    svg = re.sub(r"url\(#(\w+)\)", rf"url(#{panel.id}-\1)", svg)
-    named = f'<svg role="img" aria-label="{html.escape(panel.title)}: {html.escape(panel.y_title)}"'
-    return re.sub(r'<svg width="[^"]*" height="[^"]*"', lambda _: named, svg, count=1)
+    svg = _EMPTY.sub("", svg)
+    svg = _PLACES.sub(lambda found: _BEYOND_ONE_DECIMAL.sub("", found[0]), svg)
+    size = f"{-_LEFT} {-_TOP} {WIDTH} {height + _TOP + _BOTTOM}"
+    name = f"{html.escape(panel.title)}: {html.escape(panel.y_title)}"
+    return f'<svg role="img" aria-label="{name}" viewBox="{size}" fill="none" stroke-miterlimit="10"><g>{svg}</svg>'

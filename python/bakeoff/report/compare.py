@@ -113,9 +113,8 @@ def _measured(run: RunDirectory) -> _Measured:
     study = run.study()
     labels = arm_labels(study)
     base = study.baseline.name
-    rates: dict[tuple[str, str], dict[int, float]] = {}
-    for cell, arm, epoch, tps in epoch_rates(run.scan_slices()).iter_rows():
-        rates.setdefault((cell, arm), {})[epoch] = math.log(tps)
+    slices = run.slices("cell", "arm", "epoch", "events", "busy_ns", "connections", "length_ns")
+    rates = {key: {epoch: math.log(tps) for epoch, tps in found.items()} for key, found in epoch_rates(slices).items()}
     values: dict[tuple[str, str, str], list[float]] = {}
     for (cell, arm), found in rates.items():
         if arm.endswith("'"):  # a control is another baseline

@@ -1,127 +1,104 @@
 """A run's documents and measurements, read once for all sections of its report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar
 
-import polars as pl
+import numpy as np
+from numpy.typing import NDArray
 
-from bakeoff.plan import Plan
+from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.view import Footnote, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
-from bakeoff.spec import Arm, Study
+from bakeoff.results.frame import Frame, quotients
+from bakeoff.spec import Arm, Origin, Study
+from bakeoff.stats.answers import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
+from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
 
-# Slices are read lazily and kept as bins only, so that a run of a million slices needs little memory. A bin holds sums
-# over sums, never every n-th slice.
+# A chart has bins of slices: sums over sums, never every n-th slice.
 
-BINS = 160
-"""Points a line, over all epochs together: a chart is 460 pixels wide."""
+BINS = 100
+"""Points a line, over all epochs together: a chart is 420 pixels wide."""
+
+DRAWN_EPOCHS = 12
+"""Epochs that are drawn over time, each in a frame of its own; of more they are chosen evenly."""
 
 ByArm = TypeVar("ByArm", bound=Mapping[str, object])
 
 _HOST = ("user", "system", "iowait", "steal", "idle")
+_NEEDED = (
+    "cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events", "latency_max_ns", "sent_bytes",
+    "received_bytes", "client_user_ns", "client_system_ns", "server_cpu_ns", "server_read_bytes", "server_write_bytes",
+    "server_rss_bytes", *(f"host_{kind}_ns" for kind in _HOST),
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class CellTimes:
-    """One cell over time, its epochs joined.
+def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
+    """Throughput and the server's metrics over time, for the cells named, in at most `DRAWN_EPOCHS` epochs.
 
-    Attributes:
-        boundaries_s: where one epoch ends and the next begins.
-        bins: columns arm, epoch, seconds, tps, tps_low, tps_high (slowest and fastest slice), server_cpus (processors
-            that the server kept busy), context_switches_per_s, read_bytes_per_s and write_bytes_per_s (the server's, of
-            the disk), network_bytes_per_s (between it and the client), rss_bytes, longest_ms (the longest event), and
-            shares of all processors: user, system, iowait, steal (null without ticks).
+    Returns:
+        Cell -> a row for each arm, epoch and short stretch of time: arm, epoch, seconds (since the cell began in that
+        epoch), tps, tps_low, tps_high (slowest and fastest slice), server_cpus (processors that the server kept busy),
+        read_bytes_per_s and write_bytes_per_s (the server's, of the disk), network_bytes_per_s (between it and the
+        client), rss_bytes.
     """
-
-    boundaries_s: tuple[float, ...]
-    bins: pl.DataFrame
-
-
-def cell_times(slices: pl.LazyFrame, cells: tuple[str, ...]) -> dict[str, CellTimes]:
-    """Throughput and the server's metrics over time, for the cells named."""
-    chosen = slices.filter(pl.col("cell").is_in(cells))
-    spans = (
-        chosen.group_by("cell", "epoch")
-        .agg((pl.col("start_ns") + pl.col("length_ns")).max().alias("span_ns"))
-        .sort("cell", "epoch")
-        .with_columns((pl.col("span_ns").cum_sum() - pl.col("span_ns")).over("cell").alias("offset_ns"))
-        .collect(engine="streaming")
+    by = slices.by("cell", "epoch")
+    spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
+    drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
+    for cell in cells:
+        rows = _evenly(np.flatnonzero(spans["cell"] == cell), DRAWN_EPOCHS)
+        drawn[rows] = True
+        bins_per_epoch = min(bins_per_epoch, max(2, BINS // max(len(rows), 1)))
+    slices = slices.with_columns(bin=slices["start_ns"] * bins_per_epoch // spans["span_ns"][by.ids])
+    slices = slices.rows(drawn[by.ids] & (slices["busy_ns"] > 0))
+    bins = slices.by("cell", "arm", "epoch", "bin")
+    sums = {name: bins.sum(slices[name]) for name in slices.columns if name.endswith(("_ns", "_bytes", "events"))}
+    seconds = sums["length_ns"] / 1e9
+    tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
+    times = bins.keys.with_columns(
+        seconds=bins.mean(slices["start_ns"] + slices["length_ns"] // 2) / 1e9,
+        tps=sums["events"] * bins.first(slices["connections"]) / sums["busy_ns"] * 1e9,
+        tps_low=bins.min(tps),
+        tps_high=bins.max(tps),
+        server_cpus=sums["server_cpu_ns"] / sums["length_ns"],
+        read_bytes_per_s=sums["server_read_bytes"] / seconds,
+        write_bytes_per_s=sums["server_write_bytes"] / seconds,
+        network_bytes_per_s=(sums["sent_bytes"] + sums["received_bytes"]) / seconds,
+        rss_bytes=bins.mean(slices["server_rss_bytes"]),
     )
-    if spans.is_empty():
-        return {}
-    bins_per_epoch = max(2, BINS // spans["epoch"].n_unique())
-    whole = pl.sum_horizontal(f"host_{kind}_ns" for kind in _HOST).sum()
-    tps = pl.col("events") * pl.col("connections") / pl.col("busy_ns") * 1e9
-    seconds = pl.col("length_ns").sum() / 1e9
-    bins = (
-        chosen.join(spans.lazy(), on=["cell", "epoch"])
-        .filter(pl.col("busy_ns") > 0)
-        .with_columns(
-            (pl.col("start_ns") * bins_per_epoch // pl.col("span_ns")).alias("bin"),
-            (pl.col("offset_ns") + pl.col("start_ns") + pl.col("length_ns") // 2).alias("middle_ns"),
-            tps.alias("slice_tps"),
-        )
-        .group_by("cell", "arm", "epoch", "bin")
-        .agg(
-            (pl.col("middle_ns").mean() / 1e9).alias("seconds"),
-            (pl.col("events").sum() * pl.col("connections").first() / pl.col("busy_ns").sum() * 1e9).alias("tps"),
-            pl.col("slice_tps").min().alias("tps_low"),
-            pl.col("slice_tps").max().alias("tps_high"),
-            (pl.col("server_cpu_ns").sum() / pl.col("length_ns").sum()).alias("server_cpus"),
-            (pl.col("context_switches").sum() / seconds).alias("context_switches_per_s"),
-            (pl.col("server_read_bytes").sum() / seconds).alias("read_bytes_per_s"),
-            (pl.col("server_write_bytes").sum() / seconds).alias("write_bytes_per_s"),
-            ((pl.col("sent_bytes").sum() + pl.col("received_bytes").sum()) / seconds).alias("network_bytes_per_s"),
-            pl.col("server_rss_bytes").mean().alias("rss_bytes"),
-            (pl.col("latency_max_ns").max() / 1e6).alias("longest_ms"),
-            *(
-                pl.when(whole > 0).then(pl.col(f"host_{kind}_ns").sum() / whole).alias(kind)
-                for kind in _HOST
-                if kind != "idle"
-            ),
-        )
-        .sort("cell", "arm", "epoch", "bin")
-        .collect(engine="streaming")
-    )
-    found: dict[str, CellTimes] = {}
-    for (cell,), part in bins.group_by("cell", maintain_order=True):
-        limits = spans.filter(pl.col("cell") == cell)["offset_ns"].to_list()[1:]
-        found[str(cell)] = CellTimes(tuple(limit / 1e9 for limit in limits), part)
-    return found
+    return times.sort("cell", "arm", "epoch", "bin").by("cell").frames()
 
 
-def cpu_shares(slices: pl.LazyFrame) -> pl.DataFrame:
+def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """At most so many rows, the first and the last among them."""
+    last = len(rows) - 1
+    return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
+
+
+def cpu_shares(slices: Frame) -> Frame:
     """Where all processors' time went while each arm was loaded, a row for each cell and arm.
 
     Returns:
-        Columns cell, arm; user, system, iowait, steal, idle (shares of 1; null without ticks); server_cpus, client_cpus
-        and others_cpus (processors kept busy; others_cpus null when the server was not observed); seconds.
+        Columns cell, arm; user, system, iowait, steal, idle (shares of 1; NaN without ticks); server_cpus, client_cpus
+        and others_cpus (processors kept busy; others_cpus NaN when the server was not observed); seconds.
     """
-    ticks = {kind: pl.col(f"host_{kind}_ns").sum() for kind in _HOST}
-    whole = pl.sum_horizontal(f"host_{kind}_ns" for kind in _HOST).sum()
-    length = pl.col("length_ns").sum()
-    client = pl.col("client_user_ns").sum() + pl.col("client_system_ns").sum()
-    server = pl.col("server_cpu_ns").sum()
-    others = ((ticks["user"] + ticks["system"] - server - client) / length).clip(lower_bound=0.0)
-    return (
-        slices.group_by("cell", "arm")
-        .agg(
-            *(pl.when(whole > 0).then(sums / whole).otherwise(None).alias(kind) for kind, sums in ticks.items()),
-            (server / length).alias("server_cpus"),
-            (client / length).alias("client_cpus"),
-            pl.when((pl.col("server_cpu_ns").count() > 0) & (whole > 0))
-            .then(others)
-            .otherwise(None)
-            .alias("others_cpus"),
-            (length / 1e9).alias("seconds"),
-        )
-        .collect(engine="streaming")
+    by = slices.by("cell", "arm")
+    ticks = {kind: by.sum(slices[f"host_{kind}_ns"]) for kind in _HOST}
+    whole, length = np.sum([*ticks.values()], axis=0), by.sum(slices["length_ns"])
+    client = by.sum(slices["client_user_ns"] + slices["client_system_ns"])
+    server = by.sum(slices["server_cpu_ns"])
+    others = np.maximum((ticks["user"] + ticks["system"] - server - client) / length, 0.0)
+    return by.keys.with_columns(
+        **{kind: quotients(sums, whole) for kind, sums in ticks.items()},
+        server_cpus=server / length,
+        client_cpus=client / length,
+        others_cpus=np.where(whole > 0, others, np.nan),
+        seconds=length / 1e9,
     )
 
 
@@ -133,12 +110,54 @@ DETAIL_CELLS = 12
 
 
 @dataclass(frozen=True)
+class Query:
+    """One digest in one cell on one contender: its times, its answers, or both.
+
+    Attributes:
+        text: of the digest.
+    """
+
+    cell: str
+    contender: str
+    digest: str
+    text: str
+    times: DigestTimes | None
+    compared: Compared
+    answers: DigestAnswers | None
+
+    @property
+    def differs(self) -> tuple[str, ...]:
+        """Kinds of difference, the gravest first."""
+        kinds = ("errors", *ROWS_KINDS, "columns", "warnings")
+        found = [kind for kind in kinds if kind in self.compared.differences]
+        return (*found, *(["plan"] if self.compared.plan else []))
+
+    @property
+    def word(self) -> str:
+        """The verdict on its times; `fails` where an arm refuses it, so that they are not those of the query."""
+        if self.failing_arms:
+            return "fails"
+        return self.times.word if self.times else ""
+
+    @property
+    def failing_arms(self) -> int:
+        """How many of the two arms refused at least half of what was compared."""
+        return sum(2 * failed >= max(1, self.compared.executed) for failed in self.compared.failed.values())
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether it has a part of its own in the report."""
+        return bool(self.differs) or self.word == "SLOWER"
+
+
+@dataclass(frozen=True)
 class Context:
     """A run with its analysis.
 
     Attributes:
         plan: None when the run ended before it was planned.
         outcomes: of all finished epochs, ascending.
+        samples: by digest a statement with its literals; empty unless they may be shown.
     """
 
     run: RunDirectory
@@ -147,9 +166,10 @@ class Context:
     manifest: Manifest
     plan: Plan | None
     outcomes: tuple[Outcome, ...]
+    samples: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, run: RunDirectory, analysis: Analysis) -> "Context":
+    def read(cls, run: RunDirectory, analysis: Analysis, samples: Mapping[str, str] | None = None) -> "Context":
         """Read what is small; slices stay on disk.
 
         Raises:
@@ -162,6 +182,7 @@ class Context:
             manifest=run.manifest(),
             plan=run.read("plan.json", Plan),
             outcomes=tuple(run.outcome(epoch) for epoch in run.finished_epochs()),
+            samples=samples or {},
         )
         context.of_the_study("analysis.json", analysis.named_arms())
         return context
@@ -273,25 +294,22 @@ class Context:
         )
 
     @cached_property
-    def slices(self) -> pl.LazyFrame:
-        """Slices of the epochs that count."""
-        return self.run.scan_slices()
+    def slices(self) -> Frame:
+        """Slices of the epochs that count, with the columns that the report needs."""
+        return self.run.slices(*_NEEDED)
 
     @cached_property
-    def times(self) -> dict[str, CellTimes]:
-        """The detailed cells over time."""
+    def times(self) -> dict[str, Frame]:
+        """The detailed cells over time (columns: `cell_times`)."""
         return cell_times(self.slices, self.detail_cells)
 
     @cached_property
     def epoch_rates(self) -> dict[tuple[str, str], dict[int, float]]:
         """(cell, arm) -> epoch -> events per second."""
-        found: dict[tuple[str, str], dict[int, float]] = {}
-        for cell, arm, epoch, tps in epoch_rates(self.slices).iter_rows():
-            found.setdefault((cell, arm), {})[epoch] = tps
-        return found
+        return epoch_rates(self.slices)
 
     @cached_property
-    def processors(self) -> pl.DataFrame:
+    def processors(self) -> Frame:
         """Where processor time went in each cell while each arm was loaded (columns: `cpu_shares`)."""
         return cpu_shares(self.slices)
 
@@ -299,3 +317,48 @@ class Context:
     def variables(self) -> dict[str, dict[str, str]]:
         """Arm -> its server's global variables in the last epoch that counts."""
         return self.run.variables(self.valid_epochs[-1]) if self.valid_epochs else {}
+
+    @cached_property
+    def histograms(self) -> dict[int, list[dict[str, Any]]]:
+        """The engine's histograms of the epochs that count."""
+        return {epoch: self.run.histograms(epoch) for epoch in self.valid_epochs}
+
+    @cached_property
+    def digests(self) -> tuple[DigestTimes, ...]:
+        """The times of every digest, of runs that replay a capture."""
+        running = [arm.name for arm in self.study.arms if arm.server.origin is Origin.URL]
+        analysis = self.analysis
+        found = digest_times(self.histograms, baseline=analysis.baseline, ended=analysis.stopped, running=running)
+        return tuple(each for each in found if each.contender in analysis.contenders)
+
+    @cached_property
+    def answers(self) -> dict[str, Answers]:
+        """By the path of a capture, what its statements answered."""
+        return self.run.read(DOCUMENT, dict[str, Answers]) or {}
+
+    @property
+    def cells_planned(self) -> tuple[Cell, ...]:
+        """Cells of the plan; none of a run that ended before it was planned."""
+        return self.plan.cells if self.plan else ()
+
+    def answers_of(self, cell: Cell) -> Answers | None:
+        """What the statements of a cell's capture answered."""
+        return self.answers.get(self.study.workloads[cell.workload_index].script)
+
+    @cached_property
+    def queries(self) -> tuple[Query, ...]:
+        """Every digest of every cell and contender, by time lost; none of a study without captures."""
+        times = {(each.cell, each.contender, each.digest): each for each in self.digests}
+        found = []
+        for cell in self.cells_planned:
+            answers = self.answers_of(cell)
+            judged = answers.digests if answers else {}
+            for contender in self.analysis.contenders:
+                timed = [digest for at, arm, digest in times if (at, arm) == (cell.name, contender)]
+                for digest in dict.fromkeys([*timed, *judged]):
+                    known = judged.get(digest)
+                    text = known.text if known else "all other queries" if digest == OTHER else digest
+                    compared = known.compared.get(contender, Compared()) if known else Compared()
+                    own = times.get((cell.name, contender, digest))
+                    found.append(Query(cell.name, contender, digest, text, own, compared, known))
+        return tuple(sorted(found, key=lambda q: (-((q.times and q.times.time_lost) or 0.0), not q.differs, q.text)))

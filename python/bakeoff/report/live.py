@@ -26,6 +26,7 @@ from bakeoff.units import format_bytes, format_duration, format_ns, format_rate,
 
 _PLAIN_EVERY_S = 10.0  # a line of progress at most that often
 _AXIS = 31  # characters of the live interval
+_WIDE = 112  # columns from which it fits beside the numbers
 _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
 
 
@@ -44,8 +45,8 @@ class LiveView:
     def stage(self, text: str) -> None:
         """What happens now."""
 
-    def progress(self, label: str, done: int, total: int | None) -> None:
-        """`done` of `total` units of `label`; None: nobody knows."""
+    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
+        """`done` of `total` of `label`, in `bytes` or a unit that is counted; None: nobody knows."""
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
         """Events per second of an arm in its latest slices."""
@@ -80,9 +81,9 @@ class JsonLinesLive(LiveView):
         """`{"type": "stage", "text": …}`."""
         self._say("stage", text=text)
 
-    def progress(self, label: str, done: int, total: int | None) -> None:
-        """`{"type": "progress", "label": …, "done": …, "total": …}`."""
-        self._say("progress", label=label, done=done, total=total)
+    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
+        """`{"type": "progress", "label": …, "done": …, "total": …, "unit": "rows"}`."""
+        self._say("progress", label=label, done=done, total=total, unit=unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
         """`{"type": "throughput", "cell": …, "arm": …, "per_s": …}`."""
@@ -131,10 +132,12 @@ class PlainLive(LiveView):
         """A line with the time since the start."""
         self._say(text)
 
-    def progress(self, label: str, done: int, total: int | None) -> None:
+    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
         """At most a line in ten seconds for each label, and one at its end."""
         at = time.monotonic()
-        text = self._speeds.text(label, done, total)
+        if self._speeds.begins_anew(label, done):
+            self._shown[label] = at
+        text = self._speeds.text(label, done, total, unit)
         finished = total is not None and done >= total
         if not finished and at - self._shown.get(label, self._begin) < _PLAIN_EVERY_S:
             return
@@ -175,7 +178,7 @@ class RichLive(LiveView):
         self._lock = threading.Lock()
         self._begin = time.monotonic()
         self._stage = "starting"
-        self._progress: dict[str, tuple[int, int | None]] = {}
+        self._progress: dict[str, tuple[int, int | None, str]] = {}
         self._speeds = _Speeds()
         self._rates: dict[tuple[str, str], float] = {}
         self._comparisons: Sequence[Comparison] = ()
@@ -190,12 +193,12 @@ class RichLive(LiveView):
         """Shown until the next stage; finished progress bars go."""
         with self._lock:
             self._stage = visible(text)
-            self._progress = {k: (d, t) for k, (d, t) in self._progress.items() if t is not None and d < t}
+            self._progress = {k: (d, t, u) for k, (d, t, u) in self._progress.items() if t is not None and d < t}
 
-    def progress(self, label: str, done: int, total: int | None) -> None:
+    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
         """A bar for each label."""
         with self._lock:
-            self._progress[label] = (done, total)
+            self._progress[label] = (done, total, unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
         """Shown beside the cell."""
@@ -228,8 +231,9 @@ class RichLive(LiveView):
             parts: list[RenderableType] = [Text(visible(self._study.title), style="bold")]
             if self._comparisons:
                 parts.append(self._table())
-            for label, (done, total) in list(self._progress.items())[-4:]:
-                parts.append(_bar(label, done, total, self._speeds.text(label, done, total)))
+            for label, (done, total, unit) in list(self._progress.items())[-4:]:
+                text = self._speeds.text(label, done, total, unit)
+                parts.append(_bar(label, done, total, text, columns=self._console.width))
             at = time.monotonic()
             left = None if self._due is None else max(0.0, self._due - at)
             foot = f"{_clock(at - self._begin)}  {_left_text(left)}"
@@ -238,17 +242,20 @@ class RichLive(LiveView):
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading in ("cell", "contender", "ratio", "live interval", "", "events/s"):
-            table.add_column(heading, header_style="dim", no_wrap=heading in ("ratio", "live interval", ""))
+        wide = self._console.width >= _WIDE
+        for heading in ("cell", "contender", "ratio", "live interval", *([""] if wide else []), "events/s"):
+            fixed = heading in ("ratio", "live interval", "")
+            table.add_column(heading, header_style="dim", overflow="fold", no_wrap=fixed)
         reach = axis_reach(self._comparisons)
         for comparison in self._comparisons:
             rates = [self._rates.get((comparison.cell, arm)) for arm in (comparison.baseline, comparison.contender)]
+            strip = interval_strip(comparison.estimate.mean, comparison.live, reach)
             table.add_row(
                 Text(comparison.cell),
                 Text(self._labels[comparison.contender]),
                 Text(_live_ratio(comparison), style="bold"),
-                Text(numbers.interval(comparison.live) or "not yet"),
-                Text(interval_strip(comparison.estimate.mean, comparison.live, reach), style=_style(comparison)),
+                Text(numbers.interval(comparison.live) or "not yet", style="" if wide else _style(comparison)),
+                *([Text(strip, style=_style(comparison))] if wide else []),
                 Text(" / ".join(format_rate(rate) for rate in rates if rate is not None)),
             )
         return table
@@ -306,25 +313,37 @@ class _Speeds:
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[float, int]] = {}
+        self._last: dict[str, int] = {}
 
-    def text(self, label: str, done: int, total: int | None) -> str:
+    def text(self, label: str, done: int, total: int | None, unit: str) -> str:
         """`51 MB of 554 MB, 12.5 MB/s, 42 s left`."""
-        amount = "{:,}".format if label.endswith(" rows") else format_bytes
+        amount, rate = (format_bytes, format_bytes) if unit == "bytes" else ("{:,}".format, format_rate)
         text = amount(done) if total is None else f"{amount(done)} of {amount(total)}"
         at = time.monotonic()
+        if self.begins_anew(label, done):
+            del self._first[label]
+        self._last[label] = done
         begin, first = self._first.setdefault(label, (at, done))
         if at - begin < 1 or done <= first:
             return text
         per_s = (done - first) / (at - begin)
         left = f", {format_duration((total - done) / per_s)} left" if total is not None and done < total else ""
-        return f"{text}, {amount(round(per_s))}/s{left}"
+        return f"{text}, {rate(per_s)}/s{left}"
+
+    def begins_anew(self, label: str, done: int) -> bool:
+        """Whether less is done than before: the next load of the same server."""
+        return done < self._last.get(label, 0)
 
 
-def _bar(label: str, done: int, total: int | None, text: str) -> Table:
-    row = Table.grid(padding=(0, 1))
+def _bar(label: str, done: int, total: int | None, text: str, *, columns: int) -> Table:
+    row = Table.grid(padding=(0, 1, 0, 0))
+    row.add_column(no_wrap=True)
+    row.add_column(no_wrap=True)
+    row.add_column(no_wrap=True)
+    room = columns - len(label) - len(text) - 3
     row.add_row(
         Text(label),
-        ProgressBar(total=total, completed=done, width=30, pulse=total is None),
+        ProgressBar(total=total, completed=done, width=min(max(room, 5), 30), pulse=total is None),
         text,
     )
     return row

@@ -1,15 +1,17 @@
 """Sections on what the work cost: resources of one event, bytes on disk, servers and machine while measuring."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import polars as pl
+import numpy as np
 
 from bakeoff.report import numbers
-from bakeoff.report.context import BINS, CellTimes, Context
+from bakeoff.report.context import BINS, Context
 from bakeoff.report.performance import summary_rows, time_axis, time_panel
 from bakeoff.report.view import Bar, Bars, Charts, Panel, Row, Section, Series, Table, Value
 from bakeoff.results import RSS_PREFIX, RunDirectory
+from bakeoff.results.frame import Frame
 from bakeoff.stats.model import ArmSummary
 from bakeoff.units import format_bytes, format_ns
 
@@ -23,10 +25,7 @@ _SERVER_CHARTS = (
     ("read_bytes_per_s", "server reads from disk", "bytes per second"),
     ("write_bytes_per_s", "server writes to disk", "bytes per second"),
     ("network_bytes_per_s", "to and from the client", "bytes per second"),
-    ("context_switches_per_s", "context switches", "per second, the whole machine"),
 )
-_SERVER_CHARTS_CELLS = 2  # cells for which they are drawn
-_CPU_CHARTS_ARMS = 6  # arms whose processors' time by kind is drawn
 
 Cost = tuple[str, Callable[[ArmSummary], float | None], Callable[[float], str]]
 
@@ -124,15 +123,15 @@ def machine_section(context: Context) -> Section | None:
 
 def _cpu_bars(context: Context) -> tuple[Bar, ...]:
     """Shares of all processors' time while each arm alone was loaded."""
-    shares = {(row["cell"], row["arm"]): row for row in context.processors.iter_rows(named=True)}
+    shares = {(row["cell"], row["arm"]): row for row in context.processors.records()}
     bars = []
     for cell in context.detail_cells:
         for arm, slot in context.slots.items():
             row = shares.get((cell, arm))
-            if row is None or row["user"] is None:
+            if row is None or math.isnan(row["user"]):
                 continue
             busy = [f"client {row['client_cpus']:.2f}"]
-            if row["others_cpus"] is not None:
+            if not math.isnan(row["others_cpus"]):
                 busy = [f"server {row['server_cpus']:.2f}", *busy, f"others {row['others_cpus']:.2f}"]
             bars.append(
                 Bar(
@@ -147,67 +146,36 @@ def _cpu_bars(context: Context) -> tuple[Bar, ...]:
 
 
 def _server_panels(context: Context) -> tuple[Panel, ...]:
-    """What each server did, from the slices in which it alone was loaded; by kind of processor time for one cell."""
-    panels: list[Panel] = []
-    cells = [cell for cell in context.detail_cells if cell in context.times]
-    for cell in cells[:_SERVER_CHARTS_CELLS]:
-        times = context.times[cell]
-        for column, title, unit in _SERVER_CHARTS:
-            values = times.bins[column].drop_nulls()
-            if values.len() and values.ne(0).any():
-                full_title = f"{title} · {context.cell_title(cell)}"
-                panels.append(time_panel(context, times, f"arm-{len(panels)}", full_title, unit, column))
-        if cell == cells[0]:
-            panels += _cpu_panels(context, times, cell)
-    return tuple(panels)
-
-
-def _cpu_panels(context: Context, times: CellTimes, cell: str) -> list[Panel]:
-    """All processors' time by kind while one arm was loaded, a chart for each arm."""
-    x_title, factor = time_axis(times.bins["seconds"], "of measuring, epochs joined")
-    panels: list[Panel] = []
-    for arm in list(context.slots)[:_CPU_CHARTS_ARMS]:
-        part = times.bins.filter((pl.col("arm") == arm) & pl.col("user").is_not_null())
-        if part.is_empty():
-            continue
-        x, group = numbers.rounded(part["seconds"] * factor), tuple(part["epoch"].to_list())
-        panels.append(
-            Panel(
-                id=f"arm-cpu-{len(panels)}",
-                title=f"processors while {context.labels[arm]} was loaded · {context.cell_title(cell)}",
-                x_title=x_title,
-                y_title=_REST_IS_IDLE,
-                mark="stack",
-                series=tuple(
-                    Series(name=kind, key=f"cpu-{kind}", x=x, y=numbers.rounded(100 * part[kind]), group=group)
-                    for kind in _DRAWN_KINDS
-                ),
-                y_max=100.0,
-                boundaries=numbers.rounded(limit * factor for limit in times.boundaries_s),
-            )
-        )
-    return panels
+    """What each server did in the first cell, from the slices in which it alone was loaded."""
+    cell = next((cell for cell in context.detail_cells if cell in context.times), None)
+    if cell is None:
+        return ()
+    shown = (each for each in _SERVER_CHARTS if np.nan_to_num(context.times[cell][each[0]]).any())
+    return tuple(
+        time_panel(context, cell, f"arm-{place}", f"{title} · {context.cell_title(cell)}", unit, column)
+        for place, (column, title, unit) in enumerate(shown)
+    )
 
 
 def _host_panels(context: Context) -> tuple[Panel, ...]:
-    """The whole machine over the whole run: CPU, memory, disk, network, context switches, tasks."""
+    """The whole machine over the whole run: CPU, memory, disk, context switches."""
     times = _host_times(context.run, context.valid_epochs)
     if times is None:
         return ()
     samples, limits_s = times
-    x_title, factor = time_axis(samples["seconds"], "of the epochs, joined")
-    x, group = numbers.rounded(samples["seconds"] * factor), tuple(samples["epoch"].to_list())
+    spent, factor = time_axis(samples["seconds"])
+    x, group = numbers.rounded(samples["seconds"] * factor), tuple(samples["epoch"].tolist())
     boundaries = numbers.rounded(limit * factor for limit in limits_s)
 
     def line(name: str, key: str, column: str, scale: float = 1.0) -> Series:
-        y = numbers.rounded((value or 0.0) * scale for value in samples[column])
+        y = numbers.rounded(np.nan_to_num(samples[column]) * scale)
         return Series(name=name, key=key, x=x, y=y, group=group)
 
     def panel(name: str, title: str, unit: str, *lines: Series, stacked: bool = False) -> Panel:
         return Panel(
             id=f"host-{name}",
             title=title,
-            x_title=x_title,
+            x_title=f"{spent} of the epochs, joined",
             y_title=unit,
             mark="stack" if stacked else "line",
             series=lines,
@@ -219,7 +187,7 @@ def _host_panels(context: Context) -> tuple[Panel, ...]:
     resident = [
         line(context.labels.get(arm, arm), f"arm-{context.slots.get(arm, 0)}", column)
         for arm, column in sampled.items()
-        if samples[column].null_count() < samples.height
+        if not np.isnan(samples[column]).all()
     ]
     shares = [line(kind, f"cpu-{kind}", kind, 100.0) for kind in _DRAWN_KINDS]
     read, written = "disk_read_bytes_per_s", "disk_write_bytes_per_s"
@@ -231,42 +199,34 @@ def _host_panels(context: Context) -> tuple[Panel, ...]:
         ),
         *([panel("rss", "Servers' resident memory", "bytes", *resident)] if resident else []),
         panel("disk", "Disk", "bytes per second", line("written", "ink", written), line("read", "second", read)),
-        panel("network", "Network, loopback included", "bytes per second", line("sent", "ink", "network_bytes_per_s")),
         panel(
             "switches", "Context switches and interrupts", "per second",
             line("context switches", "ink", "context_switches_per_s"), line("interrupts", "second", "interrupts_per_s"),
         ),
-        panel("tasks", "Tasks", "number", line("running", "ink", "running"), line("blocked", "second", "blocked")),
     )  # fmt: skip
 
 
-def _host_times(run: RunDirectory, epochs: tuple[int, ...]) -> tuple[pl.DataFrame, list[float]] | None:
+def _host_times(run: RunDirectory, epochs: tuple[int, ...]) -> tuple[Frame, list[float]] | None:
     """The machine's samples of these epochs, averaged into at most about `BINS` rows; None when there are none.
 
     Returns:
         Columns of `host.parquet`, `epoch` and `seconds` (epochs joined); and the seconds where epochs begin.
     """
-    frames: list[pl.DataFrame] = []
+    frames: list[Frame] = []
     boundaries: list[float] = []
     offset_s = 0.0
     bins_per_epoch = max(2, BINS // max(1, len(epochs)))
     for epoch in epochs:
         samples = run.host_samples(epoch)
-        if samples.is_empty():
+        if not len(samples):
             continue
         if offset_s > 0:
             boundaries.append(offset_s)
-        seconds = pl.col("time_ns") / 1e9
-        span_s = float(samples.select(seconds.max()).item())
+        seconds = samples["time_ns"] / 1e9
+        span_s = float(seconds.max())
         step_s = max(span_s / bins_per_epoch, 1e-9)
-        frames.append(
-            samples.with_columns((seconds / step_s).ceil().alias("bin"))
-            .group_by("bin", maintain_order=True)
-            .agg(pl.exclude("bin").mean())
-            .with_columns((seconds + offset_s).alias("seconds"), pl.lit(epoch).alias("epoch"))
-            .drop("bin")
-        )
+        bins = samples.with_columns(bin=np.ceil(seconds / step_s)).by("bin")
+        means = {name: bins.mean(samples[name]) for name in samples.columns}
+        frames.append(Frame(means | {"seconds": bins.mean(seconds) + offset_s}).with_columns(epoch=epoch))
         offset_s += span_s
-    if not frames:
-        return None
-    return pl.concat(frames, how="diagonal_relaxed"), boundaries
+    return (Frame.concat(frames), boundaries) if frames else None

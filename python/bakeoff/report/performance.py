@@ -1,18 +1,17 @@
 """Sections on how fast every arm was: throughput, stability, every epoch, latency."""
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bakeoff.report import numbers
-from bakeoff.report.context import DETAIL_CELLS, CellTimes, Context
+from bakeoff.report.context import DETAIL_CELLS, DRAWN_EPOCHS, Context
 from bakeoff.report.studies import scaling_section
 from bakeoff.report.view import Charts, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import decode_histogram
+from bakeoff.results.frame import Column
 from bakeoff.stats.model import ArmSummary, Comparison
 from bakeoff.stats.summary import STALL, TAIL_MIN, stability
 from bakeoff.units import format_duration, format_ns, format_rate
@@ -29,15 +28,17 @@ def throughput_section(context: Context) -> Section | None:
                 panels=_threads_panels(context),
                 note="Bands: 95% intervals of the mean over epochs. They are wider than those of the ratios, because "
                 "what moves both arms together cancels in a ratio.",
+                published=True,
             ),
         ),
         scaling_section(context),
         Section.of(
             "Over time",
             Charts(
-                panels=time_panels(context, "time", "events per second", "tps"),
-                note="Lines: events over time in short stretches. Bands: the slowest and the fastest slice of each "
-                f"stretch. Vertical lines: restarts.{_cells_not_drawn(context)}",
+                panels=_time_panels(context),
+                note="One frame an epoch, all with the same axes. Lines: events over time in short stretches. Bands: "
+                f"the slowest and the fastest slice of each stretch.{_not_drawn(context)}",
+                published=len({comparison.threads for comparison in context.primary}) < 2,
             ),
         ),
         anchor="throughput",
@@ -104,23 +105,24 @@ def _threads_panels(context: Context) -> tuple[Panel, ...]:
     return tuple(panels)
 
 
-def time_panels(context: Context, name: str, unit: str, column: str) -> tuple[Panel, ...]:
-    """A chart of one column of `CellTimes.bins` for each detailed cell; `name` begins the panels' ids."""
+def _time_panels(context: Context) -> tuple[Panel, ...]:
+    """Throughput over time in each detailed cell."""
     return tuple(
-        time_panel(context, context.times[cell], f"{name}-{index}", context.cell_title(cell), unit, column)
+        time_panel(context, cell, f"time-{index}", context.cell_title(cell), "events per second", "tps")
         for index, cell in enumerate(context.detail_cells)
         if cell in context.times
     )
 
 
-def time_panel(context: Context, times: CellTimes, panel_id: str, title: str, unit: str, column: str) -> Panel:
-    """One column of a cell's bins over time, a line for each arm; with the columns `…_low` and `…_high` as a band."""
-    band = f"{column}_low" in times.bins.columns
-    x_title, factor = time_axis(times.bins["seconds"], "of measuring, epochs joined")
+def time_panel(context: Context, cell: str, panel_id: str, title: str, unit: str, column: str) -> Panel:
+    """One column of a cell's times, a frame an epoch, a line for each arm; with `…_low` and `…_high` as a band."""
+    times = context.times[cell]
+    band = f"{column}_low" in times.columns
+    spent, factor = time_axis(times["seconds"])
     series = []
     for arm in context.slots:
-        part = times.bins.filter((pl.col("arm") == arm) & pl.col(column).is_not_null())
-        if not part.is_empty():
+        part = times.rows((times["arm"] == arm) & ~np.isnan(times[column]))
+        if len(part):
             series.append(
                 context.arm_series(
                     arm,
@@ -128,56 +130,53 @@ def time_panel(context: Context, times: CellTimes, panel_id: str, title: str, un
                     part[column],
                     low=numbers.rounded(part[f"{column}_low"]) if band else (),
                     high=numbers.rounded(part[f"{column}_high"]) if band else (),
-                    group=tuple(part["epoch"].to_list()),
+                    group=tuple(part["epoch"].tolist()),
                 )
             )
+    longest = max((x for each in series for x in each.x), default=0.0)
     return Panel(
         id=panel_id,
         title=title,
-        x_title=x_title,
+        x_title=f"in each frame 0 to {longest:.2g} {spent}",
         y_title=unit,
         series=tuple(series),
-        boundaries=numbers.rounded(limit * factor for limit in times.boundaries_s),
+        x_kind="frames",
     )
 
 
-def time_axis(seconds: pl.Series, of_what: str) -> tuple[str, float]:
-    """The axis's title with the unit that suits the longest time, and the factor from seconds to that unit."""
-    longest: Any = seconds.max()
-    unit, factor = ("seconds", 1.0) if (longest or 0) < 180 else ("minutes", 1 / 60)
-    return f"{unit} {of_what}", factor
+def time_axis(seconds: Column) -> tuple[str, float]:
+    """The unit that suits the longest time, and the factor from seconds to that unit."""
+    return ("seconds", 1.0) if seconds.max(initial=0.0) < 180 else ("minutes", 1 / 60)
 
 
-def _cells_not_drawn(context: Context) -> str:
-    if len(context.cells) <= DETAIL_CELLS:
-        return ""
-    return (
-        f" Of {len(context.cells)} cells the {DETAIL_CELLS} with the largest differences are drawn; all are in the "
-        "tables, and every slice is in the run directory."
-    )
+def _not_drawn(context: Context) -> str:
+    """Which cells and epochs the charts over time leave out."""
+    text = ""
+    epochs = len(context.valid_epochs)
+    if epochs > DRAWN_EPOCHS:
+        text = f" Of up to {epochs} epochs {DRAWN_EPOCHS} are drawn, evenly chosen."
+    if len(context.cells) > DETAIL_CELLS:
+        text += f" Of {len(context.cells)} cells the {DETAIL_CELLS} with the largest differences are drawn."
+    return f"{text} All are in the tables, and every slice is in the run directory." if text else ""
 
 
-# Stability and jitter, and the warm-up curve after every start.
+# Stability and jitter, and the warm-up curve.
 
-_WARM_UP_BINS = 40
+_WARM_UP_BINS = 25
 _WARM_UP_PANELS = 4
 
 
 def stability_section(context: Context) -> Section | None:
-    """How far throughput moved within a start and between starts, the longest events, the warm-up."""
+    """How far throughput moved within a start and between starts, the longest event, the warm-up."""
     return Section.of(
         "Stability and jitter",
         _stability_table(context),
         Section.of(
-            "The longest event over time",
-            Charts(panels=time_panels(context, "jitter", "longest event, ms", "longest_ms")),
-        ),
-        Section.of(
             "Warm-up",
             Charts(
                 panels=_warm_up_panels(context),
-                intro="Throughput after a start, before anything is measured: all epochs together. These events count "
-                "for nothing.",
+                intro="Throughput right before each workload is measured; these events count for nothing. Lines: "
+                "the median over the epochs. Bands: from the slowest epoch to the fastest.",
             ),
         ),
         anchor="stability",
@@ -186,14 +185,14 @@ def stability_section(context: Context) -> Section | None:
 
 
 def _stability_table(context: Context) -> Table:
-    found = {(row["cell"], row["arm"]): row for row in stability(context.slices).iter_rows(named=True)}
+    found = {(row["cell"], row["arm"]): row for row in stability(context.slices).records()}
     rows = tuple(
         Row.of(
             context.labels[arm],
             _share(row["slice_cv"]),
             _share(row["slowest"]),
             Value(text=_share(row["stalled"]), sub=f"of {row['slices']:,}"),
-            format_ns(row["longest_ns"] or 0),
+            format_ns(row["longest_ns"]),
             _share(row["epoch_cv"]),
             group=context.cell_title(cell),
             slot=slot,
@@ -216,40 +215,51 @@ def _stability_table(context: Context) -> Table:
 
 
 def _warm_up_panels(context: Context) -> tuple[Panel, ...]:
-    """Throughput against the seconds since the load began after a start, all epochs together."""
-    slices = context.run.scan_warm_up().filter(pl.col("busy_ns") > 0)
-    ends = slices.group_by("cell").agg((pl.col("start_ns") + pl.col("length_ns")).max().alias("end_ns")).collect()
+    """Throughput against the seconds of the warm-up: median over epochs, lowest and highest."""
+    slices = context.run.warm_up("cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events")
+    slices = slices.rows(slices["busy_ns"] > 0)
     panels: list[Panel] = []
-    for cell, end_ns in sorted(ends.iter_rows())[:_WARM_UP_PANELS]:
-        bins = (
-            slices.filter(pl.col("cell") == cell)
-            .group_by("arm", pl.col("start_ns") // max(math.ceil(end_ns / _WARM_UP_BINS), 1))
-            .agg(
-                (pl.col("start_ns").mean() / 1e9).alias("seconds"),
-                (pl.col("events").sum() / (pl.col("busy_ns") / pl.col("connections")).sum() * 1e9).alias("tps"),
+    for cell, warming in sorted(slices.by("cell").frames().items())[:_WARM_UP_PANELS]:
+        begin_ns = warming["start_ns"]
+        step_ns = max(math.ceil((begin_ns + warming["length_ns"]).max() / _WARM_UP_BINS), 1)
+        epochs = warming.with_columns(bin=begin_ns // step_ns).by("arm", "epoch", "bin")
+        tps = epochs.sum(warming["events"]) / epochs.sum(warming["busy_ns"] / warming["connections"]) * 1e9
+        bins = epochs.keys.by("arm", "bin")
+        curve_of = (
+            bins.keys.with_columns(
+                seconds=bins.mean(epochs.mean(begin_ns) / 1e9),
+                tps=bins.median(tps),
+                low=bins.min(tps),
+                high=bins.max(tps),
             )
             .sort("arm", "seconds")
-            .collect()
+            .by("arm")
+            .frames()
         )
-        curves = {arm: bins.filter(pl.col("arm") == arm) for arm in context.slots}
+        curves = [(arm, curve_of[arm]) for arm in context.slots if arm in curve_of]
         panels.append(
             Panel(
                 id=f"warm-up-{len(panels)}",
                 title=context.cell_title(cell),
-                x_title="seconds of load since the start of the servers",
+                x_title="seconds of load before measuring",
                 y_title="events per second",
                 series=tuple(
-                    context.arm_series(arm, curve["seconds"], curve["tps"])
-                    for arm, curve in curves.items()
-                    if not curve.is_empty()
+                    context.arm_series(
+                        arm,
+                        curve["seconds"],
+                        curve["tps"],
+                        low=numbers.rounded(curve["low"]),
+                        high=numbers.rounded(curve["high"]),
+                    )
+                    for arm, curve in curves
                 ),
             )
         )
     return tuple(panels)
 
 
-def _share(value: float | None) -> str:
-    return "n/a" if value is None or not math.isfinite(value) else numbers.share(value)
+def _share(value: float) -> str:
+    return numbers.share(value) if math.isfinite(value) else "n/a"
 
 
 # Every epoch.
@@ -262,7 +272,8 @@ def epochs_section(context: Context) -> Section | None:
         Charts(
             panels=tuple(_epoch_panel(context, index, cell) for index, cell in enumerate(context.detail_cells)),
             intro="One point an epoch, in the order in which they were measured. The intervals come from these points "
-            "and from nothing else.",
+            "and from nothing else."
+            + (" Thin line and band: the estimate and its 95% interval." if _only_contender(context) else ""),
         ),
         Prose(text=epoch_counts(context), small=True),
         Section.of("Discarded epochs", _discarded_table(context)),
@@ -288,7 +299,7 @@ def epoch_counts(context: Context) -> str:
 def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
     comparisons = [comparison for comparison in context.analysis.comparisons if comparison.cell == cell]
     primary = next((comparison for comparison in comparisons if not comparison.is_control), comparisons[0])
-    only = primary.estimate if len(context.analysis.contenders) == 1 else None
+    only = primary.estimate if _only_contender(context) and primary.estimate.n else None
     several = len(context.analysis.contenders) > 1 or context.analysis.control is not None
     band = None
     if only and only.interval.low is not None and only.interval.high is not None:
@@ -302,9 +313,15 @@ def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
         mark="points",
         series=tuple(_epoch_series(context, comparison) for comparison in comparisons),
         y_zero=False,
-        level=numbers.rounded([math.exp(only.mean)])[0] if only else 1.0,
+        one="1: as fast",
+        level=numbers.rounded([math.exp(only.mean)])[0] if only else None,
         level_band=band,
     )
+
+
+def _only_contender(context: Context) -> bool:
+    """Where there are several, a band for each would hide the points."""
+    return len(context.analysis.contenders) == 1
 
 
 def _epoch_series(context: Context, comparison: Comparison) -> Series:
@@ -328,7 +345,7 @@ def _discarded_table(context: Context) -> Table:
 
 # Latency: a table of percentiles, and curves over all quantiles from the full histograms.
 
-_CURVE_POINTS = 60
+_CURVE_POINTS = 40
 _LEAST_QUANTILE = 0.2
 
 Curve = list[tuple[float, float]]
@@ -403,7 +420,8 @@ def _percentile_panels(context: Context, curves: dict[tuple[str, str], Curve]) -
     panels: list[Panel] = []
     for cell in context.detail_cells:
         known = [arm for arm in context.slots if curves.get((cell, arm))]
-        series = [_percentile_series(context, cell, arm, curves[cell, arm]) for arm in known]
+        named = {arm: found.quantiles_ns for (at, arm), found in context.summaries.items() if at == cell}
+        series = [percentile_series(context, arm, curves[cell, arm], named.get(arm, {})) for arm in known]
         if series:
             clock = next(summary.clock for key, summary in context.summaries.items() if key[0] == cell)
             panels.append(
@@ -419,11 +437,10 @@ def _percentile_panels(context: Context, curves: dict[tuple[str, str], Curve]) -
     return tuple(panels)
 
 
-def _percentile_series(context: Context, cell: str, arm: str, curve: Curve) -> Series:
+def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Mapping[str, float]) -> Series:
     """A curve with its named percentiles as points on it."""
-    summary = context.summaries.get((cell, arm))
     last = curve[-1][0]
-    named = {float(q): ns for q, ns in (summary.quantiles_ns.items() if summary else ()) if float(q) <= last}
+    named = {float(q): ns for q, ns in quantiles_ns.items() if float(q) <= last}
     values = dict(curve) | named
     points = sorted(values)
     return context.arm_series(
@@ -446,10 +463,10 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
     texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
-        for message in context.run.histograms(epoch):
+        for message in context.histograms[epoch]:
             if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
                 texts.setdefault((message["cell"], message["arm"]), []).append((message["hdr"], message["place"]))
-    curves = {key: _mean_curve(found) for key, found in texts.items()}
+    curves = {key: mean_curve(found) for key, found in texts.items()}
     for summary in context.analysis.arms:
         key = (summary.cell, summary.arm)
         if summary.cell in wanted and not curves.get(key):
@@ -458,7 +475,8 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
     return curves
 
 
-def _mean_curve(texts: list[tuple[str, str]]) -> Curve:
+def mean_curve(texts: list[tuple[str, str]]) -> Curve:
+    """A curve over epochs, from the encoded histogram of each and its place; empty when there are too few events."""
     histograms = [decode_histogram(text, place) for text, place in texts]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:

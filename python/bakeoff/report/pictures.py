@@ -8,8 +8,7 @@ import vl_convert
 
 from bakeoff.errors import SpecError
 from bakeoff.report import charts
-from bakeoff.report.renderers import TEMPLATES
-from bakeoff.report.view import Charts, Panel, ReportView
+from bakeoff.report.view import Panel, ReportView
 
 VERDICTS = "verdicts"
 """Name of the chart of all ratios with their intervals; the others are called as their panels are on the page."""
@@ -24,13 +23,13 @@ def picture_svg(view: ReportView, name: str) -> str:
     Raises:
         SpecError: the report has no such chart; the message names those that it has.
     """
-    panels = {panel.id: panel for panel in _panels(view)}
+    panels = {panel.id: panel for panel in view.panels}
     names = [VERDICTS, *panels]
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3) or names
         raise SpecError(f"report: there is no chart {name!r}.", hint=f"There are: {', '.join(near)}.")
     described = _verdicts(view) if name == VERDICTS else _panel(view, panels[name])
-    style = (TEMPLATES / "report.css").read_text(encoding="utf-8").partition("@media")[0]
+    style = (charts.TEMPLATES / "report.css").read_text(encoding="utf-8").partition("@media")[0]
     colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", style))
     return charts.painted(vl_convert.vegalite_to_svg(described), colours)
 
@@ -39,11 +38,6 @@ def picture_png(view: ReportView, name: str) -> bytes:
     """The same as a PNG file, at two pixels for each of the SVG's."""
     png: bytes = vl_convert.svg_to_png(picture_svg(view, name), scale=_PNG_SCALE)
     return png
-
-
-def _panels(view: ReportView) -> list[Panel]:
-    sections = [inner for section in view.sections for inner in section.sections()]
-    return [panel for each in sections for part in each.parts if isinstance(part, Charts) for panel in part.panels]
 
 
 def _panel(view: ReportView, panel: Panel) -> charts.Json:

@@ -4,8 +4,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterable, Mapping
+from itertools import compress, groupby
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -16,8 +16,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from bakeoff.report import charts, numbers, setups
+from bakeoff.report.pictures import VERDICTS, picture_svg
 from bakeoff.report.view import (
     ArmView,
+    Charts,
     Code,
     ForestRow,
     Panel,
@@ -40,22 +42,18 @@ from bakeoff.stats.model import Analysis
 # are untrusted: the template escapes everything, undefined names are errors, and a content security policy inside the
 # page forbids scripts and requests even if something slipped through.
 
-TEMPLATES = Path(__file__).parent / "templates"
-
 
 def render_html(view: ReportView) -> str:
     """The whole page as text."""
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(charts.TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
-    def drawn(panel: Panel) -> Markup:
-        # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
-        return Markup(charts.draw(panel, dashed=view.dashed))
+    drawings = charts.draw(view.panels, dashed=view.dashed)
 
     def arm_shape(slot: int) -> Markup:
         """The point's shape that an arm has in charts, for its swatch."""
@@ -67,7 +65,8 @@ def render_html(view: ReportView) -> str:
         "arm_shape": arm_shape,
         "by_group": _by_group,
         "code": _with_code,
-        "drawn": drawn,
+        # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
+        "drawn": lambda panel: Markup(drawings[panel.id]),
         "explained": _explained,
         "has_own_keys": _has_own_keys,
         "percent": numbers.share,
@@ -98,21 +97,29 @@ def _has_own_keys(panel: Panel) -> bool:
     return any(not series.key.startswith("arm-") for series in panel.series)
 
 
-# Markdown: tables ready for a blog or an issue. Charts and what is folded away are on the page only.
+# Markdown: tables ready for a blog or an issue. Charts and `Fold`s are on the page only; folded sections are text, too.
 
 _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
 
-def render_markdown(view: ReportView) -> str:
-    """The whole text; labels and other people's words are escaped."""
+def render_markdown(view: ReportView, *, pictures: bool = False) -> str:
+    """The whole text; labels and other people's words are escaped.
+
+    Args:
+        view: what it says.
+        pictures: refer to `published_charts` as SVG files beside the text.
+    """
+    shown = published_charts(view) if pictures else {}
     parts = [f"# {_plain(view.question)}", _plain(view.dateline)]
     parts += [f"> **{_plain(status.word)}**: {_plain(status.text)}" for status in view.statuses]
-    parts.append("\n".join(_arm_line(arm) for arm in view.arms))
+    arms = "\n".join(_arm_line(arm) for arm in view.arms)
+    parts.append(_markdown_table(view.arms_table) if view.arms_table else arms)
     parts.append(_plain(" ".join(view.summary)))
     parts.append("\n".join(_verdict_line(verdict) for verdict in view.verdicts))
     parts += [_plain(sentence) for sentence in (*view.means, view.conditions)]
+    parts.append(_picture(VERDICTS, shown))
     for section in view.sections:
-        parts += _section_lines(section, level=2)
+        parts += _section_lines(section, 2, shown)
     if view.footnotes:
         parts.append("## Notes")
     parts += [
@@ -131,16 +138,30 @@ def _verdict_line(verdict: VerdictView) -> str:
     return f"- **{_plain(verdict.workload)}, {verdict.threads}**: {_plain(verdict.sentence)}{_marks(verdict.notes)}"
 
 
-def _section_lines(section: Section, level: int) -> list[str]:
+def published_charts(view: ReportView) -> dict[str, str]:
+    """Name -> title of the charts that a published text has as pictures: the verdicts, and throughput."""
+    parts = (part for section in view.sections for inner in section.sections() for part in inner.parts)
+    panels = (panel for part in parts if isinstance(part, Charts) and part.published for panel in part.panels)
+    return {VERDICTS: view.question} | {panel.id: f"{panel.title}, {panel.y_title}" for panel in panels}
+
+
+def _picture(name: str, shown: Mapping[str, str]) -> str:
+    return f"![{_plain(shown[name])}]({name}.svg)" if name in shown else ""
+
+
+def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
     """The section's paragraphs; empty when nothing in it has a form in text."""
-    parts = [text for part in section.parts for text in _part_lines(part, level)]
+    parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
     return [f"{'#' * level} {section.title}", _plain(section.note), *parts] if parts else []
 
 
-def _part_lines(part: Part, level: int) -> list[str]:
+def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:
     match part:
         case Section():
-            return _section_lines(part, level + 1)
+            return _section_lines(part, level + 1, shown)
+        case Charts():
+            found = [text for panel in part.panels if (text := _picture(panel.id, shown))]
+            return [*found, _plain(part.note)] if found else []
         case Table():
             return [] if part.page_only else [_markdown_table(part), _plain(part.note)]
         case Prose():
@@ -204,11 +225,12 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for status in view.statuses:
         style = "bold red" if status.word == "UNTRUSTED" else "yellow"
         console.print(Text.assemble((status.word, style), f": {status.text}"))
-    if len(view.verdicts) > 1:
+    if len(view.verdicts) > 1 or "queries" in view.tables:
         console.print()
         console.print(Text(" ".join(view.summary)))
-    console.print()
-    console.print(_forest_table(view, wide=console.width >= _WIDE))
+    if view.forest.rows:
+        console.print()
+        console.print(_forest_table(view, wide=console.width >= _WIDE))
     if len(view.verdicts) <= _SENTENCES_MAX:
         console.print()
         for verdict in view.verdicts:
@@ -233,7 +255,8 @@ def render_terminal(view: ReportView, console: Console) -> None:
     console.print()
     for line in view.effort:
         console.print(Text(line, style="dim"))
-    console.print(Text(f"Report: {view.directory}/report.html"), soft_wrap=True)
+    if view.directory:
+        console.print(Text(f"Report: {view.directory}/report.html"), soft_wrap=True)
     if view.command:
         console.print(Text(f"Again:  {view.command}", style="dim"), soft_wrap=True)
 
@@ -274,12 +297,13 @@ def _marks(notes: Iterable[int]) -> str:
 def _grouped(table: Table) -> RichTable:
     """A table, its groups' names once each."""
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in (table.group_title, *table.columns):
+    kept = [name not in table.wide for name in table.columns]
+    for name in (table.group_title, *compress(table.columns, kept)):
         shown.add_column(Text(name), overflow="fold")
     before = ""
     for row in table.rows:
         group = "" if row.group == before else row.group
-        shown.add_row(*(Text(cell) for cell in (group, *map(_value_text, row.values))))
+        shown.add_row(*(Text(cell) for cell in (group, *map(_value_text, compress(row.values, kept)))))
         before = row.group
     return shown
 
@@ -314,10 +338,12 @@ def render_csv(view: ReportView) -> str:
 
 
 def render_json(view: ReportView) -> str:
-    """One document: the head, under `tables` the sections' tables by id, under `comparisons` unrounded numbers."""
-    document = view.model_dump(mode="json", exclude={"forest", "sections", "records"})
+    """One document: the head, `tables` (the sections' by id), `comparisons` and a replay's `queries`, unrounded."""
+    document = view.model_dump(mode="json", exclude={"forest", "sections", "records", "arms_table"})
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
-    document["comparisons"] = list(view.records)
+    document["comparisons"] = [record for record in view.records if "differs" not in record]
+    if queries := [record for record in view.records if "differs" in record]:
+        document["queries"] = queries
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -327,14 +353,16 @@ FOLDER = "publish"
 
 
 def publish(run: RunDirectory, view: ReportView) -> Path:
-    """Write `RUN/publish/`: report.html (nothing outside it is needed), report.md, results.csv and results.json."""
+    """Write `RUN/publish/`: report.html and results.json need nothing else; report.md has its pictures beside it."""
     run.path.joinpath(FOLDER).mkdir(exist_ok=True)
-    for name, text in (
-        ("report.html", render_html(view)),
-        ("report.md", render_markdown(view)),
-        ("results.csv", render_csv(view)),
-        ("results.json", render_json(view)),
-    ):
+    files = {
+        "report.html": render_html(view),
+        "report.md": render_markdown(view, pictures=True),
+        "results.csv": render_csv(view),
+        "results.json": render_json(view),
+    }
+    files |= {f"{name}.svg": picture_svg(view, name) for name in published_charts(view)}
+    for name, text in files.items():
         run.write_text(f"{FOLDER}/{name}", text)
     return run.path / FOLDER
 

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -10,7 +10,7 @@ from bakeoff.plan import Plan
 from bakeoff.plan.sizes import is_tpcc, warehouses
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
+from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Placement, Study
 from bakeoff.stats.differences import Answer, RowDifference, row_differences
@@ -78,6 +78,28 @@ def _declared_table(context: Context) -> Table:
     rows = tuple(Row.of(name, *texts) for name, texts in values.items() if len(set(texts)) > 1)
     columns = ("asked for", *(context.labels[arm] for arm in context.arms))
     return Table(id="declared", columns=columns, rows=rows, all_text=True)
+
+
+_LIST_MAX = 4  # arms that a list shows as clearly as a table
+
+
+def arms_table(context: Context, arms: Sequence[ArmView]) -> Table | None:
+    """More arms than a list can show: a column for each factor of the study, or for each setting that differs."""
+    if len(arms) <= _LIST_MAX:
+        return None
+    design = context.study.design
+    if design and design.factors:
+        varied = [at for at, factor in enumerate(design.factors) if len(factor.levels) > 1]
+        names = [design.factors[at].name for at in varied]
+        settings = {arm: [own[at] for at in varied] for arm, own in design.levels.items()}
+    else:
+        declared = _declared_table(context).rows
+        names = [row.values[0].text for row in declared]
+        settings = {arm: [row.values[at].text for row in declared] for at, arm in enumerate(context.arms, start=1)}
+    rows = tuple(
+        Row.of(arm.label, arm.role.value, arm.version or "n/a", *settings[arm.name], slot=arm.slot) for arm in arms
+    )
+    return Table(id="arms", columns=("arm", "role", "version", *names), rows=rows, all_text=True)
 
 
 def _undeclared_table(context: Context) -> Table:
@@ -157,19 +179,26 @@ def _shortened(text: str, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-# The data: loads, whether all arms hold the same rows, and the slices in which it was read and written.
+# The data: loads; and what checks the measurement itself: whether all arms hold the same rows, the choice of slices.
 
 
 def data_section(context: Context) -> Section | None:
-    """Each load of the data, the data check, the length of the slices."""
+    """Each load of the data."""
+    return Section.of("Data", _loads_table(context), anchor="data", nav="Data")
+
+
+def appendix_section(context: Context) -> Section | None:
+    """The data check and the choice of the slices, folded away on the page; a difference stands at the report's head.
+
+    In Markdown and JSON they stay as they are: who wants to check a run does so there.
+    """
     return Section.of(
-        "Data and slices",
-        _loads_table(context),
+        "Appendix: data check and slices",
         Section.of("The same rows on every arm", _data_check_table(context)),
-        _slices_table(context),
-        Charts(panels=_pilot_panels(context), legend=False),
-        anchor="data",
-        nav="Data",
+        Section.of("Length of the slices", _slices_table(context), Charts(panels=_pilot_panels(context), legend=False)),
+        anchor="appendix",
+        nav="Appendix",
+        folded=True,
     )
 
 
@@ -200,7 +229,23 @@ def _loads_table(context: Context) -> Table:
         label, slot = context.labels.get(build["arm"], build["arm"]), context.slots.get(build["arm"])
         rows.append(Row.of(str(build["build"]), *values, group=label, slot=slot))
     columns = ("load", *(title for _, title, _ in shown))
-    return Table(id="data", group_title="arm", columns=columns, rows=tuple(rows), page_only=True)
+    return Table(
+        id="data", group_title="arm", columns=columns, rows=tuple(rows), note=_translated(context), page_only=True
+    )
+
+
+def _translated(context: Context) -> str:
+    """Collations and the like of a dump that a server does not know, and what it was loaded with."""
+    sentences = []
+    for build in context.run.builds().values():
+        names = [f"{name} as {other}" for name, other in build.get("translated", {}).items() if other]
+        modes = [f"without SQL mode {name}" for name, other in build.get("translated", {}).items() if not other]
+        labels = ", ".join(context.labels.get(arm, arm) for arm in build.get("arms", [build["arm"]]))
+        if names or modes:
+            sentences.append(f"{labels} has the dump's {', '.join([*names, *modes])}.")
+    if not sentences:
+        return ""
+    return " ".join([*dict.fromkeys(sentences), "Which texts are equal, and their order, can differ between arms."])
 
 
 def _slices_table(context: Context) -> Table:

@@ -31,6 +31,7 @@ _NOISY = math.log(1.1)  # spread of a ratio between restarts
 _COUNTS_ABOVE = 3  # cells; fewer are seen at a glance
 _TWICE = math.log(2.0)
 _EDGE = 4.0  # per cent of the axis kept free on both sides
+_MARGIN_LEAST = 0.9  # per cent of the axis: 3 px on a phone
 
 
 def _tone_of(comparison: Comparison) -> Tone:
@@ -172,10 +173,14 @@ def mean_sentences(context: Context) -> tuple[str, ...]:
         if contender in means:
             mean = _mean_sentence(context, contender, means[contender])
         else:
-            name, baseline = context.labels[contender], context.labels[context.analysis.baseline]
-            mean = f"{name} is faster than {baseline} in some cells and slower in others: no mean over them is given."
+            mean = _withheld_sentence(context, contender)
         sentences.append(f"{counts} {mean}".strip())
     return tuple(sentences)
+
+
+def _withheld_sentence(context: Context, contender: str) -> str:
+    name, baseline = context.labels[contender], context.labels[context.analysis.baseline]
+    return f"{name} is faster than {baseline} in some cells and slower in others: no mean over them is given."
 
 
 def _means(context: Context) -> dict[str, Estimate]:
@@ -305,9 +310,30 @@ def forest(context: Context) -> Forest:
         axis.row(context, contender, estimate, **mean_fields, epochs=(), verdict="", notes=())
         for contender, estimate in means.items()
     ]
-    margin = context.study.equivalence
+    margin = axis.place(-context.study.equivalence), axis.place(context.study.equivalence)
+    seen = margin[1] - margin[0] >= _MARGIN_LEAST
+    several = context.analysis.geometric_mean if len(context.cells) > 1 else ()
     return Forest(
-        one=axis.place(0.0), margin=(axis.place(-margin), axis.place(margin)), ticks=axis.ticks(), rows=tuple(rows)
+        one=axis.place(0.0),
+        margin=margin if seen else None,
+        ticks=axis.ticks(),
+        rows=tuple(rows),
+        legend=_legend(context, margin_seen=seen),
+        withheld=tuple(_withheld_sentence(context, name) for name in several if name not in means),
+    )
+
+
+def _legend(context: Context, *, margin_seen: bool) -> str:
+    """What the marks, the bars and the band of the forest plot are."""
+    margin = f"±{percent_text(context.study.equivalence)}"
+    band = "Grey band" if margin_seen else "Too narrow for this axis"
+    text = (
+        f"Throughput over that of {context.labels[context.analysis.baseline]}. Large mark: the estimate; bar: its 95% "
+        f"interval; small dots: epochs, one restart of all servers each. {band}: {margin}, within which a difference "
+        "does not matter."
+    )
+    return text + (
+        " Control: a second instance of the baseline; its true ratio is 1." if context.analysis.control else ""
     )
 
 

@@ -132,14 +132,18 @@ class Forest(Frozen):
 
     Attributes:
         one: position of ratio 1.
-        margin: positions of the equivalence margin.
+        margin: positions of the equivalence margin; None: too narrow to be seen on this axis.
         ticks: position and text.
+        legend: what the marks and the margin are, in words.
+        withheld: why a contender has no mean, a sentence each.
     """
 
     one: float
-    margin: tuple[float, float]
+    margin: tuple[float, float] | None
     ticks: tuple[tuple[float, str], ...]
     rows: tuple[ForestRow, ...]
+    legend: str
+    withheld: tuple[str, ...]
 
 
 class Footnote(Frozen):
@@ -213,6 +217,7 @@ class Table(Frozen):
             list of facts.
         group_title: heading of the groups' column; empty when there is none.
         page_only: too long for Markdown.
+        wide: columns that a terminal leaves out.
     """
 
     kind: Literal["table"] = "table"
@@ -223,6 +228,7 @@ class Table(Frozen):
     all_text: bool = False
     note: str = ""
     page_only: bool = False
+    wide: tuple[str, ...] = ()
 
     @property
     def is_facts(self) -> bool:
@@ -258,10 +264,12 @@ class Panel(Frozen):
     Attributes:
         id: unique within the report, letters, digits and dashes.
         mark: `line`, `points` or `stack`.
-        x_kind: `linear`, `threads` (logarithmic, ticks where measured) or `tail` (x = −log10(1 − quantile)).
+        x_kind: `linear`, `threads` (logarithmic, ticks where measured), `tail` (x = −log10(1 − quantile)) or `frames`
+            (a small frame for every `group` of its lines, all with the same axes).
         y_zero: the axis starts at 0.
         y_max: where it ends; None: at the data.
         boundaries: x of epoch limits.
+        one: the text of a line at 1; empty: there is none.
         level, level_band: a horizontal line and its band, or None.
     """
 
@@ -275,6 +283,7 @@ class Panel(Frozen):
     y_zero: bool = True
     y_max: float | None = None
     boundaries: tuple[float, ...] = ()
+    one: str = ""
     level: float | None = None
     level_band: tuple[float, float] | None = None
 
@@ -286,6 +295,7 @@ class Charts(Frozen):
         intro: a paragraph before them.
         note: small print after them.
         legend: show the arms' colours above them.
+        published: a text that is published has them as pictures beside it.
     """
 
     kind: Literal["charts"] = "charts"
@@ -293,6 +303,7 @@ class Charts(Frozen):
     intro: str = ""
     note: str = ""
     legend: bool = True
+    published: bool = False
 
 
 class Bar(Frozen):
@@ -329,6 +340,7 @@ class Section(Frozen):
         nav: its name in the page's list of contents; empty: it is not listed.
         note: a paragraph right under the heading.
         in_terminal: its tables are short and important enough for a terminal.
+        folded: the page has it at its end, closed; Markdown and JSON show it like any other.
     """
 
     kind: Literal["section"] = "section"
@@ -338,22 +350,13 @@ class Section(Frozen):
     nav: str = ""
     note: str = ""
     in_terminal: bool = False
+    folded: bool = False
 
     @classmethod
-    def of(
-        cls,
-        title: str,
-        *parts: "Part | None",
-        anchor: str = "",
-        nav: str = "",
-        note: str = "",
-        in_terminal: bool = False,
-    ) -> Self | None:
+    def of(cls, title: str, *parts: "Part | None", **fields: str | bool) -> Self | None:
         """A section of the parts that hold something; None when none does."""
         kept = tuple(part for part in parts if part is not None and not _is_empty(part))
-        if not kept:
-            return None
-        return cls(title=title, parts=kept, anchor=anchor, nav=nav, note=note, in_terminal=in_terminal)
+        return cls(title=title, parts=kept, **fields) if kept else None  # type: ignore[arg-type] # checked by the class
 
     def sections(self) -> Iterator["Section"]:
         """This section and all inside it."""
@@ -388,10 +391,17 @@ def tables_of(sections: tuple[Section, ...]) -> dict[str, Table]:
     return {part.id: part for section in inner for part in section.parts if isinstance(part, Table)}
 
 
+CARDS_MAX = 12
+"""Cells that get a card; of more, and of several contenders, the forest plot shows more in less room."""
+
+_SHORT_NOTE = 160  # characters of a footnote that stands on its card
+
+
 class ReportView(Frozen):
     """Everything a report shows, in the order in which it is shown.
 
     Attributes:
+        arms_table: the arms with a column for each setting that differs; None while a list of them is as clear.
         summary: the result in two or three sentences.
         means: for each contender the geometric mean over several cells, in a sentence.
         conditions: how busy the machine was, in a sentence; empty when unknown.
@@ -409,6 +419,7 @@ class ReportView(Frozen):
     dateline: str
     statuses: tuple[Status, ...]
     arms: tuple[ArmView, ...]
+    arms_table: Table | None
     summary: tuple[str, ...]
     verdicts: tuple[VerdictView, ...]
     means: tuple[str, ...]
@@ -422,6 +433,35 @@ class ReportView(Frozen):
     records: tuple[dict[str, str | int | float | bool | None], ...]
 
     @property
+    def cards(self) -> tuple[tuple[VerdictView, ForestRow], ...]:
+        """Every verdict with its line of the forest plot, each for a card; empty when the plot is shown whole."""
+        if len(self.verdicts) > CARDS_MAX or len({verdict.contender for verdict in self.verdicts}) > 1:
+            return ()
+        return tuple(zip(self.verdicts, (row for row in self.forest.rows if row.kind == "cell"), strict=True))
+
+    @property
+    def lines(self) -> tuple[ForestRow, ...]:
+        """The lines of the forest plot that no card shows."""
+        return tuple(row for row in self.forest.rows if not (self.cards and row.kind == "cell"))
+
+    @property
+    def lead(self) -> tuple[str, ...]:
+        """The summary; beside cards without the figures that stand there."""
+        return self.summary[:1] + self.summary[-1:] if self.cards else self.summary
+
+    def notes_of(self, verdict: VerdictView) -> tuple[tuple[Footnote, ...], tuple[int, ...]]:
+        """A card's footnotes: those that are short enough to stand there, and the numbers of the others."""
+        own = [note for note in self.footnotes if note.number in verdict.notes]
+        short = tuple(note for note in own if len(note.text) <= _SHORT_NOTE and len(note.where) == 1)
+        return short, tuple(note.number for note in own if note not in short)
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """Every chart."""
+        parts = (part for section in self.sections for inner in section.sections() for part in inner.parts)
+        return tuple(panel for part in parts if isinstance(part, Charts) for panel in part.panels)
+
+    @property
     def dashed(self) -> frozenset[str]:
         """Colour keys of the lines that are dashed in charts: the control's."""
         return frozenset(f"arm-{arm.slot}" for arm in self.arms if arm.role is Role.CONTROL)
@@ -429,4 +469,4 @@ class ReportView(Frozen):
     @property
     def tables(self) -> dict[str, Table]:
         """Id -> table, folded ones left out."""
-        return tables_of(self.sections)
+        return ({"arms": self.arms_table} if self.arms_table else {}) | tables_of(self.sections)

@@ -1,0 +1,85 @@
+"""Charts drawn: all in one go and taken apart, small multiples in one chart, lines that end at a restart."""
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+from view_parts import panels_of
+
+from bakeoff.report import charts
+from bakeoff.report.view import Panel, Series
+
+
+def lines(**fields):
+    """Three epochs of two points and of one arm, in frames unless said otherwise."""
+    series = Series(
+        name="a", key="arm-0", x=(0.0, 2.0) * 3, y=(10.0, 20.0, 30.0, 40.0, 5.0, 50.0), group=(0, 0, 4, 4, 7, 7)
+    )
+    base = {"id": "p", "title": "t", "x_title": "x", "y_title": "y", "x_kind": "frames", "series": (series,)}
+    return Panel(**base | fields)
+
+
+def test_every_chart_of_a_report_is_taken_out_of_the_common_drawing_whole(view):
+    drawn = charts.draw(view.panels, dashed=view.dashed)
+    assert list(drawn) == [panel.id for panel in view.panels]
+    for panel in view.panels:
+        svg = ET.fromstring(drawn[panel.id])
+        written = [text.text for text in svg.iter("text")]
+        assert written.count(panel.x_title) == 1
+        alone = ET.fromstring(charts.draw([panel], dashed=view.dashed)[panel.id]) if panel.id.endswith("-0") else svg
+        assert ET.tostring(alone) == ET.tostring(svg)
+    assert charts.draw([]) == {}
+
+
+def test_frames_have_equal_axes_and_no_line_from_one_to_the_next():
+    described = charts.describe(lines(), frozenset())
+    rows, frames = described["datasets"]["p-rows"], described["datasets"]["p-frames"]
+    assert [frame["t"] for frame in frames] == ["epoch 0", "epoch 4", "epoch 7"]
+    points = [row for row in rows if row["y"] is not None]
+    assert len(rows) == 9 and [row["y"] is None for row in rows] == [False, False, True] * 3
+    for number, (row, value) in enumerate(zip(points, (10, 20, 30, 40, 5, 50), strict=True)):
+        frame = frames[number // 2]
+        assert row["y"] - frame["y"] == pytest.approx(value / 50, abs=1e-3)
+        assert row["x"] == pytest.approx(frame["x"] if number % 2 == 0 else frame["x2"], abs=1e-3)
+    path = re.search(r'<path d="([^"]*)" stroke="var\(--arm-0\)"', charts.draw([lines()])["p"])[1]
+    assert path.count("M") == 3
+
+
+def test_more_than_six_frames_stand_in_two_rows_each_with_the_axis_of_y():
+    epochs = range(9)
+    series = Series(
+        name="a", key="arm-0", x=(0.0, 1.0) * 9, y=(1.0, 60_000.0) * 9, group=tuple(e for e in epochs for _ in "ab")
+    )
+    drawn = charts.draw([lines(series=(series,))])["p"]
+    written = [text.text for text in ET.fromstring(drawn).iter("text")]
+    assert [text for text in written if text.startswith("epoch")] == [f"epoch {epoch}" for epoch in epochs]
+    assert written.count("0") == written.count("20k") == written.count("60k") == 2
+
+
+def test_a_line_at_one_is_drawn_where_the_points_are_far_away():
+    series = Series(name="a", key="arm-0", x=(0.0, 1.0), y=(1.4, 1.5), tips=("e", "f"))
+    drawn = charts.draw([lines(mark="points", x_kind="linear", y_zero=False, series=(series,), one="1: as fast")])["p"]
+    svg = ET.fromstring(drawn)
+    assert [text.text for text in svg.iter("text")].count("1: as fast") == 1
+    assert [line.get("stroke") for line in svg.iter("line")].count("var(--ink)") == 1
+    heights = {text.text: text.get("transform") for text in svg.iter("text")}
+    assert "1" in heights  # the axis reaches it
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (0.25, "0.25"), (750, "750"), (60_000, "60k"), (1.5e6, "1.5M")])
+def test_values_on_an_axis_are_short(value, text):
+    assert charts._short(value) == text
+
+
+def test_the_report_command_starts_without_what_it_does_not_need():
+    code = (
+        "import bakeoff.cli.report, sys; print([n for n in ('scipy.special', 'bakeoff.servers') if n in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_report_of_six_cells_has_few_charts(view):
+    """Each takes some hundredths of a second; `bench/startup` measures the sum."""
+    assert len(panels_of(view)) <= 35

@@ -1,0 +1,167 @@
+"""The head of the page: a card a cell, the forest plot where cards would be too many, the arms, what is folded away."""
+
+import json
+import math
+import re
+
+import pytest
+from plain_analysis import plain_analysis
+from synthetic import Truth, duel_study, make_run
+from view_parts import panels_of
+
+from bakeoff.report import build_view, render_html, render_json, render_markdown
+from bakeoff.spec import Data, parse_server
+from bakeoff.spec.study import Design, Factor, Part
+from bakeoff.stats.model import Flag
+
+
+def built(root, study, truth=None, *, change=None, epochs=6):
+    run = make_run(root, study, truth, epochs=epochs, blocks=2)
+    return build_view(run, plain_analysis(run, study).model_copy(update=change or {}))
+
+
+def with_contenders(study, names):
+    """The study with more contenders, each another release of MariaDB."""
+    first = study.arms[1]
+    more = [
+        first.model_copy(update={"name": name, "label": f"mariadb:{name}", "server": parse_server("mariadb:10.11")})
+        for name in names
+    ]
+    return study.model_copy(update={"arms": (*study.arms[:2], *more)})
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Four contenders in two cells, two of them faster here and slower there."""
+    study = with_contenders(duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False), "CDE")
+    truth = Truth(effect={"B": -0.1, "C": 0.2, "D": 0.0, "E": -0.3})
+    return built(tmp_path_factory.mktemp("several"), study, truth)
+
+
+@pytest.fixture(scope="module")
+def factorial(tmp_path_factory):
+    """Two servers, two character sets and one row format: four combinations and a control."""
+    factors = (
+        Factor(name="server", parts=(Part.SERVER,), levels=("mysql:5.7.22", "mysql:8.0.15")),
+        Factor(name="charset", parts=(Part.DATA,), levels=("latin1", "utf8mb4")),
+        Factor(name="row_format", parts=(Part.DATA,), levels=("dynamic",)),
+    )
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,))
+    levels = {
+        name: (server, charset, "dynamic")
+        for name, (server, charset) in zip(
+            "ABCD", ((s, c) for s in factors[0].levels for c in factors[1].levels), strict=True
+        )
+    }
+    arms = tuple(
+        study.arms[0].model_copy(
+            update={
+                "name": name,
+                "label": " ".join(own[:2]),
+                "server": parse_server(own[0]),
+                "data": Data(charset=own[1]),
+            }
+        )
+        for name, own in levels.items()
+    )
+    levels["A'"] = levels["A"]
+    design = Design(question="What does utf8mb4 cost?", factors=factors, levels=levels)
+    study = study.model_copy(update={"arms": (*arms, study.arms[2]), "design": design})
+    return built(tmp_path_factory.mktemp("factorial"), study, Truth(effect={"B": -0.1, "C": -0.2, "D": -0.3}))
+
+
+def test_every_figure_stands_once_above_the_fold_and_once_in_the_table(view, page):
+    head, _, rest = page.partition('<nav class="contents">')
+    head = re.sub(r' (?:aria-label|style)="[^"]*"', "", head)
+    table = rest[rest.index('id="table-throughput"') : rest.index("</table>")]
+    intervals = [row.interval for row in view.forest.rows if row.kind != "control"]
+    assert len(set(intervals)) == len(intervals) == 7
+    for verdict in view.verdicts:
+        assert head.count(verdict.interval) == table.count(verdict.interval) == 1
+    assert head.count(view.forest.rows[-1].interval) == 1  # the geometric mean
+    assert all(head.count(row.interval) >= 1 for row in view.forest.rows)
+    assert head.count('<article class="verdict-card') == 6
+    assert head.count('<div class="forest-row control') == 6 and '<div class="forest-row cell' not in head
+
+
+def test_cards_have_the_bars_of_the_forest_plot_on_one_axis_with_its_ticks(view, page):
+    for verdict, row in view.cards:
+        assert (row.label, row.interval) == (f"{verdict.workload} · {verdict.threads}", verdict.interval)
+    head = page.partition('<div class="forest')[0]
+    cards = head.split("<article")[1:]
+    for (_, row), card in zip(view.cards, cards, strict=True):
+        assert f'class="point" style="left:{row.point}%"' in card
+        assert card.count('class="epoch"') == len(row.epochs) == 7
+        for place, text in view.forest.ticks:
+            assert f'<span style="left:{place}%">{text}</span>' in card
+
+
+def test_several_contenders_and_many_cells_keep_the_forest_plot(several, tmp_path):
+    many = duel_study(workloads=("a", "b", "c", "d", "e"), threads=(1, 4, 16), control=False)
+    crowd = built(tmp_path, many, epochs=3)
+    for made, count in ((several, 8), (crowd, 15)):
+        page = render_html(made)
+        assert made.cards == () and "<article" not in page
+        assert page.count('<div class="forest-row cell') == len(made.verdicts) == count
+        assert made.lead == made.summary and " ".join(made.summary) in page
+
+
+def test_short_notes_stand_on_their_card_and_long_ones_are_linked(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False)
+    run = make_run(tmp_path, study, epochs=6, blocks=2)
+    analysis = plain_analysis(run, study)
+    own = Flag(kind="STOOD STILL", text="arm B stood still for 3 s in epoch 2.")
+    long = Flag(kind="CARRY-OVER", text="the slice before weighs on the next. " * 6)
+    first, second = analysis.comparisons
+    flagged = first.model_copy(update={"flags": (own, long)}), second.model_copy(update={"flags": (long,)})
+    view = build_view(run, analysis.model_copy(update={"comparisons": flagged}))
+    one, two = render_html(view).partition("</section>")[0].split("<article")[1:]
+    assert "<b>STOOD STILL</b>: arm B stood still for 3 s in epoch 2." in one and 'href="#note-1"' not in one
+    assert "STOOD STILL" not in two
+    for card in (one, two):
+        assert 'href="#note-2"' in card and "weighs on the next" not in card
+
+
+def test_the_margin_is_drawn_or_named(view, page, tmp_path):
+    low, high = view.forest.margin
+    assert low < view.forest.one < high and high - low >= 0.9
+    assert "Grey band: ±1%" in view.forest.legend and view.forest.legend in page
+    wide = built(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)), Truth(effect={"B": math.log(9)}))
+    assert wide.forest.margin is None and 'class="margin"' not in render_html(wide)
+    assert "Too narrow for this axis: ±1%" in wide.forest.legend
+
+
+def test_more_than_four_arms_are_a_table_before_the_lead(factorial, several, view, page):
+    assert factorial.arms_table.columns == ("arm", "role", "version", "server", "charset")
+    rows = [[value.text for value in row.values] for row in factorial.arms_table.rows]
+    assert rows[1][0] == "mysql:5.7.22 utf8mb4" and rows[1][1] == "contender"
+    assert rows[1][3:] == ["mysql:5.7.22", "utf8mb4"]
+    assert rows[4][1] == "control" and rows[4][3:] == rows[0][3:]  # the baseline's own
+    settings = several.arms_table.columns[3:]
+    assert "innodb_flush_method" in settings and "server" in settings
+    for made in (factorial, several):
+        html, text = render_html(made), render_markdown(made)
+        assert html.index('id="table-arms"') < html.index('id="summary"') and '<ul class="arms">' not in html
+        assert "| arm | role | version |" in text and "(baseline)" not in text
+        assert "arms" in json.loads(render_json(made))["tables"]
+    assert view.arms_table is None and '<ul class="arms">' in page
+
+
+def test_every_epochs_chart_has_a_line_at_one(view, several):
+    for panel in panels_of(view, "epochs") + panels_of(several, "epochs"):
+        assert panel.one == "1: as fast"
+    comparison = view.forest.rows[0]
+    first, other = panels_of(view, "epochs")[0], panels_of(several, "epochs")[0]
+    assert f"{first.level:.3f}×" == comparison.ratio
+    assert first.level_band[0] < first.level < first.level_band[1] < 1
+    assert other.level is None and other.level_band is None  # a band for each of four would hide the points
+
+
+def test_checks_of_the_measurement_are_folded_at_the_end_of_the_page(view, page):
+    (section,) = [section for section in view.sections if section.folded]
+    assert section is view.sections[-1] and section.anchor == "appendix"
+    appendix = page[page.index('<details class="appendix">') :]
+    assert page.count('id="table-slices"') == appendix.count('id="table-slices"') == 1
+    assert "<h2" not in appendix.partition("</details>")[2]
+    assert section.title not in render_markdown(view), "all that this one holds is folded, and Markdown cannot fold"
+    assert "slices" in json.loads(render_json(view))["tables"]
