@@ -13,8 +13,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from bakeoff.cli.arguments import console
 from bakeoff.cli.execution import ending_signals
+from bakeoff.cli.printing import console
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
@@ -126,7 +126,10 @@ def _print(record: suites.Record, output: TableFormat) -> None:
     elif output is TableFormat.MARKDOWN:
         typer.echo(suites.markdown(record), nl=False)
     else:
-        suites.print_table(record, console(piped_width=140))
+        page = console()
+        if not page.is_terminal:
+            page.width = 140
+        suites.print_table(record, page)
 
 
 @app.command()

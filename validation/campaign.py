@@ -25,6 +25,7 @@ from bakeoff.errors import HostError, ResultsError, SpecError
 from bakeoff.plan.model import seed_for
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.stats import interval as iv
+from bakeoff.stats.distributions import t_quantile
 from bakeoff.stats.verdict import enough
 from bakeoff.units import format_duration
 from validation.check import fewest, most
@@ -387,7 +388,7 @@ class Summary:
     @property
     def biased(self) -> bool:
         """The bias is beyond chance (p < 0.001)."""
-        return self.duels > 2 and abs(self.bias) > iv.t_quantile(0.9995, self.duels - 1) * self.bias_se
+        return self.duels > 2 and abs(self.bias) > t_quantile(0.9995, self.duels - 1) * self.bias_se
 
     @classmethod
     def of(cls, judged: Sequence[Judged]) -> "Summary":

@@ -21,10 +21,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-import polars as pl
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from bakeoff.results import RunDirectory
+from bakeoff.results.frame import Frame
 from bakeoff.stats.model import Analysis, Comparison, Flag, Interval, Stop, Word
 from bakeoff.units import parse_duration_s, parse_precision
 
@@ -109,7 +110,7 @@ class Duel(Frozen):
             "duel", *self.servers,
             "--workload", ",".join(self.workloads), "--threads", ",".join(map(str, self.threads)),
             "--tables", str(self.tables), "--table-size", str(self.table_size), "--builds", str(self.builds),
-            "--precision", self.precision, "--warm-up", self.warm_up, "--budget", self.budget,
+            "--precision", self.precision, "--warm-up", self.warm_up, "--budget", self.budget, "--no-verdict",
             "--seed", str(self.seed), *injected, "--runs", str(runs), "--format", "json", "--quiet",
         )  # fmt: skip
 
@@ -186,10 +187,10 @@ class Machine(Frozen):
         return LoadClass.of(self.other)
 
     @classmethod
-    def of(cls, slices: pl.LazyFrame) -> "Machine | None":
+    def of(cls, slices: Frame) -> "Machine | None":
         """Over all slices; None when the kernel's ticks (10 ms) were too coarse to say anything."""
-        columns = pl.selectors.starts_with("host_", "client_", "server_cpu_")
-        sums = slices.select(columns.sum()).collect().row(0, named=True)
+        names = [name for name in slices.columns if name.startswith(("host_", "client_", "server_cpu_"))]
+        sums = {name: float(np.nansum(slices[name])) for name in names}
         whole = sum(value for name, value in sums.items() if name.startswith("host_"))
         if not whole:
             return None
@@ -295,7 +296,7 @@ def _read_run(run: RunDirectory) -> dict[str, Any]:
     variables = run.variables(outcomes[-1].epoch)
     phases = dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
     return {
-        "machine": Machine.of(run.scan_slices()),
+        "machine": Machine.of(run.slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
         "phases_s": {name: round(sum(each.phases_s.get(name, 0.0) for each in outcomes), 3) for name in phases},

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 
-import polars as pl
 from rich.console import Console
 
 from bakeoff.errors import EngineError
@@ -49,7 +48,7 @@ def errors(setting: Setting) -> Finding:
     """Deadlocks on one arm are retried inside the same event, and are not counted as events."""
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--error", f"1213/{_EVERY}"))}
     with FakeBench(setting, "errors") as bench:
-        slices = bench.epoch(arms, Load(seconds=0.5)).slices.filter(pl.col("arm") == "B")
+        slices = bench.epoch(arms, Load(seconds=0.5)).slices.by("arm").frames()["B"]
         answered = bench.counters["B"]["questions"]
         try:
             bench.epoch({"A": arms["A"], "B": FakeArm((*_LATENCY, "--fault", "close@500"))}, Load(seconds=0.5))

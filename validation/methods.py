@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
 
 from bakeoff.plan import Plan
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.frame import Frame
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
 from bakeoff.stats.model import Comparison, Interval, Stop, Verdict, Word
@@ -59,7 +59,7 @@ def quantile_interval(baseline: Floats, contender: Floats, quantile: float, cont
 
 
 _CELL = "cell"
-_NO_SLICES = pl.DataFrame()
+_NO_SLICES = Frame({})
 
 
 def _histogram(arm: str, latencies: Floats, quantile: float) -> dict[str, object]:
@@ -104,8 +104,7 @@ _RESAMPLES = 1000
 def every_block_counts(epoch: EpochData) -> tuple[EpochEstimates, ...]:
     """Every block of slices as if it were an epoch of its own."""
     return tuple(
-        one_value_an_epoch(replace(epoch, slices=slices))[0]
-        for slices in epoch.slices.partition_by("block", maintain_order=True)
+        one_value_an_epoch(replace(epoch, slices=slices))[0] for slices in epoch.slices.by("block").frames().values()
     )
 
 

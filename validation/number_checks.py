@@ -9,6 +9,7 @@ from bakeoff.plan import plan_study
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Study, parse_server
 from bakeoff.stats import interval as iv
+from bakeoff.stats.distributions import t_quantile
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.model import Comparison, Stop, Word
 from bakeoff.stats.verdict import Context
@@ -31,7 +32,7 @@ def numbers(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fin
         abs(iv.anytime_multiplier(n, alpha) - known) for alpha, row in MULTIPLIERS.items() for n, known in row.items()
     )
     student = max(
-        abs(_inside(iv.t_quantile(p, n - 1), n - 1) - (2 * p - 1)) for n in range(2, 1001) for p in (0.9, 0.98, 0.9995)
+        abs(_inside(t_quantile(p, n - 1), n - 1) - (2 * p - 1)) for n in range(2, 1001) for p in (0.9, 0.98, 0.9995)
     )
     p_values = max(
         abs(1 - _inside(math.sqrt(n) * 0.5 / iv.INFLATION, n - 1) - iv.p_value(0.5, 1.0, n)) for n in range(2, 1001)
@@ -77,7 +78,7 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
 def _inside(t: float, degrees: int) -> float:
     """P(|T| <= t), by the finite series for whole degrees of freedom.
 
-    Source: Abramowitz & Stegun 26.7.3 and 26.7.4. Independent of the incomplete beta function that scipy uses.
+    Source: Abramowitz & Stegun 26.7.3 and 26.7.4. Independent of the incomplete beta function that `t_quantile` uses.
     """
     angle = math.atan2(t, math.sqrt(degrees))
     sine, cosine2 = math.sin(angle), math.cos(angle) ** 2
@@ -138,16 +139,16 @@ def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
 def _stopped(epoch: EpochData, *, share: float, rng: np.random.Generator) -> EpochData:
     """The epoch with that share of the contender's slices empty."""
     slices = epoch.slices
-    order = (slices["arm"] == CONTENDER).to_numpy().astype(np.int64)[None, :]
-    events: Floats = slices["events"].to_numpy().astype(np.float64)[None, :]
+    order = (slices["arm"] == CONTENDER).astype(np.int64)[None, :]
+    events: Floats = slices["events"].astype(np.float64)[None, :]
     hit = (order == 1) & (rng.permutation(order.size) < share * order.size)[None, :]
     return epoch_of_slices(
         epoch.epoch,
         arms=(BASELINE, CONTENDER),
         cells=["cell"],
         order=order,
-        start_ns=slices["start_ns"].to_numpy(),
-        seconds=slices["length_ns"].to_numpy()[None, :] / 1e9,
+        start_ns=slices["start_ns"],
+        seconds=slices["length_ns"][None, :] / 1e9,
         events=np.where(hit, 0.0, events),
     )
 

@@ -110,7 +110,7 @@ class SerialServer:
             per_s=float(slices["events"].sum()) / busy_s,
             seconds=round(busy_s, 3),
             wall_s=round(wall_s, 3),
-            machine=Machine.of(slices.lazy()),
+            machine=Machine.of(slices),
             commit=checkout_commit(),
         )
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-import polars as pl
-
 from bakeoff.engine import Engine, Message
 from bakeoff.errors import ServerError
 from bakeoff.plan.model import seed_for, shuffled
@@ -34,6 +32,7 @@ from bakeoff.stats.estimate import PairEstimate, epoch_estimates, with_rates
 from bakeoff.stats.interval import INFLATION, standard_deviation, t_interval
 from bakeoff.stats.model import Estimate
 from validation.check import TOO_BUSY, Finding
+from validation.huge_pages import use_huge_pages
 
 _READINESS_LIMIT_S = 30.0
 _PATIENCE_S = 10.0
@@ -149,6 +148,7 @@ class RealBench:
         warm_s: float = 3.0,
         client_cpus: Cpus = None,
         server_cpus: Cpus = None,
+        huge_pages: Sequence[str] = (),
         in_order: bool = False,
         around: Callable[[Way], AbstractContextManager[object]] = lambda way: nullcontext(),
     ) -> EpochData:
@@ -160,6 +160,7 @@ class RealBench:
             warm_s: seconds of load before, all arms together.
             client_cpus: that the engine may use; None: all.
             server_cpus: that the servers may use; None: all.
+            huge_pages: arms whose buffer pools are moved to huge pages.
             in_order: measure the ways in the order given.
             around: entered while a way is measured.
 
@@ -174,6 +175,8 @@ class RealBench:
             fresh = self._started(started, number, server_cpus, stack)
             with ThreadPoolExecutor(max_workers=len(fresh)) as pool:
                 list(pool.map(self._make_ready, fresh.values()))
+            for name in huge_pages:
+                use_huge_pages(fresh[name].pid)
             servers = self._kept | fresh
             engine = stack.enter_context(Engine(stop=threading.Event(), cpus=client_cpus))
             seed = seed_for(self._study.seed, "way", number)
@@ -291,7 +294,7 @@ def by_way(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, lis
 
 def of_way(epoch: EpochData, name: str) -> EpochData:
     """What an epoch measured in one of its ways."""
-    return replace(epoch, slices=epoch.slices.filter(pl.col("cell") == name))
+    return replace(epoch, slices=epoch.slices.rows(epoch.slices["cell"] == name))
 
 
 def rate(epoch: EpochData) -> float:

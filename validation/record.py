@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from bakeoff.results import gather_host
+from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import bakeoff_version, checkout_commit
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from validation.duels import Machine
@@ -49,7 +49,7 @@ def record(
     way = Way("trace", _SLICE_NS, seconds, threads, guard_ns=_GUARD_NS, blocks=blocks)
     study = _study(server, threads=threads, seed=seed)
     begin = datetime.now(UTC)
-    starts: list[pl.DataFrame] = []
+    starts: list[Frame] = []
     loads: list[float] = []
     with (
         tempfile.TemporaryDirectory(prefix="bakeoff-record-") as folder,
@@ -58,7 +58,7 @@ def record(
         bench.keep(_REFERENCE)
         for number in range(restarts):
             starts.append(bench.epoch([way], warm_s=_WARM_S).slices)
-            machine = Machine.of(starts[-1].lazy())
+            machine = Machine.of(starts[-1])
             loads.append(machine.other if machine else 0.0)
             report(f"{number + 1} of {restarts}: others use {loads[-1]:.0%} of the machine")
     host = gather_host(Path.cwd())
@@ -78,13 +78,14 @@ def record(
         command=shlex.join(["python", "-m", "validation", *sys.argv[1:]]),
     )
     # As in an estimate: a slice in which nothing was completed is charged its length.
-    busy_us = pl.col("busy_ns") / pl.col("connections").clip(1) / 1000
-    taken_us = pl.when(pl.col("events") > 0).then(busy_us).otherwise(pl.col("length_ns") / 1000)
+    taken_ns = [
+        np.where(start["events"] > 0, start["busy_ns"] / start["connections"], start["length_ns"]) for start in starts
+    ]
     return Traces(
         origin=origin,
-        events=np.array([start["events"].to_numpy() for start in starts], dtype=np.uint16),
-        taken_us=np.array([start.select(taken_us.round()).to_series() for start in starts], dtype=np.uint32),
-        reference=np.array([(start["arm"] == _REFERENCE).to_numpy() for start in starts]),
+        events=np.array([start["events"] for start in starts], dtype=np.uint16),
+        taken_us=np.array([np.round(each / 1000) for each in taken_ns], dtype=np.uint32),
+        reference=np.array([start["arm"] == _REFERENCE for start in starts]),
     )
 
 

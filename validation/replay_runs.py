@@ -28,7 +28,7 @@ from validation.simulation import CONTENDER, simulated_study
 # A pool of worker processes, started at the first use and ended with the program.
 #
 # A worker reads pickles from standard input and writes pickles to standard output. Python's own pools either fork,
-# which can deadlock with polars' threads, or run the caller's main program once more.
+# which can deadlock with threads of a library, or run the caller's main program once more.
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

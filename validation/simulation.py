@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.frame import Frame
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats import interval as iv
+from bakeoff.stats.distributions import t_quantile
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
@@ -168,12 +169,12 @@ def epoch_of_slices(
     runs, count = order.shape
     positions = 2 * len(arms)
     nanoseconds = (seconds.ravel() * 1e9).astype(np.int64)
-    slices = pl.DataFrame(
+    slices = Frame(
         {
             "epoch": np.full(runs * count, epoch, dtype=np.int32),
             "build": np.full(runs * count, build, dtype=np.int32),
-            "cell": np.repeat(np.array(cells, dtype=object), count).tolist(),
-            "arm": np.array(arms, dtype=object)[order.ravel()].tolist(),
+            "cell": np.repeat(np.array(cells, dtype=object), count),
+            "arm": np.array(arms, dtype=object)[order.ravel()],
             "block": np.tile(np.arange(count, dtype=np.int32) // positions, runs),
             "position": np.tile(np.arange(count, dtype=np.int32) % positions, runs),
             "start_ns": np.tile(start_ns, runs),
@@ -355,7 +356,7 @@ def peeking(rng: np.random.Generator, *, runs: int, shape: str = "normal", epoch
 def naive_peeking(rng: np.random.Generator, *, runs: int, looks: int = 40) -> Count:
     """Negative control: what stopping at p < 0.05 would claim, which the live interval avoids."""
     n, mean, sd = _running(rng.standard_normal((runs, looks)))
-    t = np.array([math.inf, *(iv.t_quantile(0.975, int(each) - 1) for each in n[1:])])
+    t = np.array([math.inf, *(t_quantile(0.975, int(each) - 1) for each in n[1:])])
     with np.errstate(invalid="ignore"):
         stopped = (np.abs(mean) > t * sd / np.sqrt(n))[:, 2:].any(axis=1)
     what = f"'stop when p < 0.05' claims ({looks} looks): negative control"
@@ -428,7 +429,7 @@ def slices_as_n(rng: np.random.Generator, *, runs: int, noise: Noise = CLOUD) ->
     pairs = epoch_estimates(epoch, baseline="A").pairs
     claims = sum(
         pair.variance_of_mean is not None
-        and abs(pair.value) > iv.t_quantile(0.975, pair.blocks - 1) * math.sqrt(pair.variance_of_mean)
+        and abs(pair.value) > t_quantile(0.975, pair.blocks - 1) * math.sqrt(pair.variance_of_mean)
         for pair in pairs
     )
     return Count("slices taken as n claim on equal arms: negative control", claims, runs, at_least=0.2)

@@ -6,10 +6,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
 
-import polars as pl
 from synthetic import Truth, duel_study, make_run, slices_of_cell
 
-from bakeoff.results import RunDirectory
+from bakeoff.results import SLICE_SCHEMA, RunDirectory
+from bakeoff.results.epoch_data import CHECKSUMS
+from bakeoff.results.frame import Frame, write_parquet
 
 _THREADS = (1, 2, 4, 8, 16)
 _EPOCHS = 10
@@ -39,5 +40,7 @@ def make(folder: Path, *, cells: int, slices_per_cell: int) -> RunDirectory:
             for index, name in enumerate(names)
             for threads in _THREADS
         ]  # fmt: skip
-        pl.concat(frames).write_parquet(run.path / f"epochs/{epoch:03d}/slices.parquet")
+        folder = run.path / f"epochs/{epoch:03d}"
+        (folder / CHECKSUMS).unlink()
+        (folder / "slices.parquet").write_bytes(write_parquet(Frame.concat(frames), SLICE_SCHEMA))
     return run

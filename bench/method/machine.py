@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import polars as pl
+import numpy as np
 from reads import EQUAL, MS
 from table import Result
 
+from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import excludes_zero
 from validation.real_epochs import RealBench, Way, by_way, mean_of, of_way, rate, shown, usable_cpus
@@ -32,10 +33,10 @@ def switching(bench: RealBench) -> Result:
         for ms in (100, 1000)
     ]
     epochs = [bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(2)]
-    slices = pl.concat([epoch.slices for epoch in epochs])
+    slices = Frame.concat([epoch.slices for epoch in epochs])
     rows = []
     for threads in counts:
-        short, long = (slices.filter(pl.col("cell") == f"{threads} at {ms} ms") for ms in (100, 1000))
+        short, long = (slices.rows(slices["cell"] == f"{threads} at {ms} ms") for ms in (100, 1000))
         lost, latency = _gap_ms(short) - _GUARD_MS, threads / _rate(long) * 1e3
         rows.append((threads, lost, _drain_ms(short, 100), latency, (_rate(short) / _rate(long) - 1) * 100))
     most = rows[-1]
@@ -139,18 +140,18 @@ def _beside(way: Way) -> Iterator[None]:
             spinner.wait()
 
 
-def _rate(slices: pl.DataFrame) -> float:
+def _rate(slices: Frame) -> float:
     rated = with_rates(slices)
     return float(rated["events"].sum()) / float(rated["seconds"].sum())
 
 
-def _drain_ms(slices: pl.DataFrame, slice_ms: int) -> float:
+def _drain_ms(slices: Frame, slice_ms: int) -> float:
     """Median time from a slice's nominal end until its last worker rests."""
-    return float(slices.select((pl.col("length_ns") / MS - slice_ms).median()).item())
+    return float(np.median(slices["length_ns"])) / MS - slice_ms
 
 
-def _gap_ms(slices: pl.DataFrame) -> float:
+def _gap_ms(slices: Frame) -> float:
     """Median time from one slice's end to the next one's guard's end."""
-    ends = pl.col("start_ns") + pl.col("length_ns")
-    gaps = slices.sort("epoch", "start_ns").select(gap=(pl.col("start_ns") - ends.shift(1).over("epoch")) / MS)
-    return float(gaps["gap"].drop_nulls().median())  # type: ignore[arg-type]
+    epochs = slices.sort("start_ns").by("epoch").frames().values()
+    gaps = [one["start_ns"][1:] - (one["start_ns"] + one["length_ns"])[:-1] for one in epochs]
+    return float(np.median(np.concatenate(gaps))) / MS

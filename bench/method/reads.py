@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-import polars as pl
 from table import Result
 
 from bakeoff.plan import guard_ns
@@ -14,34 +14,44 @@ from bakeoff.stats.slice_length import contrast_variance
 from validation.real_epochs import RealBench, Way, by_way, mean_of, of_way, rate, shown, usable_cpus
 
 MS = 1_000_000
-EQUAL, INJECTED, INSTRUMENTED = ("A", "B"), ("A", "C"), ("A", "D")
+EQUAL, EQUAL_TOO, INJECTED, INSTRUMENTED = ("A", "B"), ("E", "F"), ("A", "C"), ("A", "D")
 SLOWDOWN_PERCENT = 5.0
 TRUTH = -math.log1p(SLOWDOWN_PERCENT / 100)
 
 
 def restart(bench: RealBench) -> Result:
-    """Equal servers, seven starts."""
-    epochs = [bench.epoch([Way("read", 10 * MS, 4.0)], arms=EQUAL, warm_s=2.0) for _ in range(7)]
-    pairs = by_way(epochs)["read"]
-    values = [pair.value for pair in pairs]
-    between, within = components(values, [pair.variance_of_mean for pair in pairs])
-    levels = [math.log(rate(epoch)) for epoch in epochs]
-    spread, of_levels = standard_deviation(values) * 100, standard_deviation(levels) * 100
+    """Equal servers in the same slices, started again and again: two in small pages, two in huge ones."""
+    epochs = [
+        bench.epoch([Way("read", 10 * MS, 12.0)], arms=(*EQUAL, *EQUAL_TOO), warm_s=3.0, huge_pages=EQUAL_TOO)
+        for _ in range(10)
+    ]
+    rows, figures = [], {}
+    for pages, (baseline, other) in (("small", EQUAL), ("huge", EQUAL_TOO)):
+        pairs = [pair for pair in by_way(epochs, baseline=baseline)["read"] if pair.contender == other]
+        values = [pair.value for pair in pairs]
+        between, within = components(values, [pair.variance_of_mean for pair in pairs])
+        own = [replace(epoch, slices=epoch.slices.by("arm").frames()[baseline]) for epoch in epochs]
+        levels = [math.log(rate(epoch)) for epoch in own]
+        spread, of_levels = standard_deviation(values) * 100, standard_deviation(levels) * 100
+        rows.append((pages, of_levels, spread, _percent(within), _percent(between)))
+        figures[pages] = {"values": values, "log_throughput": levels}
     return Result(
         name="restart",
         asks="How far do equal servers lie apart, start by start?",
         columns=(
+            "pages of the buffer pools",
             "a start's throughput, SD %",
             "an epoch's ratio, SD %",
             "of it within a start",
             "of it between starts",
         ),
-        rows=((of_levels, spread, _percent(within), _percent(between)),),
+        rows=tuple(rows),
         says=(
-            f"Starts differ by {of_levels:.2g} %, ratios of two that take turns by {spread:.2g} %: the first is what "
-            "one run each, one after the other, would compare."
+            f"Starts differ by {rows[0][1]:.2g} %, ratios of two that take turns by {rows[0][2]:.2g} % "
+            "(in small pages, as bakeoff leaves them): the first is what one run each, one after the other, would "
+            "compare."
         ),
-        figures={"values": values, "log_throughput": levels},
+        figures=figures,
     )
 
 
@@ -80,8 +90,9 @@ def slice_length(bench: RealBench) -> Result:
     series = []
     for _ in range(2):
         epoch = bench.epoch([Way("read", base_ns, 25.0, guard_ns=MS // 2)], arms=EQUAL, warm_s=2.0)
-        residual = pl.col("log_rate") - pl.col("log_rate").mean().over("arm")
-        series.append(with_rates(epoch.slices).sort("start_ns").select(residual).to_series().to_numpy())
+        rated = with_rates(epoch.slices).sort("start_ns")
+        arms = rated.by("arm")
+        series.append(rated["log_rate"] - arms.mean(rated["log_rate"])[arms.ids])
     rows, best = [], (math.inf, 0)
     for factor in (1, 2, 4, 10, 20, 40, 100, 200, 400):
         found = [contrast_variance(values, factor) for values in series]

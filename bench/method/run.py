@@ -5,8 +5,8 @@
     bench/method/run.py restart switching       # some of them
     bench/method/run.py report                  # the newest result of each, into docs/evidence/method-defaults.md
 
-Each writes bench/results/method-NAME-DATE.json. Arms are one server four times, loaded once: A, B, C slowed by 5
-uncounted events per 100, and D with performance_schema on.
+Each writes bench/results/method-NAME-DATE.json. Arms are one server six times, loaded once: A, B, C slowed by 5
+uncounted events per 100, D with performance_schema on, E and F.
 """
 
 import argparse
@@ -59,12 +59,14 @@ def main() -> int:
     study = question(
         *[options.server] * 3,
         f"{options.server},performance_schema=ON",
+        *[options.server] * 2,
         workloads=("oltp_point_select", "oltp_write_only", *list(WORKLOADS.values())[1:]),
         threads=THREADS_MAX,
+        table_size=200_000,
         seed=options.seed,
     )
     slowed = study.arms[2].model_copy(update={"slowdown_percent": SLOWDOWN_PERCENT})
-    study = study.model_copy(update={"arms": (*study.arms[:2], slowed, study.arms[3])})
+    study = study.model_copy(update={"arms": (*study.arms[:2], slowed, *study.arms[3:])})
     with tempfile.TemporaryDirectory(prefix="bakeoff-method-") as folder:
         try:
             with RealBench(study, Path(folder), report=lambda text: print(f"  {text}", file=sys.stderr)) as bench:

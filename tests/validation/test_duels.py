@@ -223,6 +223,7 @@ def test_background_load_ends_with_its_block():
     assert time.monotonic() - before < 10
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_a_real_duel_is_kept_with_all_that_is_asked_of_it(shell, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", shell.env["XDG_CACHE_HOME"])

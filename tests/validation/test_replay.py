@@ -24,7 +24,7 @@ def setting(tmp_path):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("scale", [0.25, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scale", [0.1, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_every_target_holds(tmp_path, scale):
     journal = SuiteRun.begin(tmp_path, size=Size.REPLAY, only=(), seed=1, server="mysql:8.0.15", command=("pytest",))
     checks = (*replay_checks.REPLAY_CHECKS, *number_checks.NUMBER_CHECKS)
@@ -130,7 +130,7 @@ def test_blocks_taken_for_epochs_are_as_many_as_there_are():
     rng = np.random.default_rng(1)
     epoch = machine.epoch(rng, number=0, cells=["one"], levels=np.zeros((1, 2)), effect=0.0)
     many = methods.every_block_counts(epoch)
-    assert len(many) == epoch.slices["block"].n_unique()
+    assert len(many) == len(set(epoch.slices["block"]))
     assert {pair.contender for estimates in many for pair in estimates.pairs} == {CONTENDER}
 
 
