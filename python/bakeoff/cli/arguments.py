@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
-from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec import Study
 from bakeoff.spec.study import SEED_MAX
 from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
-from bakeoff.units import parse_duration_s, parse_precision, visible
+from bakeoff.units import parse_duration_s, parse_precision
 
 
 @dataclass(frozen=True)
@@ -57,6 +54,8 @@ def request_study(
 
 def _installed() -> list[str]:
     """Servers of the catalogue that are in the cache, oldest first within a flavour."""
+    from bakeoff.servers import Catalog, is_installed  # a tenth of a second that `bakeoff report` does without
+
     return [f"{each.flavour}:{each.version}" for each in Catalog.load().entries if is_installed(each)]
 
 
@@ -93,9 +92,12 @@ class Format(StrEnum):
 
 
 class FailOn(StrEnum):
-    """Which verdict makes a run fail."""
+    """What makes a run fail."""
 
     SLOWER = "slower"
+    ROWS = "rows"
+    ERRORS = "errors"
+    PLAN = "plan"
 
 
 format_option = typer.Option("--format", help="text for people, json for programs.")
@@ -110,31 +112,29 @@ Runs = Annotated[
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")]
+
+
+def _fail_on(text: str) -> frozenset[FailOn]:
+    known = ", ".join(FailOn)
+    words = [word.strip() for word in text.split(",")]
+    if odd := [word for word in words if word not in list(FailOn)]:
+        raise typer.BadParameter(f"{odd[0]!r} is none of {known}.")
+    return frozenset(map(FailOn, words))
+
+
 FailOnOption = Annotated[
-    FailOn | None, typer.Option("--fail-on", help="Exit with 1 when a contender is SLOWER, and not EQUIVALENT too.")
+    frozenset[FailOn] | None,
+    typer.Option(
+        "--fail-on",
+        parser=_fail_on,
+        metavar="KIND",
+        help="Exit with 1 when a contender is SLOWER, and not EQUIVALENT too: slower. Of a replay also rows, errors, "
+        "plan: a query answers or plans otherwise; several with commas.",
+    ),
 ]
 Publish = Annotated[
     bool, typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold.")
 ]
-
-
-def console(*, piped_width: int | None = None) -> Console:
-    """The console for tables. Markup is off, because questions and levels may hold `[…]` and `:x:`.
-
-    Args:
-        piped_width: columns when the output is not a terminal; None: from the environment.
-    """
-    made = _Console(markup=False, emoji=False)
-    if piped_width and not made.is_terminal:
-        made.width = piped_width
-    return made
-
-
-class _Console(Console):
-    """Makes hidden characters visible; raises BrokenPipeError for `bakeoff.cli.main`, where Rich would end with 1."""
-
-    def render_str(self, text: str, **style: Any) -> Text:  # noqa: ANN401 — Rich's own
-        return super().render_str(visible(text), **style)
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+NoVerdict = Annotated[
+    bool, typer.Option("--no-verdict", help="Measure even if the budget is too small for a verdict on any machine.")
+]

@@ -24,7 +24,7 @@ def _with_commands() -> None:
 
 @runs_app.command("rm")
 def remove_runs(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Paths or names; latest is the newest run.")],
+    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Paths or names; latest is the newest run.")],
     runs: Runs = None,
 ) -> None:
     """Delete runs."""
@@ -52,7 +52,8 @@ def prune_cache(
 ) -> None:
     """Delete what can be made again in seconds.
 
-    These are the servers' fresh data directories, and what bakeoffs that were killed left behind.
+    These are the servers' fresh data directories, what bakeoffs that were killed left behind, and data that was taken
+    from running servers (--data mysql://…), without which their runs cannot be resumed.
     """
     before = bytes_on_disk(cache_root())
     free_cache(servers=everything)

@@ -4,24 +4,26 @@ import dataclasses
 import json
 import secrets
 import threading
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from bakeoff.cli.arguments import Format, format_option
 from bakeoff.cli.execution import ending_in_order
+from bakeoff.cli.printing import print_sentence, print_table
 from bakeoff.errors import ExitCode, HostError, SpecError
 from bakeoff.report import numbers
 from bakeoff.report.live import QuietLive
-from bakeoff.run.doctor import PROOF_S, TRIAL_S, Finding, Proof, Severity, examine, resolve
+from bakeoff.run.doctor import PROOF_S, TRIAL_S, Finding, Proof, Severity, examine, resolve, smallest_budget_s
 from bakeoff.run.doctor import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, parse_server
 from bakeoff.stats.resolution import Resolution
+from bakeoff.units import format_duration
 
 _THREADS = 4
+_INDENT = 9  # columns of a finding's mark
 _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning", Severity.PROBLEM: "PROBLEM"}
 
 
@@ -66,8 +68,9 @@ def doctor(
     seed = secrets.randbelow(2**31) if seed is None else seed
     if prove:
         return _prove(findings, name, seed, threads, output)
-    found = None
+    found = budget_s = None
     if name is not None and worst is not Severity.PROBLEM:
+        budget_s = smallest_budget_s(name, threads=threads)
         typer.echo(f"bakeoff: a trial of two equal servers {name}, about {TRIAL_S:.0f} s …", err=True)
         stop = threading.Event()
         with ending_in_order(stop):
@@ -75,14 +78,19 @@ def doctor(
         if stop.is_set():
             return ExitCode.INTERRUPTED
     if output is Format.JSON:
-        typer.echo(json.dumps(_as_json(findings, name, found), indent=1))
+        typer.echo(json.dumps(_as_json(findings, name, found) | {"budget_needed_s": budget_s}, indent=1))
     elif found is not None:
-        typer.echo(f"{'':8} {numbers.resolution(found)}")
-        typer.echo(f"{'':8} {numbers.resolution_basis(found, f'{name}, oltp_point_select, {threads} threads')}")
+        _print_under(numbers.resolution(found))
+        _print_under(numbers.resolution_basis(found, f"{name}, oltp_point_select, {threads} threads"))
     elif name is not None and worst is not Severity.PROBLEM:
-        typer.echo(f"{'':8} The trial was too short here for three usable epochs: nothing can be forecast.")
+        _print_under("The trial was too short here for three usable epochs: nothing can be forecast.")
     elif name is None and not quick:
-        typer.echo(f"{'':8} No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
+        _print_under("No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
+    if output is Format.TEXT and budget_s is not None:
+        _print_under(
+            f"A verdict takes a budget of about {format_duration(budget_s)} or more, in a duel of two servers and the "
+            "default tables; `bakeoff duel --dry-run` says it for others."
+        )
     return ExitCode.NOT_READY if worst is Severity.PROBLEM else ExitCode.DONE
 
 
@@ -103,19 +111,11 @@ def _prove(findings: list[Finding], server: str | None, seed: int, threads: int,
         document = _as_json(findings, server, None) | {"server": server, "proof": [vars(proof) for proof in proofs]}
         typer.echo(json.dumps(document, indent=1))
     elif possible:
-        for line in proof_table(proofs):
-            typer.echo(line)
+        rows = [(proof.expected, proof.found, "yes" if proof.holds else "NO") for proof in proofs]
+        print_table(("expected", "found", "holds"), rows)
     if not possible:
         return ExitCode.NOT_READY
     return ExitCode.DONE if all(proof.holds for proof in proofs) else ExitCode.DIFFERENCE
-
-
-def proof_table(proofs: Sequence[Proof]) -> list[str]:
-    """The lines of `expected | found | holds`."""
-    rows = [("expected", "found", "holds")]
-    rows += [(proof.expected, proof.found, "yes" if proof.holds else "NO") for proof in proofs]
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    return [f"{expected:{widths[0]}} | {found:{widths[1]}} | {holds}" for expected, found, holds in rows]
 
 
 def _newest_here() -> str | None:
@@ -127,9 +127,13 @@ def _newest_here() -> str | None:
 
 def _print_findings(findings: list[Finding]) -> None:
     for finding in findings:
-        typer.echo(f"{_MARKS[finding.severity]:8} {finding.subject}: {finding.found}")
+        print_sentence(f"{_MARKS[finding.severity]:8} {finding.subject}: {finding.found}", indent=_INDENT)
         if finding.advice:
-            typer.echo(f"{'':8} → {finding.advice}")
+            _print_under(f"→ {finding.advice}")
+
+
+def _print_under(text: str) -> None:
+    print_sentence(" " * _INDENT + text, indent=_INDENT)
 
 
 def _as_json(findings: list[Finding], server: str | None, found: Resolution | None) -> dict[str, Any]:

@@ -2,17 +2,20 @@
 
 import secrets
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from bakeoff.cli.arguments import FailOnOption, Format, Open, Publish, Quiet, Runs, Seed, format_option
+from bakeoff.cli.arguments import FailOnOption, Format, NoVerdict, Open, Publish, Quiet, Runs, Seed, format_option
 from bakeoff.cli.execution import RunOptions, run_and_report
 from bakeoff.cli.plan import show
-from bakeoff.errors import ExitCode, SpecError
+from bakeoff.errors import SpecError
 from bakeoff.results import runs_root
 from bakeoff.run.arms import check_workloads
-from bakeoff.run.forecast import forecast, require_disk
+from bakeoff.run.forecast import forecast, require_budget, require_disk
+from bakeoff.run.own_data import OwnData, own_data
+from bakeoff.run.source_dump import with_expected_sizes
 from bakeoff.spec import (
     Arm,
     Connection,
@@ -39,17 +42,28 @@ _ARM_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def duel(
     servers: Annotated[
         list[str],
-        typer.Argument(metavar="SERVER...", help="The baseline first: mysql:5.7 mysql:8.0,innodb_flush_method=fsync …"),
+        typer.Argument(metavar="SERVER", help="The baseline first: mysql:5.7 mysql:8.0,innodb_flush_method=fsync …"),
     ],
     workload: Annotated[
-        list[str], typer.Option("--workload", "-w", help="Script, or several with commas; repeatable.")
+        list[str],
+        typer.Option("--workload", "-w", metavar="SCRIPT", help="One script, or several with commas; repeatable."),
     ] = ["oltp_read_only"],  # noqa: B006 — typer's own way of a default list
     threads: Annotated[str, typer.Option(help="Connections; several with commas: 1,16,64.")] = "4",
     tables: Annotated[int, typer.Option(min=1, max=1000, help="Tables to load.")] = 4,
     table_size: Annotated[
         str, typer.Option("--table-size", help="Rows a table; k and m are 1,000 and 1,000,000.")
     ] = "100000",
-    database: Annotated[str, typer.Option(help="Database of the tables.")] = "sbtest",
+    database: Annotated[
+        str | None, typer.Option(help="Database of the tables. [default: the dump's, or sbtest]", show_default=False)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DUMP",
+            help="Your own tables instead of the script's: a file of mysqldump, a directory of mydumper or MySQL "
+            "Shell, or mysql://user@host/DATABASE (docs/data.md).",
+        ),
+    ] = None,
     warehouses: Annotated[int, typer.Option(min=1, max=100_000, help="Of the workload tpcc.")] = 2,
     option: Annotated[
         list[str] | None,
@@ -61,7 +75,8 @@ def duel(
         str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision, or 1%.")
     ] = None,
     budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
-    warm_up: Annotated[str, typer.Option("--warm-up", help="Load after every start, before measuring: 2s, 5m.")] = "3s",
+    no_verdict: NoVerdict = False,
+    warm_up: Annotated[str, typer.Option("--warm-up", help="Load before each workload is measured: 2s, 5m.")] = "3s",
     builds: Annotated[int, typer.Option(min=1, max=BUILDS_MAX, help="Independent loads of the data per arm.")] = 2,
     profile: Annotated[
         Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
@@ -115,25 +130,25 @@ def duel(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
-    specs = _parse_servers(servers)
-    _refuse_twins(specs, allowed=allow_same)
+    specs = parse_servers(servers, "duel")
+    refuse_twins(specs, allowed=allow_same)
     options = _parse_options(option or [])
-    data, connection = _data_and_connection(
+    own = own_data(data) if data else OwnData()
+    tables_data, connection = data_and_connection(
+        data=own.source or None,
         charset=DEFAULT if charset == "server" else charset,
         collation=collation,
         table_options=table_options or None,
-        engine=engine,
+        engine=engine if engine != "innodb" else None,
         transport=transport,
         tls=tls,
         prepare_mode=_prepare_mode(ps_mode),
     )
-    arms = [_arm(name, spec, specs, data, connection) for name, spec in zip(_ARM_NAMES, specs, strict=False)]
+    arms = [arm_of(at, specs, tables_data, connection) for at in range(len(specs))]
     if inject_slowdown:
         arms[-1] = arms[-1].model_copy(update={"slowdown_percent": _slowdown_percent(inject_slowdown)})
-    passwords = {arm.name: url_password(text) for arm, text in zip(arms, servers, strict=True)}
     if control or publish:
         arms.append(control_of(arms[0]))
-        passwords[arms[-1].name] = passwords[arms[0].name]
     study = Study(
         title=" against ".join(str(spec) for spec in specs),
         arms=tuple(arms),
@@ -143,7 +158,7 @@ def duel(
         ),
         threads=_threads(threads),
         tables=tables,
-        database=database,
+        database=database or own.database or "sbtest",
         table_size=_number(table_size, "--table-size"),
         precision=parse_precision(precision or "1%"),
         has_target=precision is not None,
@@ -157,15 +172,17 @@ def duel(
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     check_workloads(study.workloads, study.arms)
-    seen = forecast(study)
+    passwords = passwords_of(arms, servers, own)
+    seen = forecast(with_expected_sizes(study, passwords))
     if dry_run:
-        show(seen, output)
-        return ExitCode.DONE
+        return show(seen, output)
     require_disk(seen)
+    if not no_verdict:
+        require_budget(seen)
     run_options = RunOptions(
         runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),
-        passwords={name: password for name, password in passwords.items() if password},
+        passwords=passwords,
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
@@ -175,28 +192,48 @@ def duel(
     return run_and_report(study, run_options)
 
 
-def _refuse_twins(servers: list[ServerSpec], *, allowed: bool) -> None:
+def refuse_twins(servers: list[ServerSpec], *, allowed: bool) -> None:
+    """Refuse a running server that is given twice.
+
+    Raises:
+        SpecError: it is, and that is not allowed.
+    """
     twins = [server for server in servers if server.origin is Origin.URL and servers.count(server) > 1]
     if twins and not allowed:
         message = f"duel: {twins[0]} is given twice, so it would be compared with itself."
         raise SpecError(message, hint="Name another server, or write --allow-same to test the method.")
 
 
-def _arm(name: str, server: ServerSpec, all_servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:
-    """One server as an arm; its label has the arm's name when the server is given more than once."""
-    label = str(server) if all_servers.count(server) == 1 else f"{server} ({name})"
+def arm_of(at: int, servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:
+    """The server at a place as an arm; its label has the arm's name when the server is given more than once."""
+    name, server = _ARM_NAMES[at], servers[at]
+    label = str(server) if servers.count(server) == 1 else f"{server} ({name})"
     return Arm(name=name, label=label, server=server, data=data, connection=connection)
 
 
-def _parse_servers(texts: list[str]) -> list[ServerSpec]:
+def passwords_of(arms: Sequence[Arm], servers: list[str], own: OwnData) -> dict[str, str]:
+    """Those in the URLs that were typed, by arm (a control's is the baseline's) and by the source of the data."""
+    typed = {arm.name: url_password(text) for arm, text in zip(arms, servers, strict=False)}
+    typed |= {own.source: own.password, arms[-1].name: typed.get(arms[-1].name, typed[arms[0].name])}
+    return {name: password for name, password in typed.items() if password}
+
+
+def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
+    """The servers to compare.
+
+    Raises:
+        SpecError: one of them is none, or there are too few or too many. `command`: as it begins in an example.
+    """
+    name = command.partition(" ")[0]
     if len(texts) < 2:
-        raise SpecError("duel: it takes at least two servers.", hint="Example: bakeoff duel mysql:5.7 mysql:8.0")
+        example = f"Example: bakeoff {command} mysql:5.7 mysql:8.0"
+        raise SpecError(f"{name}: it takes at least two servers.", hint=example)
     if len(texts) > len(_ARM_NAMES):
-        raise SpecError(f"duel: {len(texts)} servers are more than {len(_ARM_NAMES)}.", hint="Split them over runs.")
+        raise SpecError(f"{name}: {len(texts)} servers are more than {len(_ARM_NAMES)}.", hint="Split them over runs.")
     return [parse_server(text) for text in texts]
 
 
-def _data_and_connection(**typed: str | None) -> tuple[Data, Connection]:
+def data_and_connection(**typed: str | None) -> tuple[Data, Connection]:
     """Tables and connection, from the settings of a study file; None: not given.
 
     Raises:

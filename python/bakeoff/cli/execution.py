@@ -5,19 +5,22 @@ import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from bakeoff.cli.arguments import FailOn, console
+from bakeoff.cli.arguments import FailOn
+from bakeoff.cli.printing import console
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
 from bakeoff.report.renderers import objection, publish
+from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
 from bakeoff.run import run_study
 from bakeoff.spec import Origin, Study
+from bakeoff.stats.answers import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
 
 
@@ -29,7 +32,8 @@ class RunOptions:
         passwords: by arm name; never written anywhere.
         resume: a run to go on with.
         publish: also write the files to be published, and fail when the control does not hold.
-        fail_on: the verdict for which the exit code is 1.
+        fail_on: what makes the exit code 1.
+        samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
     """
 
     runs_root: Path
@@ -40,7 +44,8 @@ class RunOptions:
     open_report: bool = False
     resume: RunDirectory | None = None
     publish: bool = False
-    fail_on: FailOn | None = None
+    fail_on: frozenset[FailOn] | None = None
+    samples: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_and_report(study: Study, options: RunOptions) -> int:
@@ -65,7 +70,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
             resume=options.resume,
         )
         live.stage("writing the report")
-        view = build_view(run, analysis)
+        view = build_view(run, analysis, samples=options.samples)
         run.write_text("report.html", render_html(view))
         published = publish(run, view) if options.publish else None
     if options.json:
@@ -82,7 +87,18 @@ def run_and_report(study: Study, options: RunOptions) -> int:
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
     if stop.is_set():
         return ExitCode.INTERRUPTED
-    return ExitCode.DIFFERENCE if options.fail_on and _is_slower(analysis) else ExitCode.DONE
+    return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
+
+
+def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
+    """What was found that a run may fail on: by the verdicts, and by the records of a replay's queries and tables."""
+    found = {FailOn.SLOWER} if _is_slower(analysis) else set()
+    for record in view.records:
+        kinds = str(record.get("differs", "")).split()
+        found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
+        found |= {FailOn.ROWS} if set(ROWS_KINDS) & set(kinds) else set()
+        found |= {FailOn.SLOWER} if "digest" in record and record["verdict"] == Word.SLOWER else set()
+    return frozenset(found)
 
 
 def _is_slower(analysis: Analysis) -> bool:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.resources import files
 from itertools import takewhile
@@ -10,17 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from bakeoff.cli.arguments import Format, Runs, console, format_option
+from bakeoff.cli.arguments import Format, Runs, format_option
+from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import RunDirectory, RunSummary, list_runs
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.model import Analysis
-from bakeoff.units import format_bytes
+from bakeoff.units import format_bytes, format_duration
 
 
 class Kind(StrEnum):
@@ -46,29 +46,52 @@ def list_things(
     if output is Format.JSON:
         typer.echo(json.dumps(rows, indent=1))
         return
-    rows = [{column: value for column, value in row.items() if column != "options"} for row in rows]
     if not rows:
         typer.echo(f"no {kind} yet")
         return
-    table = Table(*rows[0], box=SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    console(piped_width=400).print(table)  # one line a row, for grep and awk
+    if console().is_terminal and kind in _SHORTER:
+        rows = [_SHORTER[kind](number, row) for number, row in enumerate(rows, start=1)]
+    columns = [column for column in rows[0] if column != "options"]
+    print_table(columns, [[_cell(row[column]) for column in columns] for row in rows])
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
-    if isinstance(value, dict):
-        return " ".join(f"{name}={_cell(default)}" for name, default in value.items())
+    if isinstance(value, bool):
+        return "on" if value else "off"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "" if value is None else str(value)
+
+
+def _short_server(_: int, server: dict[str, Any]) -> dict[str, Any]:
+    """Without names of files and packages: `maven`, `debian sid`."""
+    found = re.match(r"debian \w+|\w+", server["from"])
+    return server | {"from": found[0] if found else ""}
+
+
+def _short_run(number: int, run: dict[str, Any]) -> dict[str, Any]:
+    """Without its name, which has no room; `-1` names it as well (`bakeoff report -1`)."""
+    started = datetime.fromisoformat(run["started"]) if run["started"] else None
+    return {
+        "run": f"-{number}",
+        "age": _age((datetime.now(UTC) - started).total_seconds()) if started else "",
+        "epochs": run["epochs"],
+        "size": run["size"],
+        "verdict": run["verdict"] or run["state"],
+        "question": run["question"] or run["name"],
+    }
+
+
+def _age(seconds: float) -> str:
+    """`5 min`, `26 h`, `3 d`."""
+    return f"{seconds / 86400:.0f} d" if seconds > 2 * 86400 else " ".join(format_duration(seconds).split()[:2])
 
 
 def _studies() -> list[dict[str, Any]]:
     rows = []
     for name, path in shipped_studies().items():
         loaded = read_study(path)
-        rows.append({"name": name, "question": loaded.form.question, "scales": " ".join(loaded.form.scales)})
+        rows.append({"name": name, "scales": " ".join(loaded.form.scales), "question": loaded.form.question})
     return rows
 
 
@@ -88,7 +111,7 @@ def _workloads() -> list[dict[str, Any]]:
     return [
         {
             "name": workload["name"],
-            "an event": _first_sentence(workload["name"]),
+            "event": _first_sentence(workload["name"]),
             "options": {option["name"]: option["default"] for option in workload["options"]},
         }
         for workload in describe_workloads()
@@ -125,12 +148,16 @@ def _runs(root: Path | None) -> list[dict[str, Any]]:
     return [
         {
             "name": run.name,
-            "question": run.title,
             "started": run.created_at.isoformat(timespec="minutes") if run.created_at else None,
             "epochs": run.epochs,
-            "verdict": _verdict(run) if run.analysed and not run.problem else "",
             "size": format_bytes(sum(path.lstat().st_size for path in run.path.rglob("*"))),
+            "verdict": _verdict(run) if run.analysed and not run.problem else "",
             "state": run.problem or ("complete" if run.analysed else "broken off"),
+            "question": run.title,
         }
         for run in list_runs(root)
     ]
+
+
+_SHORTER = {Kind.SERVERS: _short_server, Kind.RUNS: _short_run}
+"""Rows as they fit into 80 columns."""

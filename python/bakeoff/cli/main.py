@@ -6,6 +6,7 @@ import sys
 import tempfile
 import traceback
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,10 +47,12 @@ class _Source:
 
 _COMMANDS = {
     "duel": _Source("bakeoff.cli.duel", "duel", "Compare setups on real servers: which is faster, and by how much."),
+    "replay": _Source("bakeoff.cli.replay", "replay", "Compare servers by your own SQL, and judge every query."),
     "run": _Source("bakeoff.cli.run", "run", "Run a study: every arm in every cell."),
     "plan": _Source("bakeoff.cli.plan", "plan", "Show what a study would run: arms, minutes, memory and disk."),
     "report": _Source("bakeoff.cli.report", "report", "Render a run's report: HTML, or another format."),
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
+    "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
     "doctor": _Source("bakeoff.cli.doctor", "doctor", "What here would spoil a measurement, and what it can resolve."),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
@@ -123,7 +126,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is one line on standard error, never a traceback."""
     command = typer.main.get_command(app)
     if arguments and arguments[0] in ("report", "compare", "runs"):  # their `-2` is a run, not an option
-        arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch("-[1-9]", each) else each for each in arguments]
+        arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
     try:
         if "_BAKEOFF_COMPLETE" in os.environ:
             command.main(prog_name="bakeoff")  # for the shell's completion; exits
@@ -138,7 +141,7 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         where = getattr(error, "ctx", None)
         command_line = where.command_path if where else "bakeoff"
-        _complain(f"{' '.join(error.format_message().split())} Try `{command_line} --help`.")
+        _complain(f"{_in_a_line(error.format_message())} Try `{command_line} --help`.")
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted.")
@@ -154,6 +157,19 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         _complain(f"a bug in bakeoff: {type(error).__name__}: {error}. Details: {_keep_traceback()}")
         return ExitCode.INTERNAL
+
+
+def _in_a_line(message: str) -> str:
+    """A message of the parser as sentences on one line, with the word that was probably meant."""
+    text = " ".join(message.split()).replace(": Value error, ", ": ")
+    text = re.sub(r" \(Possible options: (.+)\)$", r". Did you mean \1?", text)
+    text += "" if text.endswith((".", "?")) else "."
+    if choice := re.search("'(.*)' is not one of ('.*')", text):
+        near = get_close_matches(choice[1], re.findall("'(.*?)'", choice[2]), n=1)
+        text += f" Did you mean {near[0]}?" if near else ""
+    if re.match("No such command '[a-z]+:", text):
+        text += " Write bakeoff duel SERVER SERVER."
+    return text
 
 
 def _complain(message: str, log_tail: str = "") -> None:

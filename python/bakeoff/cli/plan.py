@@ -4,12 +4,14 @@ import json
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from bakeoff.cli.arguments import Format, console, format_option, naming_the_line, request_study
+from bakeoff.cli.arguments import Format, format_option, naming_the_line, request_study
+from bakeoff.cli.printing import console, print_sentence, print_table
+from bakeoff.errors import ExitCode
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
+from bakeoff.run.source_dump import with_expected_sizes
+from bakeoff.spec import Origin
 from bakeoff.units import format_bytes, format_duration
 
 
@@ -24,15 +26,16 @@ def plan(
     request = request_study(study, scale=scale, budget=budget, precision=precision)
     with naming_the_line(request):
         check_workloads(request.study.workloads, request.study.arms)
-        show(forecast(request.study), output)
+        show(forecast(with_expected_sizes(request.study, {})), output)
 
 
-def show(seen: Forecast, output: Format) -> None:
+def show(seen: Forecast, output: Format) -> ExitCode:
     """Print what a study would take."""
     if output is Format.JSON:
         typer.echo(json.dumps(_record(seen), indent=1))
     else:
         _print(seen)
+    return ExitCode.DONE
 
 
 def _record(seen: Forecast) -> dict[str, object]:
@@ -63,51 +66,70 @@ def _record(seen: Forecast) -> dict[str, object]:
         "epoch_s": round(plan.epoch_s, 1),
         "epochs_min": plan.epochs_min,
         "budget_s": plan.budget_s,
-        "budget_needed_s": round(plan.budget_needed_s, 1),
+        "budget_needed_s": seen.smallest_budget_s,
         "fits": plan.fits,
     }
 
 
 def _print(seen: Forecast) -> None:
-    page = console(piped_width=200)
     plan, share = seen.plan, seen.share
     design = seen.study.design
-    page.print(design.question if design and design.question else seen.study.title, style="bold")
-    table = Table("arm", "levels", "server", "loads", "settings", "download", box=SIMPLE_HEAD)
-    for index, each in enumerate(seen.arms):
-        left = each.download_bytes
-        table.add_row(
-            each.arm.name + (" (baseline)" if index == 0 else ""),
-            each.arm.label,
-            str(each.arm.server),
-            each.build,
-            each.settings,
-            "" if left == 0 else "?" if left is None else format_bytes(left),
-        )
-    page.print(table)
-    page.print(
+    console().print(design.question if design and design.question else seen.study.title, style="bold")
+    _print_arms(seen)
+    for sentence in design.fraction.sentences() if design and design.fraction else ():
+        print_sentence(sentence)
+    if design and design.excluded:
+        print_sentence(f"Combinations left out by where: {design.excluded}.")
+    together = "all at once" if share.at_once >= share.servers else f"{share.at_once} at once, always with the baseline"
+    memory = format_bytes(share.per_server_bytes * min(share.at_once, share.servers))
+    enough = "" if seen.disk_bytes <= seen.disk_free_bytes else ": too little"
+    facts = {
+        "Cells": f"{len(plan.cells)} ({', '.join(cell.name for cell in plan.cells)})",
+        "Loads": f"{seen.loads} of at most {format_bytes(seen.load_bytes)}",
+        "Memory": f"{share.servers} servers, {together}; about {memory}, buffer pool "
+        f"{format_bytes(share.memory.buffer_pool_bytes)} each unless an arm sets its own",
+        "Disk": f"about {format_bytes(seen.disk_bytes)} in {seen.disk_path}, "
+        f"{format_bytes(seen.disk_free_bytes)} free{enough}",
+        "Time": f"loading and report about {format_duration(plan.load_s)}, at least {plan.epochs_min} epochs of about "
+        f"{format_duration(plan.epoch_s)}",
+        "Budget": f"{format_duration(plan.budget_s)}{_smallest_budget(seen)}",
+    }
+    for name, fact in facts.items():
+        print_sentence(f"{name + ':':8} {fact}", indent=9)
+
+
+def _smallest_budget(seen: Forecast) -> str:
+    """What a verdict takes, or why there will be none."""
+    if any(arm.server.origin is Origin.URL for arm in seen.study.arms):
+        return "; a running server is not restarted, so there will be no verdict"
+    small = "" if seen.plan.fits else " is too small"
+    return f"{small}; a verdict takes about {format_duration(seen.smallest_budget_s)} or more"
+
+
+def _print_arms(seen: Forecast) -> None:
+    """The arms; a column that says nothing new is left out."""
+    columns: dict[str, list[str]] = {
+        "arm": [each.arm.name + (" (baseline)" if index == 0 else "") for index, each in enumerate(seen.arms)],
+        "levels": [each.arm.label for each in seen.arms],
+        "server": [str(each.arm.server) for each in seen.arms],
+        "loads": [each.build for each in seen.arms],
+        "settings": [each.settings for each in seen.arms],
+        "download": [_download(each.download_bytes) for each in seen.arms],
+    }
+    if all(str(each.arm.server) in each.arm.label for each in seen.arms):
+        del columns["server"]
+    if not any(columns["download"]):
+        del columns["download"]
+    typer.echo()
+    print_table(list(columns), list(zip(*columns.values(), strict=True)))
+    typer.echo()
+    print_sentence(
         "Arms with the same letter share their loads; with the same number they differ in the client alone. Each arm "
         "has a server of its own."
     )
-    for sentence in design.fraction.sentences() if design and design.fraction else ():
-        page.print(sentence)
-    if design and design.excluded:
-        page.print(f"Combinations left out by where: {design.excluded}.")
-    page.print(f"Cells:   {len(plan.cells)} ({', '.join(cell.name for cell in plan.cells)})")
-    page.print(f"Loads:   {seen.loads} of at most {format_bytes(seen.load_bytes)}")
-    together = "all at once" if share.at_once >= share.servers else f"{share.at_once} at once, always with the baseline"
-    page.print(
-        f"Memory:  {share.servers} servers, {together}; about "
-        f"{format_bytes(share.per_server_bytes * min(share.at_once, share.servers))}, buffer pool "
-        f"{format_bytes(share.memory.buffer_pool_bytes)} each unless an arm sets its own"
-    )
-    enough = "" if seen.disk_bytes <= seen.disk_free_bytes else ": too little"
-    page.print(
-        f"Disk:    about {format_bytes(seen.disk_bytes)} in {seen.disk_path}, "
-        f"{format_bytes(seen.disk_free_bytes)} free{enough}"
-    )
-    page.print(
-        f"Time:    loading about {format_duration(plan.load_s)}, then at least {plan.epochs_min} epochs of about "
-        f"{format_duration(plan.epoch_s)}; budget {format_duration(plan.budget_s)}"
-        + ("" if plan.fits else f", about {format_duration(plan.budget_needed_s)} would do")
-    )
+
+
+def _download(bytes_left: int | None) -> str:
+    if bytes_left is None:
+        return "?"
+    return format_bytes(bytes_left) if bytes_left else ""

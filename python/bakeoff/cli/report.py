@@ -7,14 +7,14 @@ import sys
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from bakeoff.cli.arguments import Format, Runs, console, format_option
+from bakeoff.cli.arguments import Format, Runs, format_option
+from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
@@ -112,7 +112,7 @@ def _plain(view: ReportView) -> str:
 def compare(
     run: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="Runs, as for `report`; compared with the first."),
+        typer.Argument(metavar="RUN", help="Runs, as for `report`; compared with the first."),
     ],
     across_machines: Annotated[
         bool, typer.Option("--across-machines", help="Compare runs of different machines all the same.")
@@ -157,20 +157,28 @@ def _record(found: Comparison) -> dict[str, object]:
 
 
 def _print(found: Comparison) -> None:
-    page = console(piped_width=200)
     for number, name in enumerate(found.runs, start=1):
-        page.print(f"run {number}: {name}", highlight=False)
+        typer.echo(f"run {number}: {name}")
     for note in found.notes:
-        page.print(note, highlight=False)
-    table = Table("cell", "what", "run 1", "then", "ratio", "95% interval", "", box=SIMPLE_HEAD)
-    if len(found.runs) > 2:
-        table.columns[3].header = "run"
-    before = ""
+        print_sentence(note)
+    several = len(found.runs) > 2
+    letters = _letters(found) if console().is_terminal else {}
+    for label, letter in letters.items():
+        if len(letter) == 1:
+            print_sentence(f"{letter}: {label}", indent=3)
+    rows = []
     for line in found.lines:
         earlier, later, ratio, interval, says = texts_of(line)
-        number = found.runs.index(line.run) + 1
-        then = later if len(found.runs) == 2 else f"{number}: {later}"
-        table.add_row("" if line.cell == before else line.cell, line.label, earlier, then, ratio, interval, says)
-        before = line.cell
-    page.print(table)
-    page.print(CAVEAT)
+        then = f"{found.runs.index(line.run) + 1}: {later}" if several else later
+        rows.append((line.cell, letters.get(line.label, line.label), earlier, then, ratio, interval, says))
+    columns = ("cell", "what", "run 1", "run" if several else "then", "ratio", "95% interval", "finding")
+    print_table(columns, rows, grouped=True)
+    print_sentence(CAVEAT)
+
+
+def _letters(found: Comparison) -> dict[str, str]:
+    """A letter for each arm, and `B/A` for each pair: their settings have no room in a table of 80 columns."""
+    arms = dict.fromkeys(line.label for line in found.lines if line.kind == "throughput")
+    letters = dict(zip(arms, ascii_uppercase, strict=False))
+    pairs = [(one, other) for one in letters for other in letters if one != other]
+    return letters | {f"{one} over {other}": f"{letters[one]}/{letters[other]}" for one, other in pairs}

@@ -9,6 +9,7 @@ import typer
 from bakeoff.cli.arguments import (
     FailOnOption,
     Format,
+    NoVerdict,
     Open,
     Publish,
     Quiet,
@@ -22,8 +23,9 @@ from bakeoff.cli.execution import RunOptions, run_and_report
 from bakeoff.errors import SpecError
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.arms import check_workloads
-from bakeoff.run.forecast import forecast, require_disk
+from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.resume import resumed_study
+from bakeoff.run.source_dump import with_expected_sizes
 from bakeoff.spec import Study
 from bakeoff.stats.stopping import control_name
 from bakeoff.units import parse_duration_s
@@ -32,10 +34,11 @@ from bakeoff.units import parse_duration_s
 def run(
     study: Annotated[
         str | None,
-        typer.Argument(metavar="[STUDY]", help="A study file, or the name of one that ships; not needed to resume."),
+        typer.Argument(metavar="STUDY", help="A study file, or the name of one that ships; not needed to resume."),
     ] = None,
     scale: Annotated[str, typer.Option(help="demo, small, paper: a size that the study has.")] = "",
     budget: Annotated[str | None, typer.Option(help="Instead of the study's: 90s, 4m, 1h.")] = None,
+    no_verdict: NoVerdict = False,
     precision: Annotated[str | None, typer.Option(help="Instead of the study's: 1%.")] = None,
     control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
     publish: Publish = False,
@@ -72,7 +75,10 @@ def run(
     )
     with naming_the_line(request):
         check_workloads(request.study.workloads, request.study.arms)
-        require_disk(forecast(request.study))
+        seen = forecast(with_expected_sizes(request.study, {}))
+        require_disk(seen)
+        if not no_verdict:
+            require_budget(seen)
         return run_and_report(request.study, options)
 
 

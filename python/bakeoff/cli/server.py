@@ -12,13 +12,13 @@ from bakeoff.cli.arguments import Format, format_option
 from bakeoff.cli.execution import ending_signals
 from bakeoff.cli.listing import Kind, list_things
 from bakeoff.errors import ExitCode, SpecError
-from bakeoff.servers import Catalog, install, installed, is_installed, remove, sandbox
+from bakeoff.servers import find_entry, install, installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server
 from bakeoff.units import format_bytes, visible
 
 app = typer.Typer(help="Install, start and remove servers.", add_completion=False, rich_markup_mode=None)
 
-Names = Annotated[list[str], typer.Argument(metavar="SERVER...", help="mysql:8.0, mariadb:10.11, path:DIR …")]
+Names = Annotated[list[str], typer.Argument(metavar="SERVER", help="mysql:8.0, mariadb:10.11, path:DIR …")]
 
 
 @app.command("list")
@@ -66,9 +66,7 @@ def start_server(
 
 @app.command("rm")
 def remove_servers(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[SERVER...]", help="As installed: mysql:8.0.15.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="SERVER", help="As installed: mysql:8.0.15.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every installed server.")] = False,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
@@ -91,7 +89,7 @@ def remove_servers(
 def _installed_name(text: str, here: dict[str, int]) -> str:
     if text in here:
         return text
-    name = Catalog.load().resolve(parse_server(text), is_installed).name
+    name = find_entry(parse_server(text)).name
     if name not in here:
         raise SpecError(f"server rm: {name} is not installed.", hint=f"Installed: {', '.join(here) or 'none'}.")
     return name

@@ -21,9 +21,10 @@ from pathlib import Path
 from bakeoff.errors import SpecError
 from bakeoff.plan.model import workload_names
 from bakeoff.plan.sizes import workload_bytes
-from bakeoff.spec import Arm, Study, Workload, control_of
-from bakeoff.spec.factors import ArmParts, part_of
-from bakeoff.spec.study import Design, Factor, Fraction, Published, PublishedFigure
+from bakeoff.spec import Arm, Origin, Study, Workload, control_of
+from bakeoff.spec.dumps import default_database, is_url, read_dump
+from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
+from bakeoff.spec.study import Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
 ARMS_MAX = 64
@@ -67,6 +68,11 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     data_bytes = _expected_bytes(form, workloads)
     levels = dict(zip(arm_names(len(measured)), measured, strict=True))
     arms = [_arm(loaded, name, combination, data_bytes) for name, combination in levels.items()]
+    running = any(arm.server.origin is Origin.URL for arm in arms)
+    for index, workload in enumerate(workloads):
+        if running and workload.writes and is_capture(workload.script):
+            reason = "on running servers only the reads of a capture are replayed."
+            raise loaded.error("workloads", index, reason=reason, hint="Leave `writes` out.")
     if form.control:
         arms.append(control_of(arms[0]))
         levels[arms[-1].name] = baseline
@@ -77,7 +83,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     }
     study = Study(
         title=form.title,
-        database=form.database,
+        database=_database(form, arms),
         arms=tuple(arms),
         workloads=workloads,
         threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),
@@ -136,6 +142,13 @@ def _measured_combinations(
     return fraction, [baseline, *(each for each in measured if each != baseline)]
 
 
+def _database(form: StudyFile, arms: list[Arm]) -> str:
+    """The file's, else the one that the data is of, else sysbench's."""
+    if "database" in form.model_fields_set or not arms[0].data.source:
+        return form.database
+    return default_database(arms[0].data.source) or form.database
+
+
 def _excluded(loaded: LoadedStudy, combination: Combination) -> bool:
     levels = dict(zip(loaded.levels, combination, strict=True))
     return any(
@@ -189,10 +202,15 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: i
                 )
             settings[setting] = value
     parts = ArmParts(data_bytes=data_bytes)
+    beside = loaded.path.parent / settings.get("data", "")
+    if "data" in settings and not is_url(settings["data"]) and settings["data"] != DEFAULT:
+        settings["data"] = str(beside.resolve())
     try:
         if "server" not in settings:
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
         parts.apply(settings)
+        if parts.data.source and not is_url(parts.data.source):
+            read_dump(parts.data.source)
     except SpecError as error:
         place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
         raise loaded.error(*place, reason=f"{_words(combination)}: {error.message}", hint=error.hint) from None
@@ -219,9 +237,17 @@ def _words(combination: Combination) -> str:
 def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
     form = WorkloadForm(script=written) if isinstance(written, str) else written
     beside = folder / form.script
-    script = str(beside.resolve()) if form.script.endswith(".lua") and beside.is_file() else form.script
+    is_file = form.script.endswith(".lua") or is_capture(str(beside))
+    script = str(beside.resolve()) if is_file and beside.is_file() else form.script
     options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
-    return Workload(script=script, options=options, rate_per_s=form.rate_per_s, name=form.name, writes=form.writes)
+    return Workload(
+        script=script,
+        options=options,
+        rate_per_s=form.rate_per_s,
+        speed=form.speed,
+        name=form.name,
+        writes=form.writes,
+    )
 
 
 def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...]) -> int:

@@ -49,6 +49,7 @@ class Cell(Frozen):
         freeze: the resting server is stopped (SIGSTOP) while the other has its turn.
         placement: where the two threads of every connection run, on all arms alike.
         open_loop: events come at a given rate.
+        replay: the workload is a capture, each of whose queries gets a verdict.
         slices: the length before the pilot, or the one that the pilot chose.
         seconds: wall seconds that all arms together are measured in an epoch; None: the plan's `seconds_per_cell`.
     """
@@ -64,6 +65,7 @@ class Cell(Frozen):
     open_loop: bool
     slices: SliceLength
     seconds: float | None = None
+    replay: bool = False
 
 
 class CellDraft(Frozen):
@@ -120,11 +122,11 @@ class Plan(Frozen):
         seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch, mean over cells.
         turns: how many arms share these seconds: all, and the baseline once more for each round after the first.
         overhead_s: wall seconds of an epoch in which nothing is measured (restore, start, readiness, warm-up, stop).
-        load_s: wall seconds before the first epoch.
+        load_s: wall seconds before the first epoch and after the last one.
         epochs_min: fewest epochs that give a verdict.
         epochs_expected: how many fit into the budget.
         fits: at least `epochs_min` of them do.
-        budget_needed_s: smallest budget in which `epochs_min` epochs of this plan fit.
+        budget_needed_s: smallest budget with a verdict: `epochs_min` epochs fit, each cell measured its least.
         unpaired: why the connections run free although pairing was wanted; empty when they do not.
         epochs: the first drafts, as declared before measuring; later ones follow by the same rule.
     """
@@ -199,11 +201,12 @@ def writes(script: str) -> bool:
 
 
 def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
-    """A short name for each: its own, or the script's without directory and `.lua`, with `#2` where it comes again."""
+    """A short name for each: its own, or the file's without `.lua` and `.capture`, with `#2` where it comes again."""
     seen: Counter[str] = Counter()
     names = []
     for workload in workloads:
-        stem = workload.name or PurePath(workload.script).name.removesuffix(".lua") or "script"
+        file = PurePath(workload.script).name
+        stem = workload.name or file.removesuffix(".lua").removesuffix(".capture") or "script"
         seen[stem] += 1
         names.append(stem if seen[stem] == 1 else f"{stem}#{seen[stem]}")
     return tuple(names)

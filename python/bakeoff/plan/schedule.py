@@ -17,6 +17,7 @@ from bakeoff.plan.model import (
     writes,
 )
 from bakeoff.spec import Origin, Placement, Study, Workload
+from bakeoff.spec.study import is_capture
 
 _NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
@@ -39,7 +40,7 @@ def plan_study(
     Args:
         study: the question, its budget and seed.
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
-        load_s: expected wall seconds before the first epoch.
+        load_s: expected wall seconds before the first epoch and after the last one.
         seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
         turns: arms that take turns in a cell, the baseline counted once a round (`model.turns`); None: every arm.
         builds: loads of the data there are; None: the study's.
@@ -57,7 +58,7 @@ def plan_study(
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(dict.fromkeys(study.threads))
     comfortable_s = timing.LONG_S
-    if not any(_writes(workload) or workload.rate_per_s is not None for workload in study.workloads):
+    if not any(_writes(workload) or _is_open_loop(workload) for workload in study.workloads):
         comfortable_s = timing.comfortable_seconds(
             overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s, precise_s=precise_s
         )
@@ -84,7 +85,7 @@ def plan_study(
         epochs_min=timing.EPOCHS_MIN,
         epochs_expected=max(fitting, 0),
         fits=fitting >= timing.EPOCHS_MIN,
-        budget_needed_s=load_s + timing.EPOCHS_MIN * epoch_s,
+        budget_needed_s=timing.smallest_budget_s(load_s=load_s, overhead_s=overhead_s, cells=count, turns=turns),
         epochs=(),
     )
     drafts = tuple(epoch_draft(plan, study, epoch) for epoch in range(max(fitting, timing.EPOCHS_MIN)))
@@ -102,7 +103,8 @@ def epoch_draft(
     """Draw an epoch: start order, cells, build, padding and seeds.
 
     Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often than
-    another. Builds rotate. Cells that only read come before those that write, each group in random order.
+    another. Builds rotate. Cells that only read come before those that write. Workloads are in random order among
+    each of the two, and so are a workload's cells, which follow each other: they are warmed together.
 
     Args:
         plan: arms, cells and builds.
@@ -119,9 +121,12 @@ def epoch_draft(
         keys=seed_for(seed, "keys", epoch),
         padding=seed_for(seed, "padding", epoch),
     )
-    open_cells = [cell for cell in plan.cells if cell.name not in finished]
-    reading = shuffled((cell.name for cell in open_cells if not cell.writes), seed, "cells", epoch)
-    writing = shuffled((cell.name for cell in open_cells if cell.writes), seed, "cells", epoch)
+    by_name = {cell.name: cell for cell in plan.cells if cell.name not in finished}
+    workloads = shuffled({cell.workload for cell in by_name.values()}, seed, "workloads", epoch)
+    order = sorted(
+        shuffled(by_name, seed, "cells", epoch),
+        key=lambda name: (by_name[name].writes, workloads.index(by_name[name].workload)),
+    )
     return EpochDraft(
         epoch=epoch,
         build=epoch % plan.builds,
@@ -133,7 +138,7 @@ def epoch_draft(
                 key_seed=seed_for(seeds.keys, name),
                 arms=tuple(arm for arm in plan.arms if (name, arm) not in settled),
             )
-            for name in (*reading, *writing)
+            for name in order
         ),
         padding_bytes={arm: seed_for(seeds.padding, arm) % _PADDING_MAX_BYTES for arm in plan.arms},
         seeds=seeds,
@@ -172,7 +177,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
     cells = []
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
         changes_data = _writes(workload)
-        open_loop = workload.rate_per_s is not None
+        open_loop = _is_open_loop(workload)
         freeze = changes_data if study.freeze is None else study.freeze
         freeze = freeze and all(arm.server.origin is not Origin.URL for arm in study.arms)
         slices = timing.default_slices(
@@ -190,6 +195,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 placement=study.placement or _placement(study, workload, threads),
                 open_loop=open_loop,
                 slices=slices,
+                replay=is_capture(workload.script),
             )
             for threads in dict.fromkeys(study.threads)
         ]
@@ -204,6 +210,10 @@ def _placement(study: Study, workload: Workload, threads: int) -> Placement:
     given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
     reconnects = any(name == "reconnect" and str(value).lower() not in _NO_RECONNECT for name, value in given)
     return Placement.FREE if reconnects or threads > _PAIRED_MAX else Placement.PAIRED
+
+
+def _is_open_loop(workload: Workload) -> bool:
+    return workload.rate_per_s is not None or workload.speed is not None
 
 
 def _writes(workload: Workload) -> bool:

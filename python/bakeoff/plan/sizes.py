@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from bakeoff.spec import Data, Study, Workload
-from bakeoff.spec.study import OptionValue
+from bakeoff.spec.dumps import is_url, read_dump
+from bakeoff.spec.study import OptionValue, is_capture
 
 _BYTES_PER_ROW = 250
 """Of an sbtest row in InnoDB: 200 to 260 with both indexes and pages 15/16 full (measured)."""
@@ -48,16 +49,22 @@ def _row_bytes(options: Mapping[str, OptionValue]) -> int:
 
 def data_bytes(study: Study, data: Data) -> int:
     """Bytes that one load of an arm with this data is expected to take, all workloads together."""
+    if data.source:
+        return data.source_bytes if is_url(data.source) else read_dump(data.source).server_bytes
     sizes: dict[str, int] = {}
     for workload in study.workloads:
+        if is_capture(workload.script):
+            continue
         database = database_of(study, workload)
         loaded = workload_bytes(workload.script, options_of(study, workload, data))
         sizes[database] = max(sizes.get(database, 0), loaded)
     return sum(sizes.values())
 
 
-def row_count(study: Study, data: Data) -> int:
-    """Rows of the tables that the first workload asks for on an arm with this data."""
+def row_count(study: Study, data: Data) -> int | None:
+    """Rows of the tables that the first workload asks for on an arm with this data; None: own data."""
+    if data.source:
+        return None
     options = options_of(study, study.workloads[0], data)
     return _number(options.get("tables"), study.tables) * _number(options.get("table_size"), study.table_size)
 
@@ -72,9 +79,14 @@ def options_of(study: Study, workload: Workload, data: Data) -> dict[str, Option
 
 
 def database_of(study: Study, workload: Workload) -> str:
-    """The study's (`sbtest`) for sysbench's scripts that use the same tables, else one of the script's own."""
+    """The study's (`sbtest`) for captures and sysbench's scripts that use the same tables, else the script's own.
+
+    With own data it is the study's for every script.
+    """
+    if study.baseline.data.source:
+        return study.database
     stem = _stem(workload.script)
-    if stem.startswith(("oltp_", "select_random_")):
+    if stem.startswith(("oltp_", "select_random_")) or is_capture(workload.script):
         return study.database
     return f"{study.database}_" + "".join(c if c.isalnum() else "_" for c in stem)
 

@@ -15,6 +15,12 @@ SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
 # Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
 _TURN_MIN_S = 4 * 0.055
 
+WARM_MIN_S = 2.0
+"""Of warming one workload after a start."""
+
+# What analysis and report take after the last epoch: the budget ends with the verdict.
+_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
+
 LONG_S = 20.0
 """As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
 
@@ -46,6 +52,21 @@ _SLICE_MIN_NS = 5 * _MS
 def seconds_min(turns: int) -> float:
     """Fewest measuring seconds of a cell in which so many arms take turns."""
     return max(SECONDS_MIN, turns * _TURN_MIN_S)
+
+
+def warm_seconds(warm_s: float) -> float:
+    """Seconds for which each workload is warmed before its cells are measured."""
+    return max(WARM_MIN_S, warm_s)
+
+
+def report_seconds(cells: int) -> float:
+    """Wall seconds that analysis and report will take."""
+    return _REPORT_S + _REPORT_CELL_S * min(cells, _REPORT_CELLS)
+
+
+def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: int) -> float:
+    """The smallest budget with a verdict: loading and report, and the fewest epochs, each cell measured its least."""
+    return load_s + EPOCHS_MIN * (overhead_s + cells * seconds_min(turns))
 
 
 def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int = 2) -> float:

@@ -17,8 +17,8 @@
 
     remote = RemoteServer(spec, name, password)                 # queried and measured; never started or changed
 
-Public names: `Catalog` and `Entry` (the known servers), `install`, `installed`, `is_installed`, `remove` and
-`free_cache` (the cache of binaries), `Installation`, `settings_for`, `Settings`, `ServerMemory`, `memory_bytes` and
+Public names: `Catalog`, `Entry` and `find_entry` (the known servers), `install`, `installed`, `is_installed`, `remove`
+and `free_cache` (the cache of binaries), `Installation`, `settings_for`, `Settings`, `ServerMemory`, `memory_bytes` and
 `table_engine` (options),
 `ServerPool`, `Instance` and `Snapshot` (our servers), `Server` (ours or remote), `RemoteServer`, `Account`,
 `readiness`, `Readiness` and `Warmth`, `sandbox` and `Sandbox` (one server to try out), `Progress` and `no_progress`.
@@ -30,7 +30,7 @@ from bakeoff.servers import readiness
 from bakeoff.servers.catalog import Catalog, Entry, Installation
 from bakeoff.servers.client import Account, RemoteServer, Server
 from bakeoff.servers.fetch import Progress, no_progress
-from bakeoff.servers.install import free_cache, install, installed, is_installed, remove
+from bakeoff.servers.install import find_entry, free_cache, install, installed, is_installed, remove
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.pool import Sandbox, ServerPool, Snapshot, sandbox
 from bakeoff.servers.profile import ServerMemory, Settings, memory_bytes, settings_for, table_engine
@@ -52,6 +52,7 @@ __all__ = [
     "Settings",
     "Snapshot",
     "Warmth",
+    "find_entry",
     "free_cache",
     "install",
     "installed",

@@ -174,7 +174,7 @@ def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog
         return _examine(Path(spec.location), "path")
     if spec.origin is Origin.TARBALL:
         return _install_entry(_tarball_entry(spec), progress)
-    return _install_entry((catalog or Catalog.load()).resolve(spec, is_installed), progress)
+    return _install_entry(find_entry(spec, catalog), progress)
 
 
 def installed() -> dict[str, int]:
@@ -182,6 +182,15 @@ def installed() -> dict[str, int]:
     folder = cache_root() / "servers"
     found = sorted(each.parent for each in folder.glob(f"*/{RECORD}"))
     return {each.name: bytes_on_disk(each) for each in found}
+
+
+def find_entry(spec: ServerSpec, catalog: Catalog | None = None) -> Entry:
+    """The server of the catalogue that a name stands for; of several, one that is installed.
+
+    Raises:
+        SpecError: there is none.
+    """
+    return (catalog or Catalog.load()).resolve(spec, is_installed)
 
 
 def is_installed(entry: Entry) -> bool:
@@ -222,6 +231,7 @@ def free_cache(*, servers: bool) -> None:
     remove_stale(RUNTIME_ROOT, work_root())
     for folder in (cache_root() / "servers", cache_root() / "templates"):
         remove_unfinished(folder)
+    shutil.rmtree(cache_root() / "dumps", ignore_errors=True)
     if (cache_root() / "templates").is_dir():
         prune(cache_root() / "templates", limit_bytes=0, unused_s=0)
     for name in installed() if servers else ():

@@ -356,8 +356,8 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     if fact is None:
         near = difflib.get_close_matches(plain, sorted(target.known), n=2, cutoff=0.75)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Write loose_ in front to try it all the same."
-        if plain in _ALLOCATORS:
-            hint = f"A memory allocator is preloaded: write ,env.LD_PRELOAD={_ALLOCATORS[plain]}"
+        for allocator in difflib.get_close_matches(plain, _ALLOCATORS, n=1, cutoff=0.75):
+            hint = f"A memory allocator is preloaded: write ,env.LD_PRELOAD={_ALLOCATORS[allocator]}"
         raise SpecError(
             f"server {target.name}: it has no option {name}.",
             hint=hint,

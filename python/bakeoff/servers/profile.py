@@ -118,6 +118,8 @@ def settings_for(
         options["plugin_load_add"] = "ha_rocksdb"
     if profile is Profile.MATCHED:
         options |= _matched(target, memory, engine) | _charset(data)
+    if data.source:
+        options["event_scheduler"] = "OFF"  # the events of a dump are not to run beside the load
     options |= _for_compressed_rows(target, data)
     options = _override(options, translated.options)
     _check_connections(target, options, connections)

@@ -2,8 +2,8 @@
 
 `server`, `option.NAME`, `env.NAME`, `server_charset`, `page_size`, `buffer_pool`, `preload` make the server; `charset`,
 `table_charset`, `column_charset` (and their collations), `engine`, `row_format`, `key_block_size`, `page_compression`,
-`table_options`, `rows`, `content`, `compressibility`, `text_length`, `column_type`, `column_length`, `script.NAME` the
-data; `connection_charset`, `connection_collation`, `prepare_mode`, `transport`, `tls` the client.
+`table_options`, `data`, `rows`, `content`, `compressibility`, `text_length`, `column_type`, `column_length`,
+`script.NAME` the data; `connection_charset`, `connection_collation`, `prepare_mode`, `transport`, `tls` the client.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.server import ServerSpec, parse_server, url_password
+from bakeoff.spec.server import ServerSpec, parse_server, url_database, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes
 
@@ -129,6 +129,9 @@ def check_texts(data: Data, connection: Connection) -> None:
         )
 
 
+_NO_PASSWORD = "a password does not belong in a study file."
+_PASSWORD_HINT = "Leave it out and set MYSQL_PWD, or use ~/.my.cnf."
+
 DEFAULT = "default"
 """The level that leaves a setting unset."""
 
@@ -140,7 +143,7 @@ _PARTS: dict[str, Part] = {
         (
             "charset", "collation", "table_charset", "table_collation", "column_charset", "column_collation", "engine",
             "row_format", "key_block_size", "table_options", "page_compression", "rows", "content", "compressibility",
-            "text_length", "column_type", "column_length",
+            "text_length", "column_type", "column_length", "data",
         ),
         Part.DATA,
     ),
@@ -167,6 +170,10 @@ _OPTIONS_SET_BY = {
     "collation_server": "server_collation",
 }
 _OF_SCRIPTS = ("content", "text_length", "column_type", "column_length")
+_SAID_BY_DUMPS = (
+    "engine", "row_format", "key_block_size", "table_options", "page_compression", "table_charset", "table_collation",
+    "column_charset", "column_collation",
+)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)\s*[x×]")
 _SHARE = re.compile(r"0(\.\d+)?|1(\.0+)?")
@@ -203,6 +210,8 @@ def settings_behind(field: KeyPath) -> tuple[str, ...]:
             return (f"option.{name}", f"option.{name.replace('_', '-')}", _OPTIONS_SET_BY.get(name, "server"))
         case ("server", "env", str(name)):
             return (f"env.{name}", "preload") if name == "LD_PRELOAD" else (f"env.{name}",)
+        case ("data", "source"):
+            return ("data",)
         case ("data", "options", str(name)):
             own = "rows" if name == "table_size" else name
             return (own, f"script.{name}", f"script.{name.replace('_', '-')}")
@@ -226,11 +235,13 @@ def check_level(name: str, level: str) -> None:
     if name == "server":
         parse_server(level)
         if "://" in level and url_password(level) is not None:
-            raise SpecError(
-                "a password does not belong in a study file.", hint="Leave it out and set MYSQL_PWD, or use ~/.my.cnf."
-            )
+            raise SpecError(_NO_PASSWORD, hint=_PASSWORD_HINT)
         return
     if level == DEFAULT:
+        return
+    if name == "data":
+        if "://" in level:
+            check_source_url(level)
         return
     if name in _WORDS and level.lower() not in _WORDS[name]:
         raise SpecError(f"{level!r} is no {name}.", hint=f"Write one of {', '.join(_WORDS[name])}.")
@@ -249,6 +260,18 @@ def check_level(name: str, level: str) -> None:
             raise SpecError(f"{level!r} is no compressibility.", hint="Write 0 to 1: the share that zlib saves.")
     elif name == "buffer_pool" and not _RATIO.fullmatch(level):
         parse_bytes(level)
+
+
+def check_source_url(url: str) -> None:
+    """Check the URL of a running server whose data is taken.
+
+    Raises:
+        SpecError: it has a password, or names no database.
+    """
+    if url_password(url) is not None:
+        raise SpecError(_NO_PASSWORD, hint=_PASSWORD_HINT)
+    if not url_database(parse_server(url).location):
+        raise SpecError(f"data {url}: no database is named.", hint="Write mysql://user@host/DATABASE.")
 
 
 def rows_of(text: str) -> int:
@@ -291,6 +314,12 @@ class ArmParts:
             elif name in ("charset", "collation") and value == DEFAULT:
                 self._data(**{"collation": None} | ({"charset": None} if name == "charset" else {}))
         self._page_compression(settings.get("page_compression", DEFAULT))
+        if self.data.source and (said := next((name for name in _SAID_BY_DUMPS if name in settings), None)):
+            raise SpecError(
+                f"{said}: tables of a dump are as the dump says.",
+                hint=f"Leave {said} or data out.",
+                field=("data", said),
+            )
         check_texts(self.data, self.connection)
 
     def _apply(self, name: str, value: str, settings: Mapping[str, str]) -> None:
@@ -317,6 +346,8 @@ class ArmParts:
             self._script(name, int(value) if name in _LENGTHS else value.lower())
         elif name in ("collation", "table_collation", "column_collation"):
             self._collation(name, value, settings)
+        elif name == "data":
+            self._data(source=value)
         elif name == "row_format":
             self._table_option(f"ROW_FORMAT={value.upper()}")
         elif name == "key_block_size":

@@ -149,6 +149,11 @@ def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
     )
 
 
+def url_database(location: str) -> str:
+    """The database that a server URL's `location` names; empty: none."""
+    return unquote(urlsplit(location).path).strip("/")
+
+
 def _parse_head(head: str, text: str) -> ServerSpec:
     if re.match(r"(mysql|mariadb)://", head):
         try:

@@ -2,13 +2,15 @@
 
 import math
 import re
+from contextlib import suppress
 from enum import StrEnum
 from itertools import combinations
+from pathlib import Path
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from bakeoff.errors import SpecError
-from bakeoff.spec.server import Frozen, ServerSpec
+from bakeoff.spec.server import Frozen, Origin, ServerSpec
 
 
 class Part(StrEnum):
@@ -126,7 +128,7 @@ class Design(Frozen):
 BUILDS_MAX = 1_000
 RATE_MAX = 1e9
 """Events per second: one a nanosecond."""
-DATABASE_PATTERN = r"^[A-Za-z0-9_]{1,32}$"
+DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"
 SEED_MAX = 2**63 - 1
 THREADS_MAX = 100_000
 """Connections of one arm: what `max_connections` of a server can be."""
@@ -151,6 +153,9 @@ class Data(Frozen):
         table_options: appended to CREATE TABLE (`ROW_FORMAT=COMPRESSED`).
         engine: storage engine, as `--mysql-storage-engine`.
         options: of the workloads' scripts, for this arm alone (`table_size`); they go over the workload's own.
+        source: a dump (docs/data.md) that is loaded in place of what the scripts' `prepare` makes: its path, or the URL
+            of a running server before its data was taken.
+        source_bytes: what the data of a URL is expected to take; of a path the dump says it.
     """
 
     charset: str | None = None
@@ -162,6 +167,8 @@ class Data(Frozen):
     table_options: str = ""
     engine: str = "innodb"
     options: tuple[tuple[str, OptionValue], ...] = ()
+    source: str = ""
+    source_bytes: int = 0
 
     @property
     def text_charset(self) -> str | None:
@@ -244,19 +251,28 @@ class Placement(StrEnum):
     FREE = "free"  # chosen by the kernel
 
 
+def is_capture(path: str) -> bool:
+    """Whether a workload's script is a capture, by its content."""
+    with suppress(OSError), Path(path).open("rb") as file:
+        return file.read(4) == b"\x28\xb5\x2f\xfd"  # zstd, which a script is not
+    return False
+
+
 class Workload(Frozen):
-    """A script and its options, sysbench's names (`table_size`, `range_size`).
+    """A script and its options, sysbench's names (`table_size`, `range_size`); or a capture, which is replayed.
 
     Attributes:
-        script: bundled name (`oltp_read_only`) or path of a Lua file.
+        script: bundled name (`oltp_read_only`), or path of a Lua file or a capture.
         rate_per_s: open loop at this rate; None: closed loop.
+        speed: of a capture: by the clock, captured seconds in a second; None: closed loop.
         name: what its cells are called; empty: the script's name.
-        writes: it changes data; None: True unless bakeoff knows the script to read only.
+        writes: it changes data; None: True unless bakeoff knows the script to read only, or finds it out of a capture.
     """
 
     script: str
     options: tuple[tuple[str, OptionValue], ...] = ()
     rate_per_s: float | None = Field(default=None, gt=0)
+    speed: float | None = Field(default=None, ge=1e-6, le=1e6)
     name: str = ""
     writes: bool | None = None
 
@@ -272,7 +288,7 @@ class Study(Frozen):
         precision: half-width w at which measuring ends, natural-log units.
         has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
-        warm_s: seconds of load after every start before anything is measured, shared by the workloads.
+        warm_s: seconds of load before each workload's measuring, after every start.
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
         freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
@@ -315,13 +331,26 @@ class Study(Frozen):
             raise SpecError("study: its design needs a level of every factor for every arm.")
         if not re.fullmatch(DATABASE_PATTERN, self.database):
             raise SpecError(
-                f"database {self.database!r}: a name has 1 to 32 letters, digits and underscores.",
+                f"database {self.database!r}: a name has 1 to 64 letters, digits, _, $ and -.",
                 hint="Leave it out for sbtest.",
                 field=("database",),
             )
+        self._check_sources()
         if not self.workloads or not self.threads or min(self.threads) < 1:
             raise SpecError("study: it takes at least one workload and one number of threads above zero.")
         return self
+
+    def _check_sources(self) -> None:
+        """Own data is loaded on every arm or on none, and never into a running server."""
+        with_source = [arm for arm in self.arms if arm.data.source]
+        if remote := next((arm for arm in with_source if arm.server.origin is Origin.URL), None):
+            raise SpecError(
+                f"data: {remote.server} is a running server, into which bakeoff loads no dump.",
+                hint="Leave the data out: a running server is used with its own.",
+                field=("arms", remote.name, "data", "source"),
+            )
+        if with_source and len(with_source) < len(self.arms):
+            raise SpecError("data: some arms have a dump and others none.", hint="Name one for every arm.")
 
 
 def control_of(arm: Arm) -> Arm:

@@ -193,10 +193,19 @@ class Form(BaseModel):
 class WorkloadForm(Form):
     """A workload with options; a bare name is a workload without any."""
 
-    script: str = Field(description="Bundled name (`bakeoff list workloads`) or path of a Lua file beside the study.")
+    script: str = Field(
+        description="Bundled name (`bakeoff list workloads`), or path of a Lua file or a capture beside the study."
+    )
     options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
     rate_per_s: float | None = Field(
         default=None, gt=0, le=RATE_MAX, allow_inf_nan=False, description="Open loop at this many events per second."
+    )
+    speed: float | None = Field(
+        default=None,
+        ge=1e-6,
+        le=1e6,
+        allow_inf_nan=False,
+        description="Of a capture: replayed by its clock, so many times as fast.",
     )
     name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
     writes: bool | None = Field(
@@ -232,7 +241,7 @@ class Sizes(Form):
     equivalence: Precision | None = Field(default=None, description="Margin of EQUIVALENT; the precision by default.")
     budget: Seconds | None = Field(default=None, description="Wall time from loading to verdict: 90s, 2h.")
     builds: int | None = Field(default=None, ge=1, le=BUILDS_MAX, description="Independent loads of the data per arm.")
-    warm_up: Seconds | None = Field(default=None, description="Load after every start, before measuring: 30s, 5m.")
+    warm_up: Seconds | None = Field(default=None, description="Load before each workload is measured: 30s, 5m.")
 
 
 class Scale(Sizes):

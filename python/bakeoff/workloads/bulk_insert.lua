@@ -1,4 +1,4 @@
--- Each thread fills a table of its own by multi-row INSERTs of 512 KiB. An event adds one row to the client's buffer, so tps are
+-- Multi-row INSERTs of 512 KiB: each thread fills a table of its own. An event adds one row to the client's buffer, so tps are
 -- rows per second, and latencies mean little: most events send nothing.
 
 local function table_name(thread)

@@ -1,4 +1,4 @@
--- One DELETE by primary key in each event, and nothing put back, as in sysbench: the table drains. A DELETE that meets no row is
+-- One DELETE by primary key in each event. Nothing is put back, as in sysbench: the table drains. A DELETE that meets no row is
 -- counted as "other", and is cheaper. Compare arms over the same number of events from the same data, or keep runs short
 -- against --table_size.
 

@@ -1,4 +1,4 @@
--- One SELECT by primary key in each event, without a transaction.
+-- One SELECT by primary key in each event. There is no transaction.
 
 require("oltp_common")
 

@@ -1,4 +1,4 @@
--- A transaction of the reads of oltp_read_only and the writes of oltp_write_only.
+-- A transaction of reads and writes: those of oltp_read_only and those of oltp_write_only.
 
 require("oltp_common")
 

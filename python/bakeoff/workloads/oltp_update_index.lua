@@ -1,4 +1,4 @@
--- UPDATEs of the indexed column, each in a transaction of its own: --index_updates of them (1) in each event.
+-- UPDATEs of the indexed column: --index_updates of them (1) in each event, each in a transaction of its own.
 
 require("oltp_common")
 

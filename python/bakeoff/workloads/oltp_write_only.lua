@@ -1,4 +1,4 @@
--- A transaction of UPDATEs of both kinds, and of a DELETE and INSERT of the same id.
+-- A transaction of writes: UPDATEs of both kinds, and a DELETE and INSERT of the same id.
 
 require("oltp_common")
 

@@ -1,4 +1,4 @@
--- One SELECT count() over --number_of_ranges ranges of --delta secondary keys in each event, from sbtest1 alone.
+-- One SELECT count() over ranges of secondary keys: --number_of_ranges of --delta keys in each event, from sbtest1 alone.
 
 require("oltp_common")
 

@@ -1,0 +1,82 @@
+"""Tables and sentences on standard output: fitted to a terminal; in a pipe one line a row, for grep and awk."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bakeoff.units import visible
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The console for tables. Markup is off, because questions and levels may hold `[…]` and `:x:`."""
+    return _Console(markup=False, emoji=False, highlight=False, stderr=stderr)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, grouped: bool = False) -> None:
+    """Print a table.
+
+    In a pipe there is neither a frame nor a blank at either end, and an empty cell is `-`: fields can be counted.
+
+    Args:
+        columns: headings.
+        rows: their cells; the first ones are names, which are not broken while they take less than half of the width.
+        grouped: a terminal shows what stands first in several rows once.
+    """
+    page = console()
+    if not page.is_terminal:
+        for line in _piped([columns, *rows]):
+            typer.echo(line)
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    for index, column in enumerate(columns):
+        first, longest = index == 0, widths[index] == max(widths)
+        table.add_column(
+            column,
+            overflow="fold",
+            no_wrap=first and widths[index] < page.width / 2,
+            max_width=None if first or longest else page.width // 5,  # leaves room for the longest text
+        )
+    before = ""
+    for row in rows:
+        name = "" if grouped and row[0] == before else row[0]
+        table.add_row(*(Text(visible(cell)) for cell in (name, *row[1:])))
+        before = row[0]
+    page.print(table)
+
+
+def print_sentence(text: str, *, indent: int = 0) -> None:
+    """Print a sentence; on a terminal its further lines are indented, and no path is broken."""
+    page = console()
+    lines = [visible(text)]
+    if page.is_terminal:
+        together = re.sub(r"(?<=\d) (?=[A-Za-zµ]{1,3}\b)", "\N{NO-BREAK SPACE}", lines[0])  # a number and its unit
+        further = " " * indent
+        lines = textwrap.wrap(
+            together, page.width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+        )
+    for line in lines:
+        typer.echo(line.replace("\N{NO-BREAK SPACE}", " "))
+
+
+def _piped(rows: Sequence[Sequence[str]]) -> list[str]:
+    cells = [[visible(cell) or "-" for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+class _Console(Console):
+    """Makes hidden characters visible; raises BrokenPipeError for `bakeoff.cli.main`, where Rich would end with 1."""
+
+    def render_str(self, text: str, **style: Any) -> Text:  # noqa: ANN401 — Rich's own
+        return super().render_str(visible(text), **style)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
