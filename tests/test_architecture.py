@@ -16,9 +16,10 @@ CRATES_ALLOWED = {
     "bakeoff-wire": set(),
     "bakeoff-metrics": set(),
     "bakeoff-script": set(),
-    "bakeoff-load": BASE_CRATES,
+    "bakeoff-capture": set(),
+    "bakeoff-load": BASE_CRATES | {"bakeoff-capture"},
     "bakeoff-sysbench": BASE_CRATES | {"bakeoff-load"},
-    "bakeoff-engine": BASE_CRATES | {"bakeoff-load", "bakeoff-sysbench"},
+    "bakeoff-engine": BASE_CRATES | {"bakeoff-capture", "bakeoff-load", "bakeoff-sysbench"},
     "bakeoff-fakeserver": set(),
 }
 

@@ -10,8 +10,22 @@ from synthetic import duel_study, make_run
 from bakeoff.engine import describe_workloads
 from bakeoff.results import RunDirectory
 
-COMMANDS = ("duel", "run", "plan", "report", "compare", "list", "doctor", "server", "runs", "cache", "sysbench")
-HEAVY = {"polars", "scipy", "numpy", "pydantic", "altair"}
+COMMANDS = (
+    "duel",
+    "replay",
+    "run",
+    "plan",
+    "report",
+    "compare",
+    "capture",
+    "list",
+    "doctor",
+    "server",
+    "runs",
+    "cache",
+    "sysbench",
+)
+HEAVY = {"arro3", "numpy", "pydantic", "altair"}
 
 
 def test_the_help_names_every_command_and_imports_none_of_them(inside):
@@ -46,7 +60,7 @@ def test_the_shell_completes_commands_and_options(shell, words, found):
 def test_a_dry_run_says_what_it_would_take_and_starts_nothing(shell, inside):
     ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15,sort_buffer_size=1M", "--dry-run", "--budget", "20s")
     assert ran.code == 0, ran
-    assert "1 (oltp_read_only/4)" in ran.out and "would do" in ran.out
+    assert "1 (oltp_read_only/4)" in ran.out and "20 s is too small; a verdict takes about 1 min" in ran.out
     assert shell.runs == []
     assert inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--fail-on", "faster").code == 2
 

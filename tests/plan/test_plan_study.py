@@ -1,6 +1,7 @@
 """Plans: balanced, complete, the same for the same seed, and within the budget."""
 
 from collections import Counter
+from itertools import groupby
 
 import pytest
 from hypothesis import given, settings
@@ -56,6 +57,8 @@ def test_every_epoch_measures_every_cell_once_with_reads_before_writes(asked):
         assert sorted(draft.cell_order) == sorted(names)
         writing = [plan.cell(name).writes for name in draft.cell_order]
         assert writing == sorted(writing)
+        workloads = [plan.cell(name).workload for name in draft.cell_order]
+        assert len(list(groupby(workloads))) == len(set(workloads)), "the cells of a workload follow each other"
         assert sorted(draft.start_order) == sorted(plan.arms)
         assert set(draft.padding_bytes) == set(plan.arms)
         assert all(0 <= size < 4096 for size in draft.padding_bytes.values())

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from bakeoff.results import open_run
-from bakeoff.stats.model import Analysis, Stop, Word
+from bakeoff.stats.model import Analysis, Word
 
 pytestmark = pytest.mark.server
 
@@ -62,7 +62,7 @@ def assert_claimed(analysis, percent):
 
 
 def test_a_large_injected_slowdown_is_claimed_however_busy_the_machine(slowed_duel):
-    assert_claimed(slowed_duel.analysis, 60)
+    assert_claimed(slowed_duel.analysis, 100)
 
 
 def test_the_verdict_is_printed_and_the_report_written(slowed_duel):
@@ -76,12 +76,14 @@ def test_the_verdict_is_printed_and_the_report_written(slowed_duel):
 
 def test_the_interleaved_time_is_shared_fairly(slowed_duel):
     run = slowed_duel.run
-    warmed_s = [run.outcome(epoch).phases_s["warm"] for epoch in run.finished_epochs()]
+    # The first epoch's only workload was warmed for the pilot, and has run ever since.
+    warmed_s = [run.outcome(epoch).phases_s["warm"] for epoch in run.finished_epochs() if epoch > 0]
+    assert run.outcome(0).phases_s["warm"] < 1 < run.outcome(0).phases_s["pilot"]
     assert min(warmed_s) >= 1  # until the arms' ratio is steady, which takes a second to see
     assert max(warmed_s) < 4 * run.study().warm_s + 1  # reads may take four times as long
     assert run.study().warm_s == 1
-    slices = run.scan_slices().collect()
-    by_arm = {arm: rows.get_column("length_ns").sum() for (arm,), rows in slices.group_by("arm")}
+    arms = run.slices().by("arm").frames()
+    by_arm = {arm: slices["length_ns"].sum() for arm, slices in arms.items()}
     assert by_arm["A"] / by_arm["B"] == pytest.approx(1.0, abs=0.05)
     assert run.outcome(0).start_order != run.outcome(1).start_order
     assert {run.outcome(epoch).build for epoch in run.finished_epochs()} == {0, 1}
@@ -109,7 +111,9 @@ def test_a_run_is_listed_with_its_epochs(slowed_duel, inside):
     assert row["epochs"] == len(slowed_duel.run.finished_epochs())
     assert row["state"] == "complete"
     assert row["verdict"] == "SLOWER"
-    assert float(row["size"].removesuffix(" kB").removesuffix(" MB")) > 1
+    size, unit = row["size"].split()
+    held_bytes = sum(file.stat().st_size for file in slowed_duel.run.path.rglob("*") if file.is_file())
+    assert float(size) * {"kB": 10**3, "MB": 10**6}[unit] == pytest.approx(held_bytes, rel=0.5)
 
 
 @pytest.mark.slow
@@ -129,45 +133,3 @@ def test_a_small_injected_slowdown_is_claimed(shell, percent):
         "2",
     )
     assert_claimed(analysis, percent)
-
-
-def test_two_versions_two_workloads_and_writes_with_a_control(shell):
-    run, analysis, _ = duel(
-        shell,
-        "mysql:5.7.22",
-        "mysql:8.0.15",
-        *DATA,
-        "--workload",
-        "oltp_read_write",
-        "--threads",
-        "1,4",
-        "--control",
-        "--builds",
-        "1",
-        "--budget",
-        "20s",
-    )
-    assert {comparison.cell for comparison in analysis.comparisons} == {
-        "oltp_point_select/1", "oltp_point_select/4", "oltp_read_write/1", "oltp_read_write/4",
-    }  # fmt: skip
-    assert analysis.control == "A'"
-    assert analysis.stopped in (Stop.BUDGET, Stop.PRECISE, Stop.DECISIVE)
-    assert all(comparison.stop is not Stop.RUNNING for comparison in analysis.comparisons)
-    orders = [run.outcome(epoch).cell_order for epoch in run.finished_epochs()]
-    complete = [order for order in orders if len(order) == 4]
-    assert complete
-    for order in complete:  # reads before writes, so that no read runs beside the flushing of earlier writes
-        assert max(order.index(f"oltp_point_select/{n}") for n in (1, 4)) < min(
-            order.index(f"oltp_read_write/{n}") for n in (1, 4)
-        )
-    assert json.loads((run.path / "plan.json").read_text())["cells"]
-
-
-def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_why(shell):
-    pool = "mariadb:10.11,thread_handling=pool-of-threads"
-    short = ("--tables", "1", "--table-size", "2000", "--builds", "1", "--warm-up", "1s", "--budget", "12s")
-    run, _, _ = duel(shell, "mysql:8.0.15", pool, *short, "--threads", "2", "--placement", "paired")
-    plan = run.plan()
-    assert {cell["placement"] for cell in plan["cells"]} == {"free"}
-    assert "thread_handling=pool-of-threads" in plan["unpaired"]
-    assert "thread_handling=pool-of-threads" in (run.path / "report.html").read_text(encoding="utf-8")

@@ -38,12 +38,13 @@ class Engine:
     """Does what `during` says while it loads."""
 
     def __init__(self, during):
-        self._during = during
+        self._during, self.loads = during, 0
 
     def open(self, _arms):
         pass
 
     def command(self, *_, **__):
+        self.loads += 1
         self._during()
 
 
@@ -60,10 +61,13 @@ def setups():
 
 def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, pretended):
     stop, pool, run = threading.Event(), Pool(), RunDirectory.create(tmp_path, study())
-    loader = Loader(study(), pool, run, QuietLive(), Engine(stop.set), stop)
+    engine = Engine(stop.set)
+    loader = Loader(study(), pool, run, QuietLive(), engine, stop)
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
-    assert pool.made == pool.removed == ["load-A"]
+    # Two servers may have started together; the engine fills one at a time.
+    assert engine.loads == 1
+    assert sorted(pool.made) == sorted(pool.removed)
     assert not (run.path / "builds").exists()
     assert not (run.path / "rows").exists()
 

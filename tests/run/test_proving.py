@@ -1,11 +1,10 @@
-"""`bakeoff doctor --prove`: duels whose answers are known, judged, and the table of them."""
+"""`bakeoff doctor --prove`: duels whose answers are known, judged."""
 
 import json
 import math
 
 import pytest
 
-from bakeoff.cli.doctor import proof_table
 from bakeoff.run.doctor import judge_duel
 from bakeoff.stats.model import Comparison, Estimate, Interval, Verdict, Word
 
@@ -50,20 +49,6 @@ def test_a_duel_without_an_interval_proves_nothing():
         verdict=Verdict(words=(Word.INCONCLUSIVE,), at_least=None, sentence=""),
     )
     assert [proof.holds for proof in judge_duel(empty, 5.0)] == [False, False]
-
-
-def test_the_table_has_a_line_for_each_expectation():
-    proofs = [
-        *judge_duel(comparison(-0.002, 0.002, Word.EQUIVALENT), 0.0),
-        *judge_duel(comparison(-0.035, -0.025, Word.SLOWER), 5.0),
-    ]
-    assert proof_table(proofs) == [
-        "expected                                               | found                  | holds",
-        "equal servers: the interval of the ratio holds 1.000   | 1.000 (0.998 to 1.003) | yes",
-        "equal servers: no difference is claimed                | EQUIVALENT             | yes",
-        "slowdown of 5 %: the interval of the ratio holds 0.952 | 0.970 (0.965 to 0.976) | NO",
-        "slowdown of 5 %: SLOWER is claimed                     | SLOWER                 | yes",
-    ]
 
 
 @pytest.mark.server

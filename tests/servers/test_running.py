@@ -24,7 +24,7 @@ from bakeoff.spec import Data, Profile, parse_server
 
 pytestmark = pytest.mark.server
 
-DEFAULT_SET = ["mysql:5.6.24", "mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11"]
+OLDER = [pytest.param(name, marks=pytest.mark.slow) for name in ("mysql:5.6.24", "mysql:5.7.22")]
 ROWS = 2000
 
 
@@ -41,7 +41,7 @@ def rows(server):
     return server.query("SELECT COUNT(*), COUNT(DISTINCT k) FROM sbtest.t FORCE INDEX (k_1)")[0]
 
 
-@pytest.mark.parametrize("name", DEFAULT_SET)
+@pytest.mark.parametrize("name", [*OLDER, "mysql:8.0.15", "mariadb:10.11"])
 def test_from_nothing_to_a_crash_and_back(make, pool, name):
     server = make(name)
     server.start()
@@ -80,7 +80,7 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     assert str(pool.work) in again.my_cnf
 
 
-@pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11"])
+@pytest.mark.parametrize("name", [*OLDER, "mysql:8.0.15", "mariadb:10.11"])
 def test_tcp_with_an_account_of_its_own(make, name):
     server = make(name)
     server.start()

@@ -88,6 +88,7 @@ def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():
         share_memory(study_of(4), available_bytes=GIB // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     (shell.folder / "my.yaml").write_text(
@@ -113,7 +114,7 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     slices = run.load_epoch(0).slices
     by_round = {
         number: set(rows["arm"])
-        for (number,), rows in slices.with_columns(round=slices["block"] // ROUND_BLOCKS).group_by("round")
+        for number, rows in slices.with_columns(round=slices["block"] // ROUND_BLOCKS).by("round").frames().items()
     }
     assert len(by_round) == 3
     assert all("A" in arms and len(arms) == 2 for arms in by_round.values())

@@ -4,8 +4,7 @@ import pytest
 
 pytestmark = pytest.mark.server
 
-SERVERS = ["mysql:8.0.15", "mariadb:10.11"]
-MORE_SERVERS = ["mysql:5.5", "mysql:5.6", "mysql:5.7.22", "mysql:9", "mariadb:11.8"]
+MORE_SERVERS = ["mysql:5.5", "mysql:5.6", "mysql:5.7.22", "mysql:9", "mariadb:10.11", "mariadb:11.8"]
 
 ROWS = {
     "warehouse": 1,
@@ -37,9 +36,8 @@ def holds_after_load_and_run(shop):
     assert shop.failed_conditions() == set()
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_all_conditions_hold_after_load_and_run(open_shop, server):
-    holds_after_load_and_run(open_shop(server))
+def test_all_conditions_hold_after_load_and_run(open_shop):
+    holds_after_load_and_run(open_shop("mysql:8.0.15"))
 
 
 @pytest.mark.slow

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-import polars as pl
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
+from bakeoff.results.frame import Frame
 from bakeoff.stats.tpcc import Judgement, tpcc_summaries
 
 DECKS = {"new_order": 10_000, "payment": 10_000, "order_status": 1_000, "delivery": 1_000, "stock_level": 1_000}
@@ -42,7 +42,7 @@ def test_several_epochs_give_a_mean_and_an_interval():
 def test_all_rounds_of_an_epoch_count():
     once = epoch_of(DECKS, seconds=30.0)
     again = [row | {"round": 1} for row in once.histograms]
-    twice = replace(once, slices=pl.concat([once.slices, once.slices]), histograms=[*once.histograms, *again])
+    twice = replace(once, slices=Frame.concat([once.slices, once.slices]), histograms=[*once.histograms, *again])
     summary = only([twice])
     assert (summary.epochs, summary.of("new_order").count) == (1, 20_000)
     assert summary.tpmc == pytest.approx(20_000)

@@ -53,6 +53,7 @@ def indexes(shop):
     return sorted(shop.sql(f"{listed} WHERE table_schema = DATABASE()"))
 
 
+@pytest.mark.slow
 def test_equal_rows_and_indexes_from_any_number_of_threads_and_either_order(just_filled, shop):
     _, first, indexed = just_filled
     assert len(first) == 9

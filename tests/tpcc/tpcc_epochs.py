@@ -1,10 +1,10 @@
 """Epochs of a TPC-C run written by hand: slices with a given time, histograms with given latencies."""
 
 import numpy as np
-import polars as pl
 
 from bakeoff.results import SLICE_SCHEMA
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.frame import Frame
 from validation.histograms import encode_values
 
 CELL = "tpcc/4"
@@ -32,7 +32,7 @@ def epoch_of(counts, *, seconds=30.0, busy_s=None, arm="A", epoch=0, latency_ns=
     `counts` maps an operation to a number of equal latencies, or to the latencies themselves.
     """
     given = {name: [latency_ns] * of if isinstance(of, int) else of for name, of in counts.items()}
-    row = {name: (0 if kind is not pl.String else "{}") for name, kind in SLICE_SCHEMA.items()}
+    row = {name: (0 if kind != "string" else "{}") for name, kind in SLICE_SCHEMA.items()}
     row |= {
         "epoch": epoch,
         "arm": arm,
@@ -47,7 +47,7 @@ def epoch_of(counts, *, seconds=30.0, busy_s=None, arm="A", epoch=0, latency_ns=
         build=0,
         valid=valid,
         discard_reason="" if valid else "server crashed",
-        slices=pl.DataFrame([row], schema=SLICE_SCHEMA),
+        slices=Frame.of_rows([row], SLICE_SCHEMA),
         histograms=[histogram(name, latencies, arm=arm) for name, latencies in given.items()],
         variables={},
     )
