@@ -1,11 +1,16 @@
 # Every task of the project. `make help` lists them.
 BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
-# Two test files at a time; those that measure or pin threads run one after another (tests/conftest.py).
-PARALLEL := -n 2
+# Three test files at a time; beside those that measure or pin threads only one (tests/conftest.py).
+PARALLEL := -n 3
+# Folders whose tests run whole programs: benchmarks, sysbench beside the original, terminals, the validation suite.
+WHOLE := bench first_hour sysbench tpcc validation
+
+# The tests start hundreds of Python programs: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-startup bench-harness bench-method fuzz wheel requirements clean
+.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-capture bench-startup bench-harness bench-method fuzz wheel requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,12 +24,13 @@ demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
 
 test: ## Rust, Python, real servers, the report in a browser (8 minutes on 2 CPUs); lists the twenty longest tests
 	@tools/setup --tests
-	cargo test --quiet --workspace
+	cargo test --quiet --workspace -- --test-threads=4
 	$(PYTEST) $(PARALLEL) -m "not slow" --durations=20
 
-test-unit: setup ## the tests without a server or a browser (90 seconds)
-	cargo test --quiet --workspace
-	$(PYTEST) $(PARALLEL) -m "not slow and not server and not browser"
+test-unit: setup ## the tests of functions, without a server, a browser or a program of others (90 seconds)
+	cargo test --quiet --workspace -- --test-threads=4 & rust=$$!; \
+	$(PYTEST) -n 2 -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
+	wait $$rust && exit $$python
 
 test-slow: ## all that make test leaves out: statistical claims, every server, study and option (hours, one test at a time)
 	@tools/setup --tests
@@ -58,8 +64,9 @@ check: setup ## formatting, lints, types, package boundaries
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
 	.venv/bin/mypy && .venv/bin/lint-imports
 
-docs: setup ## write the tables of docs/servers.md and docs/study.schema.json anew
+docs: setup ## write the tables of docs/servers.md, docs/study.schema.json and the man page anew
 	.venv/bin/python tools/docs_tables.py
+	.venv/bin/python tools/man_page.py
 
 fmt: ## format everything
 	cargo fmt --all
@@ -79,6 +86,9 @@ bench-loading: setup ## rows per second of loading, against sysbench and LOAD DA
 bench-analysis: setup ## time and memory of analysing and reporting a large run (half a minute)
 	.venv/bin/python bench/analysis/run.py
 
+bench-capture: setup ## a slow log of 1 GB read, beside pt-query-digest (Debian's percona-toolkit; 10 minutes)
+	.venv/bin/python bench/capture/run.py
+
 bench-startup: setup ## how long the help, a report and sysbench's version take (2 minutes)
 	.venv/bin/python bench/startup/run.py
 
@@ -90,9 +100,9 @@ bench-method: setup ## what the defaults of the method rest on: restarts, slices
 	.venv/bin/python bench/method/run.py report
 
 MINUTES ?= 0.5
-fuzz: ## what a hostile server may send, MINUTES each (default 0.5; nightly Rust and cargo-fuzz; fuzz/README.md)
+fuzz: ## what a hostile server may send or a log may hold, MINUTES each (default 0.5; nightly Rust and cargo-fuzz; fuzz/README.md)
 	fuzz/seed
-	for target in greeting login replies template; do \
+	for target in greeting login replies template log; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$$(awk "BEGIN { print int($(MINUTES) * 60) }") || exit 1; done
 
 wheel: DIST = dist
