@@ -131,7 +131,8 @@ def duel(
 ) -> int:
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
     specs = parse_servers(servers, "duel")
-    refuse_twins(specs, allowed=allow_same)
+    if not allow_same:
+        refuse_twins(specs, "duel", hint="Name another server, or write --allow-same to test the method.")
     options = _parse_options(option or [])
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(
@@ -192,16 +193,15 @@ def duel(
     return run_and_report(study, run_options)
 
 
-def refuse_twins(servers: list[ServerSpec], *, allowed: bool) -> None:
+def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str = "Name another server.") -> None:
     """Refuse a running server that is given twice.
 
     Raises:
-        SpecError: it is, and that is not allowed.
+        SpecError: it is.
     """
     twins = [server for server in servers if server.origin is Origin.URL and servers.count(server) > 1]
-    if twins and not allowed:
-        message = f"duel: {twins[0]} is given twice, so it would be compared with itself."
-        raise SpecError(message, hint="Name another server, or write --allow-same to test the method.")
+    if twins:
+        raise SpecError(f"{command}: {twins[0]} is given twice, so it would be compared with itself.", hint=hint)
 
 
 def arm_of(at: int, servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:

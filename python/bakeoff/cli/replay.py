@@ -87,8 +87,8 @@ def replay(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
-    specs = parse_servers(servers, "replay mysql.capture")
-    refuse_twins(specs, allowed=False)
+    specs = parse_servers(servers, "replay shop.capture")
+    refuse_twins(specs, "replay")
     on_running = any(spec.origin is Origin.URL for spec in specs)
     if data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
@@ -145,7 +145,7 @@ def as_capture(workload: Path, root: Path) -> Path:
         SpecError: it is neither a capture nor a log. HostError: it cannot be read, or nothing can be written there.
     """
     if not workload.is_file():
-        raise SpecError(f"replay: {workload}: there is no such file.", hint="Name a capture, a log or a file of SQL.")
+        raise SpecError(f"replay: {workload} is no file.", hint="Name a capture, a log or a file of SQL.")
     if is_capture(str(workload)):
         try:
             capture_totals(workload)
@@ -167,7 +167,7 @@ def as_capture(workload: Path, root: Path) -> Path:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look at all events tells.
+    """What the events of a capture show.
 
     Attributes:
         at_once: the most connections that were at work at the same time: within a statement or a transaction.

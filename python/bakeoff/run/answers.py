@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.engine import capture_events, capture_totals
+from bakeoff.errors import SpecError
 from bakeoff.plan.model import rounds
 from bakeoff.plan.sizes import database_of
 from bakeoff.results import RunDirectory
@@ -62,6 +63,7 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
     Nothing is done without a capture, or when a run that is resumed has the document already.
 
     Raises:
+        SpecError: every statement fails on every server.
         ServerError: a server does not start, or is gone.
         KeyboardInterrupt: the stop flag was set.
     """
@@ -97,7 +99,7 @@ def _check_that_some_work(answers: Answers) -> None:
     """Refuse to time a capture whose statements all fail on all arms: times of errors are no answer.
 
     Raises:
-        SpecError: with the first statement's error.
+        SpecError: they do.
     """
     compared = [
         each
@@ -105,7 +107,7 @@ def _check_that_some_work(answers: Answers) -> None:
         if digest.text.partition(" ")[0].upper() not in _SESSION_WORDS
         for each in digest.compared.values()
     ]
-    if not compared or any(min((*each.failed.values(), 0)[:2]) < each.executed for each in compared):
+    if not compared or any(len(each.failed) < 2 or min(each.failed.values()) < each.executed for each in compared):
         return
     raise SpecError(
         f"capture {answers.capture}: every statement fails on every server.",

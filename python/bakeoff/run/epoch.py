@@ -381,7 +381,7 @@ class Epoch:
         return measured
 
     def _script(self, workload: Workload, setups: Sequence[ArmSetup]) -> dict[str, Any]:
-        """What the engine is told of a script."""
+        """Fields of `measure` for a script."""
         study = self._tools.study
         return {
             "script": workload.script,
@@ -391,7 +391,7 @@ class Epoch:
         }
 
     def _replay(self, cell: Cell, slices: SliceLength, reads_only: bool) -> dict[str, Any]:
-        """What the engine is told of a capture."""
+        """Fields of `measure` for a capture."""
         rates = self._tools.replay_rates
         rate = rates.get((cell.name, reads_only)) or rates.get((cell.name, not reads_only))
         return {
