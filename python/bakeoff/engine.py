@@ -23,7 +23,7 @@ from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
 from bakeoff.find_engine import find_engine
 from bakeoff.spec.study import is_capture
 
-CONTRACT = 2
+CONTRACT = 3
 _HELLO_LIMIT_S = 15.0
 # Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0

@@ -10,7 +10,7 @@ use bakeoff_load::connector::Rotation;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::script_workload::failure;
 use bakeoff_load::worker_host::Environment;
-use bakeoff_load::worker_pool::{PoolOptions, STACK_BYTES};
+use bakeoff_load::worker_pool::{PoolOptions, STACK_BYTES, WorkerPool};
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{ScriptSource, Settings, describe, find};
 
@@ -68,15 +68,32 @@ fn is_parallel(source: &ScriptSource, command: &str) -> Result<bool, Failure> {
 }
 
 fn run(command: load::Command, arm: &OpenArm, threads: usize, cancel: &CancelToken) -> Result<(), Failure> {
-    let name = command.name.clone();
-    let mut pool = command.start(PoolOptions {
+    let what = format!("threads of {} do not end: the script does not return", command.name);
+    run_to_end(command.start(pool_options(arm, threads)), arm, cancel, &what)
+}
+
+/// Options of the pool that works on one arm.
+pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
+    PoolOptions {
         name: &arm.name,
         threads: u32::try_from(threads).unwrap_or(u32::MAX),
         stack_bytes: STACK_BYTES,
-    });
+    }
+}
+
+/// Waits for all workers of a pool, or cuts them once the token is cancelled.
+///
+/// # Errors
+/// A worker's failure, unless the token is cancelled; workers that do not end, in the words of `stuck_what`.
+pub(crate) fn run_to_end<R: Send + 'static>(
+    mut pool: WorkerPool<R>,
+    arm: &OpenArm,
+    cancel: &CancelToken,
+    stuck_what: &str,
+) -> Result<(), Failure> {
     let stuck = pool.run_to_end(|| cancel.is_cancelled());
     if stuck > 0 {
-        let message = format!("{stuck} threads of {name} do not end: the script does not return");
+        let message = format!("{stuck} {stuck_what}");
         return Err(Failure {
             fatal: true,
             ..Failure::new(Code::Internal, message)

@@ -204,7 +204,6 @@ pub(crate) fn read_rows(
     let (mut line, mut first) = (0, 1);
     while read_row(input, &mut row)? {
         line += 1;
-        let before = sql.len();
         if sql.is_empty() {
             sql.extend_from_slice(form.insert.as_bytes());
             first = line;
@@ -215,7 +214,6 @@ pub(crate) fn read_rows(
             let message = format!("row {line} has not {} values", form.functions.len());
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        debug_assert!(sql.len() > before);
         if sql.len() >= INSERT_BYTES {
             if !see(&mut sql, first) {
                 return Ok(());

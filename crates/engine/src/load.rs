@@ -12,11 +12,11 @@ use bakeoff_load::cancel::CancelToken;
 use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::net::{Client, ServerAddress};
-use bakeoff_load::worker_pool::{PoolOptions, STACK_BYTES, WorkerContext, WorkerPool};
+use bakeoff_load::worker_pool::{WorkerContext, WorkerPool};
 use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
 use crate::arm::OpenArm;
-use crate::command::Progress;
+use crate::command::{Progress, pool_options, run_to_end};
 use crate::contract::{Answer, DumpFile, LoadDump};
 use crate::dump_sql::{Renamed, beginning, left_out, read_rows, translate, without_definer, without_quoted};
 use crate::message_writer::MessageWriter;
@@ -101,25 +101,8 @@ pub fn load(
 
 fn load_stage(shared: &Arc<Shared>, arm: &OpenArm, threads: usize, cancel: &CancelToken) -> Result<(), Failure> {
     let common = Arc::clone(shared);
-    let mut pool = WorkerPool::start(
-        PoolOptions {
-            name: &arm.name,
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            stack_bytes: STACK_BYTES,
-        },
-        move |context| common.work(context),
-    );
-    let stuck = pool.run_to_end(|| cancel.is_cancelled());
-    if stuck > 0 {
-        return Err(
-            Failure::new(Code::Internal, format!("{stuck} connections of the load do not end")).on_arm(&arm.name),
-        );
-    }
-    pool.take_results();
-    match pool.failure() {
-        Some(failure) if !cancel.is_cancelled() => Err(failure),
-        _ => Ok(()),
-    }
+    let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
+    run_to_end(pool, arm, cancel, "connections of the load do not end")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -12,7 +12,7 @@ import typer
 
 from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
-from bakeoff.spec import Study
+from bakeoff.spec import Profile, Study
 from bakeoff.spec.study import SEED_MAX
 from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
 from bakeoff.units import parse_duration_s, parse_precision
@@ -131,6 +131,11 @@ FailOnOption = Annotated[
         help="Exit with 1 when a contender is SLOWER, and not EQUIVALENT too: slower. Of a replay also rows, errors, "
         "plan: a query answers or plans otherwise; several with commas.",
     ),
+]
+Precision = Annotated[str | None, typer.Option(help="Half-width to reach; else 1% or the budget's best.")]
+Budget = Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")]
+ProfileOption = Annotated[
+    Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
 ]
 Publish = Annotated[
     bool, typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold.")

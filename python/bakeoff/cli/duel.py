@@ -7,15 +7,24 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.arguments import FailOnOption, Format, NoVerdict, Open, Publish, Quiet, Runs, Seed, format_option
-from bakeoff.cli.execution import RunOptions, run_and_report
-from bakeoff.cli.plan import show
+from bakeoff.cli.arguments import (
+    Budget,
+    FailOnOption,
+    Format,
+    NoVerdict,
+    Open,
+    Precision,
+    ProfileOption,
+    Publish,
+    Quiet,
+    Runs,
+    Seed,
+    format_option,
+)
+from bakeoff.cli.execution import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.results import runs_root
-from bakeoff.run.arms import check_workloads
-from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.own_data import OwnData, own_data
-from bakeoff.run.source_dump import with_expected_sizes
 from bakeoff.spec import (
     Arm,
     Connection,
@@ -70,17 +79,15 @@ def duel(
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Open loop at this many events per second.")] = None,
-    precision: Annotated[str | None, typer.Option(help="Half-width to reach; else 1% or the budget's best.")] = None,
+    precision: Precision = None,
     equivalence: Annotated[
         str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision, or 1%.")
     ] = None,
-    budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
+    budget: Budget = "10m",
     no_verdict: NoVerdict = False,
     warm_up: Annotated[str, typer.Option("--warm-up", help="Load before each workload is measured: 2s, 5m.")] = "3s",
     builds: Annotated[int, typer.Option(min=1, max=BUILDS_MAX, help="Independent loads of the data per arm.")] = 2,
-    profile: Annotated[
-        Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
-    ] = Profile.MATCHED,
+    profile: ProfileOption = Profile.MATCHED,
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Run a second instance of the baseline as a control.")
     ] = False,
@@ -172,25 +179,17 @@ def duel(
         placement=placement,
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
-    check_workloads(study.workloads, study.arms)
-    passwords = passwords_of(arms, servers, own)
-    seen = forecast(with_expected_sizes(study, passwords))
-    if dry_run:
-        return show(seen, output)
-    require_disk(seen)
-    if not no_verdict:
-        require_budget(seen)
     run_options = RunOptions(
         runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),
-        passwords=passwords,
+        passwords=passwords_of(arms, servers, own),
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
         publish=publish,
         fail_on=fail_on,
     )
-    return run_and_report(study, run_options)
+    return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 
 
 def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str = "Name another server.") -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from bakeoff.cli.arguments import FailOn
+from bakeoff.cli.arguments import FailOn, Format
+from bakeoff.cli.plan import show
 from bakeoff.cli.printing import console
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_terminal
@@ -19,6 +20,9 @@ from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
 from bakeoff.run import run_study
+from bakeoff.run.arms import check_workloads
+from bakeoff.run.forecast import forecast, require_budget, require_disk
+from bakeoff.run.source_dump import with_expected_sizes
 from bakeoff.spec import Origin, Study
 from bakeoff.stats.answers import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
@@ -46,6 +50,23 @@ class RunOptions:
     publish: bool = False
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
+    """Check that a study can be run here, then run and report it, or only show what it would take; the exit code.
+
+    Raises:
+        SpecError: a workload or an option is unknown, or the budget is too small for a verdict that is wanted.
+        HostError: the disk is too small.
+    """
+    check_workloads(study.workloads, study.arms)
+    seen = forecast(with_expected_sizes(study, options.passwords))
+    if dry_run:
+        return show(seen, Format.JSON if options.json else Format.TEXT)
+    require_disk(seen)
+    if not no_verdict:
+        require_budget(seen)
+    return run_and_report(study, options)
 
 
 def run_and_report(study: Study, options: RunOptions) -> int:

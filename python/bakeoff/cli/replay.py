@@ -13,20 +13,28 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from bakeoff.cli.arguments import FailOnOption, Format, NoVerdict, Open, Quiet, Runs, Seed, format_option
+from bakeoff.cli.arguments import (
+    Budget,
+    FailOnOption,
+    Format,
+    NoVerdict,
+    Open,
+    Precision,
+    ProfileOption,
+    Quiet,
+    Runs,
+    Seed,
+    format_option,
+)
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
-from bakeoff.cli.execution import RunOptions, run_and_report
-from bakeoff.cli.plan import show
+from bakeoff.cli.execution import RunOptions, check_and_run
 from bakeoff.cli.printing import console
 from bakeoff.engine import capture_events, capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.report import render_terminal
 from bakeoff.report.captures import capture_view
 from bakeoff.results import runs_root
-from bakeoff.run.arms import check_workloads
-from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.own_data import OwnData, own_data
-from bakeoff.run.source_dump import with_expected_sizes
 from bakeoff.spec import Origin, Profile, Study, Workload
 from bakeoff.spec.study import THREADS_MAX, is_capture
 from bakeoff.units import parse_duration_s, parse_precision
@@ -69,12 +77,17 @@ def replay(
         float | None,
         typer.Option(help="By the clock: 1 as captured, 0.5 half as fast, 10. [default: as fast as it goes]"),
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="Half-width to reach; else 1% or the budget's best.")] = None,
-    budget: Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")] = "10m",
+    precision: Precision = None,
+    budget: Budget = "10m",
+    writes: Annotated[
+        bool,
+        typer.Option("--writes", help="Of running servers: replay writes too, in every epoch; with --i-have-a-backup."),
+    ] = False,
+    i_have_a_backup: Annotated[
+        bool, typer.Option("--i-have-a-backup", help="The data of these running servers may be changed by --writes.")
+    ] = False,
     no_verdict: NoVerdict = False,
-    profile: Annotated[
-        Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
-    ] = Profile.MATCHED,
+    profile: ProfileOption = Profile.MATCHED,
     fail_on: FailOnOption = None,
     show_literals: Annotated[
         bool, typer.Option("--show-literals", help="Show statements as they were captured in the report.")
@@ -92,22 +105,32 @@ def replay(
     on_running = any(spec.origin is Origin.URL for spec in specs)
     if data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
+    if writes and on_running and not i_have_a_backup:
+        hint = "Replay on copies, or write --i-have-a-backup too."
+        raise SpecError("replay: --writes changes the data of running servers, which nothing restores.", hint=hint)
     if speed is not None and not 1e-6 <= speed <= 1e6:
         raise SpecError(f"--speed: {speed:g} is no speed.", hint="Write --speed 1.")
     root = runs_root(runs)
     capture = as_capture(workload, root)
     totals = capture_totals(capture)
     seen = look_at(capture_events(capture))
+    reads_only = on_running and not writes
     if not quiet and output is Format.TEXT:
-        _print_capture(totals, capture, seen, on_running=on_running, literals=show_literals)
+        _print_capture(totals, capture, seen, reads_only=reads_only, literals=show_literals)
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(data=own.source or None)
     arms = tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs)))
-    known = passwords_of(arms, servers, own)
     study = Study(
         title=f"{workload.stem}: {' against '.join(map(str, specs))}",
         arms=arms,
-        workloads=(Workload(script=str(capture.resolve()), speed=speed, name=workload.name.partition(".")[0]),),
+        workloads=(
+            Workload(
+                script=str(capture.resolve()),
+                speed=speed,
+                writes=bool(seen.writes) if on_running and writes else None,
+                name=workload.name.partition(".")[0],
+            ),
+        ),
         threads=(threads or min(_THREADS_MOST, max(1, seen.at_once)),),
         database=database or own.database or _schema_of(totals) or "sbtest",
         precision=parse_precision(precision or "1%"),
@@ -117,25 +140,18 @@ def replay(
         profile=profile,
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
-    check_workloads(study.workloads, study.arms)
-    plan = forecast(with_expected_sizes(study, known))
-    if dry_run:
-        return show(plan, output)
-    require_disk(plan)
-    if not no_verdict:
-        require_budget(plan)
     samples = {each["digest"]: str(each["sample"]) for each in totals["digests"]} if show_literals else {}
     options = RunOptions(
         runs_root=root,
         command_line=("bakeoff", *sys.argv[1:]),
-        passwords=known,
+        passwords=passwords_of(arms, servers, own),
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
         fail_on=fail_on,
         samples=samples,
     )
-    return run_and_report(study, options)
+    return check_and_run(study, options, no_verdict=no_verdict, dry_run=dry_run)
 
 
 def as_capture(workload: Path, root: Path) -> Path:
@@ -211,10 +227,10 @@ def _schema_of(totals: Mapping[str, Any]) -> str:
     return next((str(each["schema"]) for each in totals["digests"] if each["schema"]), "")
 
 
-def _print_capture(totals: dict[str, Any], capture: Path, seen: Seen, *, on_running: bool, literals: bool) -> None:
+def _print_capture(totals: dict[str, Any], capture: Path, seen: Seen, *, reads_only: bool, literals: bool) -> None:
     """What is in the capture and what cannot be replayed, on standard error, before anything starts."""
     page = console(stderr=True)
     render_terminal(capture_view(totals, capture, limit=_SHOWN_DIGESTS, literals=literals), page)
-    if on_running and seen.writes:
+    if reads_only and seen.writes:
         counts = ", ".join(f"{word} ({count:,})" for word, count in seen.writes.most_common())
         page.print(f"On running servers only plain reads are replayed. Left out: {counts}.")

@@ -19,13 +19,11 @@ from bakeoff.cli.arguments import (
     naming_the_line,
     request_study,
 )
-from bakeoff.cli.execution import RunOptions, run_and_report
+from bakeoff.cli.execution import RunOptions, check_and_run, run_and_report
 from bakeoff.errors import SpecError
 from bakeoff.results import RunDirectory, open_run, runs_root
-from bakeoff.run.arms import check_workloads
-from bakeoff.run.forecast import forecast, require_budget, require_disk
+from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.resume import resumed_study
-from bakeoff.run.source_dump import with_expected_sizes
 from bakeoff.spec import Study
 from bakeoff.stats.stopping import control_name
 from bakeoff.units import parse_duration_s
@@ -74,12 +72,7 @@ def run(
         study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish
     )
     with naming_the_line(request):
-        check_workloads(request.study.workloads, request.study.arms)
-        seen = forecast(with_expected_sizes(request.study, {}))
-        require_disk(seen)
-        if not no_verdict:
-            require_budget(seen)
-        return run_and_report(request.study, options)
+        return check_and_run(request.study, options, no_verdict=no_verdict)
 
 
 def _resume(

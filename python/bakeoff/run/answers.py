@@ -23,6 +23,7 @@ from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.sessions import TOO_LONG, Event, Sessions, statement_of
 from bakeoff.servers import Instance, Server
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.study import is_capture
 from bakeoff.stats.answers import (
     DOCUMENT,
@@ -54,7 +55,6 @@ _SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOI
 # They would end the servers, or their sessions, and say nothing of a query.
 _NEVER = ("KILL", "SHUTDOWN", "RESTART", "RESET", "PURGE", "STOP", "INSTALL", "UNINSTALL", "CLONE")
 _READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
-_SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 
 
 def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
@@ -84,7 +84,7 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
                     capture=workload.script,
                     database=database_of(study, workload),
                     limit_s=limit_s,
-                    reads_only=not all(isinstance(server, Instance) for server in servers.values()),
+                    reads_only=not workload.writes,
                     stop=tools.stop,
                     on_progress=lambda count: tools.listener.progress("comparing answers", count, None, "statements"),
                 ).run(capture_events(Path(workload.script)))
@@ -194,7 +194,7 @@ class AnswersPass:
         self._on_progress = on_progress
         self._digests: dict[str, _Digest] = {}
         self._skipped: Counter[str] = Counter()
-        self._executed = self._not_reached = 0
+        self._executed, self._not_reached = 0, sum(each["events"] for each in totals["digests"])
         self._schemas: set[str] = set()
         self._wrote = False
 
@@ -210,11 +210,13 @@ class AnswersPass:
             for event in events:
                 if self._stop.is_set():
                     raise KeyboardInterrupt
+                if time.monotonic() - begin > self._limit_s:
+                    break
                 if event.get("command") == "Quit":
                     for sessions in self._arms.values():
                         sessions.close(int(event["connection"]))
                 elif event.get("type") == "event" and "digest" in event:
-                    self._take(event, time_over=time.monotonic() - begin > self._limit_s)
+                    self._take(event)
             tables, other_tables = self._compare_tables() if self._wrote else (0, {})
         finally:
             for sessions in self._arms.values():
@@ -231,8 +233,9 @@ class AnswersPass:
             other_tables=other_tables,
         )
 
-    def _take(self, event: Event, *, time_over: bool) -> None:
+    def _take(self, event: Event) -> None:
         """Run an event on all arms, or count why not."""
+        self._not_reached -= 1
         text = self._texts.get(event["digest"], "")
         digest = self._digests.get(event["digest"]) or _Digest(text, volatile_words(text))
         session_word = digest.first_word in _SESSION_WORDS
@@ -241,8 +244,6 @@ class AnswersPass:
             reason = reason or event.get("writes") or (digest.first_word not in _PLAIN and digest.first_word)
         if reason:
             self._skipped[str(reason)] += 1
-        elif time_over:
-            self._not_reached += 1
         elif "writes" not in event and not session_word and digest.executed >= EXECUTIONS_MAX:
             self._skipped["enough of its digest"] += 1
         else:
@@ -321,7 +322,7 @@ class AnswersPass:
 
     def _checksums(self, server: Server) -> dict[str, str]:
         found = {}
-        for schema in sorted(self._schemas - {""} - set(_SYSTEM)):
+        for schema in sorted(self._schemas - {""} - SYSTEM_SCHEMAS):
             sql = "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_type='BASE TABLE'"
             for (table,) in server.query(sql, (schema,)):
                 name = table.decode() if isinstance(table, bytes) else str(table)

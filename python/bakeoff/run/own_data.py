@@ -10,12 +10,11 @@ from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, Server
 from bakeoff.spec import Origin, Study, parse_server
-from bakeoff.spec.dumps import default_database, is_url, read_dump, used_databases
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, is_url, read_dump, used_databases
 from bakeoff.spec.server import url_password
 
 # Rows as large as servers take, and functions that a binary log would not like; both end with the server.
 _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_creators = 1")
-_SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,9 @@ def load_dump(
 def databases_of(server: Server) -> tuple[str, ...]:
     """Databases with tables, those of the server itself left out."""
     rows = server.query(
-        "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-        f"AND table_schema NOT IN ({', '.join(['%s'] * len(_SYSTEM_SCHEMAS))}) ORDER BY 1",
-        _SYSTEM_SCHEMAS,
+        "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY 1"
     )
-    return tuple(str(name) for (name,) in rows)
+    return tuple(str(name) for (name,) in rows if str(name) not in SYSTEM_SCHEMAS)
 
 
 def check_source(study: Study) -> None:

@@ -68,7 +68,20 @@ class Sessions:
         Raises:
             ServerError: the server is gone.
         """
-        return self._guarded(event, sql)
+        number = int(event["connection"])
+        session = self._open.get(number)
+        if session is None:
+            if len(self._open) >= _SESSIONS_MAX:
+                idle = (number for number, each in self._open.items() if not each.in_transaction)
+                self.close(next(idle, next(iter(self._open))))
+            session = self._open[number] = _Session(self.server, event)
+        self._open.move_to_end(number)
+        session.set_time(int(event.get("start_us") or 0) // 1_000_000 or self._now_s)
+        reply = session.use(event.get("schema") or self._database) or session.run(sql)
+        if session.lost:
+            self.close(number)
+            self.server.query("SELECT 1")  # a server that is gone ends the pass
+        return reply
 
     def explain(self, event: Event, sql: bytes) -> tuple[Step, ...]:
         """The plan of a statement; empty when the server cannot explain it."""
@@ -89,26 +102,10 @@ class Sessions:
 
     def _table(self, event: Event, sql: bytes) -> list[dict[str, bytes | None]]:
         """Rows by column in lower case; none when it fails."""
-        reply = self._guarded(event, sql)
+        reply = self.run(event, sql)
         if reply.errno or reply.kept is None:
             return []
         return [dict(zip((each.name.lower() for each in reply.columns), row, strict=True)) for row in reply.kept]
-
-    def _guarded(self, event: Event, sql: bytes) -> Reply:
-        number = int(event["connection"])
-        session = self._open.get(number)
-        if session is None:
-            if len(self._open) >= _SESSIONS_MAX:
-                idle = (number for number, each in self._open.items() if not each.in_transaction)
-                self.close(next(idle, next(iter(self._open))))
-            session = self._open[number] = _Session(self.server, event)
-        self._open.move_to_end(number)
-        session.set_time(int(event.get("start_us") or 0) // 1_000_000 or self._now_s)
-        reply = session.use(event.get("schema") or self._database) or session.run(sql)
-        if session.lost:
-            self.close(number)
-            self.server.query("SELECT 1")  # a server that is gone ends the pass
-        return reply
 
 
 class _Session:

@@ -50,7 +50,7 @@ def with_expected_sizes(study: Study, passwords: Mapping[str, str]) -> Study:
     Raises:
         HostError, ServerError: one does not answer, or refuses.
     """
-    sizes = {source: _server(source, passwords).data_bytes(_database(source)) for source in sources_of(study)}
+    sizes = {source: _server(source, passwords).data_bytes(url_database(source)) for source in sources_of(study)}
     return _with_data(study, {source: {"source_bytes": size} for source, size in sizes.items()})
 
 
@@ -69,12 +69,12 @@ def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str
     """
     taken: dict[str, dict[str, Any]] = {}
     for source in sources_of(study):
-        folder = cache_root() / "dumps" / f"{_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+        folder = cache_root() / "dumps" / f"{url_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
         folder = folder.with_name(f"{folder.name}-{secrets.token_hex(2)}")
         folder.mkdir(parents=True, mode=0o700)
         listener.stage(f"taking the data of {source}")
         try:
-            dump_database(_server(source, passwords), _database(source), folder, listener, stop)
+            dump_database(_server(source, passwords), url_database(source), folder, listener, stop)
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
@@ -95,10 +95,6 @@ def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:
 
 def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:
     return RemoteServer(parse_server(source), password=passwords.get(source), name=source)
-
-
-def _database(source: str) -> str:
-    return url_database(source)
 
 
 def dump_database(server: RemoteServer, database: str, folder: Path, listener: Listener, stop: threading.Event) -> None:

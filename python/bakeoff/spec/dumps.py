@@ -17,7 +17,7 @@ _COMPRESSED = r"(\.(gz|zst|xz))?"
 _EXPANSION = {b"\x1f\x8b": 4.0, b"\x28\xb5\x2f\xfd": 5.0, b"\xfd7zXZ": 6.0}
 _BYTES_IN_SERVER = 1.3
 """Of InnoDB's tables with their indexes for one of SQL (sbtest: 200 bytes of SQL a row, 260 in the server)."""
-_SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
+SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
 # mydumper: what comes after the names of database and table, and the stage in which it is loaded.
 _MYDUMPER_STAGES = (
     r"-schema-create\.sql",
@@ -116,7 +116,7 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
                 # A schema without a table is a database's own; its file names it.
                 create = stage == 0
                 # Every file of rows has a table's name.
-                if database not in _SYSTEM_SCHEMAS and (stage != _ROWS_STAGE or found["table"]):
+                if database not in SYSTEM_SCHEMAS and (stage != _ROWS_STAGE or found["table"]):
                     file = {"path": str(path / name), "database": "" if create else database}
                     # In routines mydumper puts a space behind the other semicolons that end a line.
                     stages[stage].append(file | ({} if stage == _ROWS_STAGE else {"delimiter": ";\n"}))
@@ -130,7 +130,7 @@ def _shell_dump(path: Path, names: list[str]) -> Dump:
     if "@.done.json" not in names:
         raise SpecError(f"data {path}: the dump was not finished.", hint="@.done.json is missing.", field=("data",))
     basenames = _json(path / "@.json").get("basenames", {})
-    schemas = [schema for schema in basenames if schema not in _SYSTEM_SCHEMAS]
+    schemas = [schema for schema in basenames if schema not in SYSTEM_SCHEMAS]
     stages: list[list[DumpFile]] = [[] for _ in range(6)]
 
     def add(stage: int, name: str, database: str, rows: dict[str, Any] | None = None) -> None:
@@ -201,4 +201,4 @@ def _sql_bytes(path: Path) -> int:
 def used_databases(sql: str) -> tuple[str, ...]:
     """Databases that the beginning of a file of SQL uses."""
     names = re.findall(r"^USE `((?:[^`]|``)+)`", sql, re.MULTILINE | re.IGNORECASE)
-    return tuple(dict.fromkeys(name for name in names if name not in _SYSTEM_SCHEMAS))
+    return tuple(dict.fromkeys(name for name in names if name not in SYSTEM_SCHEMAS))
