@@ -111,7 +111,7 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
         reason = ran.stderr.strip().removeprefix("bakeoff-engine: ")
         hint = "See `bakeoff list workloads`."
         if any(script.endswith(".sql") for script in scripts):
-            hint = "A workload is a Lua script: put the statements into con:query() of its function event()."
+            hint = "A workload is a Lua script or a capture; `bakeoff replay FILE.sql SERVER SERVER` runs statements."
         raise SpecError(f"workload: {reason}", hint=hint)
     described: list[Message] = json.loads(ran.stdout)
     return described
