@@ -58,7 +58,7 @@ def test_files_of_mysql_shell_are_loaded_in_order(tmp_path):
 @pytest.mark.parametrize("pack", [lambda text: text, gzip.compress, lzma.compress, zstd])
 def test_the_database_is_found_in_the_beginning_of_a_file(tmp_path, pack):
     file = tmp_path / "shop.dump"
-    file.write_bytes(pack(b"-- MySQL dump\nCREATE DATABASE `shop`;\n\nUSE `shop`;\nUSE `mysql`;\n"))
+    file.write_bytes(pack(b"-- MySQL dump\nCREATE DATABASE `shop`;\n\nUSE `shop`;\nuse shop ;\nUSE `mysql`;\n"))
     assert own_data(str(file)).database == "shop"
     file.write_bytes(pack(b"USE `shop`;\nUSE `stock`;\n"))
     assert own_data(str(file)).database == ""

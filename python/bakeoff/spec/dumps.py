@@ -200,5 +200,6 @@ def _sql_bytes(path: Path) -> int:
 
 def used_databases(sql: str) -> tuple[str, ...]:
     """Databases that the beginning of a file of SQL uses."""
-    names = re.findall(r"^USE `((?:[^`]|``)+)`", sql, re.MULTILINE | re.IGNORECASE)
-    return tuple(dict.fromkeys(name for name in names if name not in SYSTEM_SCHEMAS))
+    found = re.findall(r"^USE\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*;", sql, re.MULTILINE | re.IGNORECASE)
+    names = (quoted.replace("``", "`") or plain for quoted, plain in found)
+    return tuple(dict.fromkeys(name for name in names if name.lower() not in SYSTEM_SCHEMAS))
