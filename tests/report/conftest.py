@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
@@ -24,3 +26,21 @@ def view(run, analysis):
 @pytest.fixture(scope="session")
 def page(view):
     return render_html(view)
+
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        yield browser
+        browser.close()

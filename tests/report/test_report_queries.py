@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 import synthetic
+from axe_playwright_python.sync_playwright import Axe
 from plain_analysis import plain_analysis
 from rich.console import Console
 from synthetic import Truth, duel_study, make_run
@@ -157,3 +158,17 @@ def test_a_run_without_answers_still_has_its_times(run, analysis):
         assert len(view.tables["queries"].rows) == len(TEXTS)
     finally:
         path.write_bytes(kept)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (400, "light")])
+def test_it_is_accessible_by_axe_core_and_fits_a_phone(browser, view, tmp_path, width, scheme):
+    (tmp_path / "report.html").write_text(render_html(view), encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.goto((tmp_path / "report.html").as_uri(), wait_until="networkidle")
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.get_by_text("orders: all rows; filesort").is_visible()
+    page.close()
