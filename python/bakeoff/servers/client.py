@@ -20,7 +20,6 @@ TCP_USER = "bakeoff"
 _ACCESS_DENIED = (1045, 1698)
 _NO_ANSWER = (2002, 2003, 2013)
 _UNKNOWN_VARIABLE = 1193
-_ROWS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -123,17 +122,26 @@ def lift_limits(connection: pymysql.connections.Connection) -> None:
 
 
 def raw_rows(
-    connection: pymysql.connections.Connection, sql: str, arguments: tuple[Any, ...] = ()
+    connection: pymysql.connections.Connection, sql: str, arguments: tuple[Any, ...] = (), at_once: int = 1000
 ) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
-    """Rows of one statement as they come over the connection, in bytes, some at a time."""
+    """Rows of one statement as they come over the connection, in bytes, `at_once` of them together.
+
+    When not all of them are taken the connection is of no further use.
+    """
     plain: Any = connection
     kept = plain.decoders, plain.use_unicode
     plain.decoders, plain.use_unicode = {}, False
     try:
         with connection.cursor(SSCursor) as cursor:
-            cursor.execute(sql, arguments or None)
-            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-                yield rows
+            try:
+                cursor.execute(sql, arguments or None)
+                while rows := cursor.fetchmany(at_once):
+                    yield rows
+            except BaseException:
+                # Else the cursor would read all the others before it closes, even from a broken connection.
+                if cursor._result:
+                    cursor._result.unbuffered_active = False
+                raise
     finally:
         plain.decoders, plain.use_unicode = kept
 
