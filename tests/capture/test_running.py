@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from base64 import b64decode
 from collections import Counter
 from datetime import UTC
@@ -65,8 +66,10 @@ def test_every_row_of_the_slow_log_comes_back(logging, inside, shell):
     name, instance = logging
     sent = run_statements(instance, name)[:-2]  # what follows `USE mysql` is left out
     connection = instance.connect("work")
-    connection._execute_command(3, FORGED)
-    connection._read_query_result()
+    for sql in (FORGED, b"SELECT SLEEP(0.5)"):
+        connection._execute_command(3, sql)
+        connection._read_query_result()
+    slept_until = time.time()
     ran = inside("capture", url(instance), "-o", "shop.capture")
     assert ran.code == 0, ran.err
     connection = instance.connect("information_schema")
@@ -76,6 +79,9 @@ def test_every_row_of_the_slow_log_comes_back(logging, inside, shell):
         rows = cursor.fetchall()
     connection.close()
     made = read(shell.folder / "shop.capture")
+    if name not in ("mysql:5.5.34", "mysql:5.6.24"):  # whole seconds
+        (slept,) = (event for event in made.events if text_of(event).startswith(b"SELECT SLEEP"))
+        assert slept_until - 0.3 < slept["end_us"] / 1e6 < slept_until
     is_exact = name in ("mysql:5.7.22", "mysql:9.7.4")
     assert ("? for characters of four bytes" in " ".join(ran.out.split())) is not is_exact
     check(made, [sql for sql in [*sent, FORGED] if is_exact or is_utf8mb3(sql)])
@@ -135,9 +141,10 @@ def test_the_source_is_found_by_content_and_what_fails_is_one_line(mysql8, insid
     assert refused.code == 3
     assert refused.complaint.count("SELECT command denied to user 'nobody'") == 2
     assert "s3cret-word" not in refused.err + refused.out
-    monkeypatch.delenv("MYSQL_PWD")
     send(mysql8, b"SELECT 'in the slow log'")
-    assert "Read: mysql.slow_log." in inside("capture", url(mysql8, "shop"), "-o", "slow", "--redact").out
+    mysql8.query("GRANT SELECT ON mysql.slow_log TO nobody")
+    assert "Read: mysql.slow_log." in inside("capture", url(mysql8, "shop", "nobody"), "-o", "slow", "--redact").out
+    monkeypatch.delenv("MYSQL_PWD")
     assert "in the slow log" not in json.dumps(read(shell.folder / "slow").events)
     mysql8.query("SET GLOBAL slow_query_log = 0")
     mysql8.query("TRUNCATE mysql.slow_log")
