@@ -32,6 +32,13 @@ _COMMANDS = frozenset(
 _MARIADB_WITH_START = {
     (10, 4): 33, (10, 5): 24, (10, 6): 17, (10, 11): 7, (11, 0): 5, (11, 1): 4, (11, 2): 3, (11, 3): 2,
 }  # fmt: skip
+# What a digest's text has for lists, as values that make the same digest again.
+_LISTS = (
+    (b"(...) /* , ... */", b"(?, ?), (?, ?)"),
+    (b"(?) /* , ... */", b"(?), (?)"),
+    (b"(...)", b"(?, ?)"),
+    (b"?, ...", b"?, ?"),
+)
 
 Row = Mapping[str, bytes]
 
@@ -232,6 +239,13 @@ def _sample(row: Row) -> bytes | None:
     return None if not sample or sample.endswith(b"...") else sample
 
 
+def _digest_text(row: Row) -> bytes:
+    text = row["DIGEST_TEXT"]
+    for short, long in _LISTS:
+        text = text.replace(short, long)
+    return text
+
+
 def _digest_events(rows: list[Row]) -> Iterator[bytes]:
     """Events of all digests, those of each evenly spread; their weights are the digest's count."""
     total = sum(map(_count, rows))
@@ -254,4 +268,4 @@ def _digest_event(row: Row, weight: int) -> bytes:
         *means,
     )
     fields += b"  Log_slow_rate_limit: %d%b" % (weight, b"" if sample else b"  Digest_text: Yes")
-    return _event(sample or row["DIGEST_TEXT"], row["SCHEMA_NAME"], fields)
+    return _event(sample or _digest_text(row), row["SCHEMA_NAME"], fields)
