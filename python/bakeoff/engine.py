@@ -155,8 +155,7 @@ def make_capture(
     Raises:
         SpecError: a log that is none. HostError: a file that cannot be read or written.
     """
-    options = [*(["--redact"] if redact else []), *([f"--format={log_format}"] if log_format else [])]
-    command = [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
+    command = _making(logs, output, redact, log_format)
     # The same totals are read from the file, so that nothing waits for a pipe that is full.
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
@@ -173,12 +172,60 @@ def make_capture(
         if code := process.wait():
             raise _capture_error("".join(said), code)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        if process.returncode:
-            output.with_name(f"{output.name}.partial").unlink(missing_ok=True)
+        _end_making(process, output)
     return capture_totals(output)
+
+
+def make_capture_of(
+    text: Iterable[bytes],
+    output: Path,
+    *,
+    redact: bool,
+    log_format: str,
+    on_progress: Callable[[int, int | None], None],
+) -> Message:
+    """As `make_capture`, of a log that is handed over in pieces; whatever they raise ends it, and nothing is left.
+
+    Raises:
+        HostError: the capture cannot be written.
+    """
+    command = _making(["-"], output, redact, log_format)
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        try:
+            assert process.stdin
+            done = 0
+            # Closed by the engine when it fails; its status says why.
+            with contextlib.suppress(BrokenPipeError):
+                for piece in text:
+                    process.stdin.write(piece)
+                    done += len(piece)
+                    on_progress(done, None)
+                process.stdin.close()
+            if code := process.wait():
+                said.seek(0)
+                lines = said.read().decode("utf8", "replace").splitlines()
+                raise _capture_error("\n".join(line for line in lines if not line.startswith("{")), code)
+        finally:
+            _end_making(process, output)
+    return capture_totals(output)
+
+
+def _making(logs: Iterable[str], output: Path, redact: bool, log_format: str | None) -> list[str]:
+    options = [*(["--redact"] if redact else []), *([f"--format={log_format}"] if log_format else [])]
+    return [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
+
+
+def _end_making(process: subprocess.Popen[Any], output: Path) -> None:
+    """End the engine if it still runs, and delete what a capture that was not finished leaves."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    if process.stdin:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    if process.returncode:
+        output.with_name(f"{output.name}.partial").unlink(missing_ok=True)
 
 
 def capture_totals(path: Path) -> Message:

@@ -157,7 +157,9 @@ MORE = (
 def contents(server, table):
     """Every value in hexadecimal digits."""
     described = server.query(
-        "SELECT column_name FROM information_schema.columns WHERE table_schema = 'shop' AND table_name = %s", (table,)
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = 'shop' AND table_name = %s "
+        "ORDER BY ordinal_position",
+        (table,),
     )
     assert described
     columns = ", ".join(f"HEX({quoted(name)})" for (name,) in described)

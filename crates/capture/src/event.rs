@@ -88,6 +88,8 @@ pub struct Event {
     pub cut: bool,
     /// It ran inside a stored routine, whose call is an event of its own.
     pub in_routine: bool,
+    /// The text is a digest's: names and `?`, of which no statement can be made.
+    pub is_digest: bool,
 }
 
 /// Bytes of a statement that are kept.

@@ -29,6 +29,8 @@ pub enum Format {
     General,
     /// A file of SQL.
     Sql,
+    /// The digests of a running server, written as a slow log; never found by content.
+    Digests,
 }
 
 impl Format {
@@ -38,13 +40,14 @@ impl Format {
             Self::Slow => "slow",
             Self::General => "general",
             Self::Sql => "sql",
+            Self::Digests => "digests",
         }
     }
 
     /// A reader at its beginning.
     pub fn reader(self) -> Box<dyn LogReader> {
         match self {
-            Self::Slow => Box::<SlowLog>::default(),
+            Self::Slow | Self::Digests => Box::<SlowLog>::default(),
             Self::General => Box::<GeneralLog>::default(),
             Self::Sql => Box::<SqlFile>::default(),
         }

@@ -194,7 +194,7 @@ fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
         (event.cut || facts.cut, "cut"),
         (event.command == Command::Prepare, "prepare"),
         (event.in_routine, "routine"),
-        (facts.parameter, "parameters"),
+        (facts.parameter || event.is_digest, "parameters"),
         (facts.local_file, "local file"),
         (facts.stops_server, "server"),
         (facts.empty, "empty"),

@@ -3,6 +3,9 @@
 //! An event is a head of `# ` lines, `use DB;` where the schema changed, `SET timestamp=N;`, and the statement with `;`. A head
 //! begins with `# Time:`, `# User@Host:` or, where the log is short, `# Query_time:`; each is recognised by its form alone, so
 //! that a log can begin and end anywhere. A statement that itself has such lines is divided there.
+//!
+//! What bakeoff reads from a running server comes in the same form. It has two fields more in the head: `Statement_bytes: N`, by
+//! which no statement is divided, and `Digest_text: Yes`; a time that is not known is `SET timestamp=DEFAULT;`.
 
 use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
@@ -34,10 +37,16 @@ pub struct SlowLog {
     schema: Vec<u8>,
     /// The head names the schema itself.
     has_schema: bool,
+    /// Bytes of the statement still to come, as the head says; 0: it does not say.
+    to_come: usize,
 }
 
 impl LogReader for SlowLog {
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
+        if self.place == Place::Sql && self.to_come > 0 {
+            self.to_come = self.to_come.saturating_sub(piece.len());
+            return self.event.add_sql(piece);
+        }
         if !begins {
             return self.continue_line(piece, sink);
         }
@@ -113,6 +122,7 @@ impl SlowLog {
         self.has_times = false;
         self.has_schema = false;
         self.timestamp_s = None;
+        self.to_come = 0;
     }
 
     fn after_head_began(&mut self, line: &[u8]) {
@@ -145,6 +155,7 @@ impl SlowLog {
             return false;
         };
         let mut timestamp = None;
+        let mut is_known = true;
         let mut ids = (None, None);
         for pair in list.split(|byte| *byte == b',') {
             let Some(at) = pair.iter().position(|byte| *byte == b'=') else {
@@ -152,6 +163,7 @@ impl SlowLog {
             };
             let value = &pair[at + 1..];
             match &pair[..at] {
+                b"timestamp" if value == b"DEFAULT" => is_known = false,
                 b"timestamp" => timestamp = number(value).and_then(|seconds| i64::try_from(seconds).ok()),
                 b"insert_id" => ids.0 = number(value),
                 b"last_insert_id" => ids.1 = number(value),
@@ -161,7 +173,7 @@ impl SlowLog {
         // Seconds up to the year 9999, so that no arithmetic overflows.
         self.timestamp_s = timestamp.filter(|seconds| *seconds < 253_402_300_800);
         (self.event.insert_id, self.event.last_insert_id) = ids;
-        self.timestamp_s.is_some()
+        self.timestamp_s.is_some() || !is_known
     }
 
     fn head_line(&mut self, line: &[u8]) {
@@ -231,6 +243,8 @@ impl SlowLog {
             b"Last_errno" | b"Errno" => event.errno = number(value).and_then(|errno| u32::try_from(errno).ok()),
             b"Log_slow_rate_limit" => event.weight = number(value).unwrap_or(1).max(1),
             b"Stored_routine" => event.in_routine = true,
+            b"Statement_bytes" => self.to_come = number(value).and_then(|bytes| bytes.try_into().ok()).unwrap_or(0),
+            b"Digest_text" => event.is_digest = true,
             b"Start" => event.start_us = iso(value).map(|(moment, _)| moment),
             b"End" => event.end_us = iso(value).map(|(moment, _)| moment),
             b"Schema" => {

@@ -68,7 +68,7 @@ struct Group {
 /// The whole of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
-    /// Formats of the logs, in their order: `slow`, `general`, `sql`.
+    /// Formats of the logs, in their order: `slow`, `general`, `sql`, `digests`.
     pub formats: Vec<String>,
     /// Statements in the log.
     pub events: u64,

@@ -32,7 +32,7 @@ fn read(format: Format, bytes: &[u8]) -> Vec<Event> {
 /// An event of a log whose statement is `sql`.
 fn logged(format: Format, number: usize, sql: &str) -> String {
     match format {
-        Format::Slow => format!(
+        Format::Slow | Format::Digests => format!(
             "# Time: 2024-11-06T09:57:35.187996Z\n# User@Host: a[a] @ localhost []  Id:     {number}\n\
              # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891200;\n{sql};\n"
         ),

@@ -41,6 +41,7 @@ enum FormatName {
     Slow,
     General,
     Sql,
+    Digests,
 }
 
 /// Runs the command: progress as JSON lines on standard error, the totals as one JSON object on standard output.
@@ -59,6 +60,7 @@ pub fn run(args: CaptureArgs) -> ExitCode {
                 FormatName::Slow => Format::Slow,
                 FormatName::General => Format::General,
                 FormatName::Sql => Format::Sql,
+                FormatName::Digests => Format::Digests,
             }),
         }),
         None => read_summary(&args.logs[0]),

@@ -1,6 +1,7 @@
-"""`bakeoff capture`: query logs into a capture; `bakeoff capture show`: what is in one (docs/capture.md)."""
+"""`bakeoff capture`: logs, or what a server has kept, into a capture; `bakeoff capture show` (docs/capture.md)."""
 
 import json
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,10 +11,15 @@ from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 from typer.core import TyperGroup
 
 from bakeoff.cli.printing import console, print_sentence
-from bakeoff.engine import capture_totals, make_capture
+from bakeoff.engine import capture_totals, make_capture, make_capture_of
 from bakeoff.errors import SpecError
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
 from bakeoff.report.captures import capture_view
+from bakeoff.run.source_log import Source, kept_statements
+from bakeoff.servers import RemoteServer
+from bakeoff.spec import parse_server
+from bakeoff.spec.dumps import is_url
+from bakeoff.spec.server import url_database, url_password
 from bakeoff.units import format_bytes
 
 _SHOWN_AFTER_MAKING = 10
@@ -57,7 +63,11 @@ app = typer.Typer(
 @app.command("make")
 def make(
     logs: Annotated[
-        list[str], typer.Argument(metavar="LOG...", help="Logs or files of SQL, in their order; `-`: standard input.")
+        list[str],
+        typer.Argument(
+            metavar="LOG...",
+            help="Logs or files of SQL, in their order; `-`: standard input; or one running server: mysql://user@host/.",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The capture to write.")],
     redact: Annotated[
@@ -66,13 +76,19 @@ def make(
     log_format: Annotated[
         LogFormat | None, typer.Option("--format", help="Of the logs; default: found by their content.")
     ] = None,
+    source: Annotated[
+        Source | None, typer.Option("--from", help="Of a server; default: its slow log if that has rows, else digests.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Digests shown at the end.")] = _SHOWN_AFTER_MAKING,
     show_literals: Annotated[bool, typer.Option("--show-literals", help="With samples.")] = False,
 ) -> None:
-    """Make a capture of slow logs, general logs or files of SQL; `make` may be left out."""
-    if any(log.startswith("mysql://") for log in logs):
+    """Make a capture of slow logs, general logs, files of SQL or a running server; `make` may be left out."""
+    urls = [log for log in logs if is_url(log)]
+    if urls and (len(logs) > 1 or log_format):
+        raise SpecError("capture: a running server is read alone, without --format.", hint="See docs/capture.md.")
+    if source and not urls:
         raise SpecError(
-            "capture: a URL is a running server, and captures are made of its logs.", hint="See docs/capture.md."
+            "--from: logs have no choice of a source.", hint="It is for a running server: mysql://user@host/."
         )
     if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
         raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
@@ -81,15 +97,27 @@ def make(
     ) as bars:
         bars.disable = not bars.console.is_terminal
         task = bars.add_task("reading", total=None)
-        summary = make_capture(
-            logs,
-            output,
-            redact=redact,
-            log_format=log_format,
-            on_progress=lambda done, total: bars.update(task, completed=done, total=total),
-        )
+
+        def report(done: int, total: int | None) -> None:
+            bars.update(task, completed=done, total=total)
+
+        if urls:
+            summary = _of_server(urls[0], output, source, redact=redact, on_progress=report)
+        else:
+            summary = make_capture(logs, output, redact=redact, log_format=log_format, on_progress=report)
     render_terminal(capture_view(summary, output, limit=limit, literals=show_literals), console())
     print_sentence(f"Capture: {output} ({format_bytes(output.stat().st_size)})")
+
+
+def _of_server(
+    url: str, output: Path, source: Source | None, *, redact: bool, on_progress: Callable[[int, int | None], None]
+) -> dict[str, Any]:
+    """Make a capture of what a running server has kept, and say what that is."""
+    spec = parse_server(url)
+    server = RemoteServer(spec, password=url_password(url))
+    with kept_statements(server, url_database(spec.location), source) as kept:
+        print_sentence(kept.about)
+        return make_capture_of(kept.text, output, redact=redact, log_format=kept.log_format, on_progress=on_progress)
 
 
 @app.command("show")

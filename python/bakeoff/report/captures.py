@@ -80,7 +80,9 @@ def _dateline(summary: Totals) -> str:
     """Format, size, span and load of the capture in a sentence or two."""
     overall = summary["overall"]
     parts = [
-        f"{' and '.join(dict.fromkeys(overall['formats']))} log".replace("sql log", "SQL"),
+        f"{' and '.join(dict.fromkeys(overall['formats']))} log".replace("sql log", "SQL").replace(
+            "digests log", "digests of performance_schema"
+        ),
         f"{_count(overall['events'])} statements",
         f"{_count(overall['digests'])} digests",
         f"{_count(overall['connections'])} connections",

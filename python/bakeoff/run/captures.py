@@ -53,7 +53,7 @@ def capture_facts(path: str) -> CaptureFacts:
     timed = sum(digest["timed"] for digest in totals["digests"])
     total_us = sum(digest["total_us"] for digest in totals["digests"])
     return CaptureFacts(
-        statements=sum(each["count"] - sum(each["not_replayable"].values()) for each in totals["digests"]),
+        statements=sum(each["events"] - sum(each["not_replayable"].values()) for each in totals["digests"]),
         reads=reads,
         writes=writes,
         mean_s=total_us / timed / 1e6 if timed and total_us else None,

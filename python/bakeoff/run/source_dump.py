@@ -17,18 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
-from pymysql.cursors import SSCursor
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.run.listener import Listener
 from bakeoff.servers import RemoteServer
+from bakeoff.servers.client import lift_limits, raw_rows
 from bakeoff.servers.paths import cache_root
 from bakeoff.spec import Study, parse_server
 from bakeoff.spec.dumps import is_url, quoted
 from bakeoff.spec.server import url_database
 
 _INSERT_BYTES = 256 * 1024
-_ROWS_AT_ONCE = 1000
 _DELIMITER = "//bakeoff//"
 _HEAD = "SET NAMES utf8mb4;\nSET time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO';\n"
 _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "double", "float"})
@@ -181,14 +180,9 @@ class _Dumper:
         self.connection.rollback()
 
     def _begin(self) -> None:
-        """One transaction that sees one moment; where a server lacks a limit of time there is none to lift."""
-        settings = ("max_execution_time = 0", "max_statement_time = 0", "net_write_timeout = 3600")
-        for setting in (*settings, "sql_mode = ''", "time_zone = '+00:00'", "sql_quote_show_create = 1"):
-            try:
-                self._run(f"SET SESSION {setting}")
-            except pymysql.MySQLError as problem:
-                if problem.args[0] != 1193:  # unknown variable
-                    raise
+        """One transaction that sees one moment."""
+        lift_limits(self.connection)
+        self._run("SET SESSION sql_mode = '', time_zone = '+00:00', sql_quote_show_create = 1")
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         self._run(f"USE {quoted(self.database)}")
@@ -244,7 +238,8 @@ class _Dumper:
         literals = [column.literal for column in columns]
         pending: list[bytes] = []
         size = 0
-        for rows in self._raw_rows(f"SELECT {', '.join(each.selected for each in columns)} FROM {quoted(table)}"):
+        selected = ", ".join(each.selected for each in columns)
+        for rows in raw_rows(self.connection, f"SELECT {selected} FROM {quoted(table)}"):
             for row in rows:
                 text = b"(" + b",".join([literal(value) for literal, value in zip(literals, row, strict=True)]) + b")"
                 pending.append(text)
@@ -256,19 +251,6 @@ class _Dumper:
             self.report(self.done_bytes)
         if pending:
             file.write(insert + b",\n".join(pending) + b";\n")
-
-    def _raw_rows(self, sql: str) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
-        """Rows as they come over the connection, in bytes."""
-        connection: Any = self.connection
-        kept = connection.decoders, connection.use_unicode
-        connection.decoders, connection.use_unicode = {}, False
-        try:
-            with connection.cursor(SSCursor) as cursor:
-                cursor.execute(sql)
-                while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-                    yield rows
-        finally:
-            connection.decoders, connection.use_unicode = kept
 
     def _views(self, views: Sequence[str]) -> None:
         """First views of the same columns, so that one may use another whatever their order."""

@@ -3,11 +3,13 @@
 import os
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pymysql
+from pymysql.cursors import SSCursor
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.options import read_client_group
@@ -17,6 +19,7 @@ from bakeoff.spec.server import url_parts
 TCP_USER = "bakeoff"
 _ACCESS_DENIED = (1045, 1698)
 _NO_ANSWER = (2002, 2003, 2013)
+_UNKNOWN_VARIABLE = 1193
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,42 @@ def open_connection(
         read_timeout=600,
         **where,
     )
+
+
+def lift_limits(connection: pymysql.connections.Connection) -> None:
+    """Let this session read for as long as it takes; where a server lacks a limit of time there is none to lift."""
+    for setting in ("max_execution_time = 0", "max_statement_time = 0", "net_write_timeout = 3600"):
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET SESSION {setting}")
+        except pymysql.MySQLError as problem:
+            if problem.args[0] != _UNKNOWN_VARIABLE:
+                raise
+
+
+def raw_rows(
+    connection: pymysql.connections.Connection, sql: str, arguments: tuple[Any, ...] = (), at_once: int = 1000
+) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
+    """Rows of one statement as they come over the connection, in bytes, `at_once` of them together.
+
+    When not all of them are taken the connection is of no further use.
+    """
+    plain: Any = connection
+    kept = plain.decoders, plain.use_unicode
+    plain.decoders, plain.use_unicode = {}, False
+    try:
+        with connection.cursor(SSCursor) as cursor:
+            try:
+                cursor.execute(sql, arguments or None)
+                while rows := cursor.fetchmany(at_once):
+                    yield rows
+            except BaseException:
+                # Else the cursor would read all the others before it closes, even from a broken connection.
+                if cursor._result:
+                    cursor._result.unbuffered_active = False
+                raise
+    finally:
+        plain.decoders, plain.use_unicode = kept
 
 
 def make_tcp_account(connection: pymysql.connections.Connection) -> Account:

@@ -125,3 +125,17 @@ fn nothing_is_left_when_there_is_nothing_to_read() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_text_of_a_digest_is_no_statement() {
+    let head =
+        "# Query_time: 0.000007  Lock_time: 0.0  Log_slow_rate_limit: 9  Digest_text: Yes\nSET timestamp=DEFAULT;\n";
+    let log = format!("{head}SELECT `VERSION` ( );\n{head}CREATE SYSTEM_USER `x` IDENTIFIED BY ?;\n");
+    let (summary, lines) = captured("digests", &log, false);
+    let reasons: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line["not_replayable"].as_str())
+        .collect();
+    assert_eq!(reasons, ["parameters", "password"]);
+    assert_eq!((summary.overall.count, summary.overall.first_us), (18, None));
+}

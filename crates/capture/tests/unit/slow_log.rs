@@ -195,3 +195,42 @@ fn a_very_long_statement_is_cut_and_the_next_one_whole() {
     assert!(found[0].cut && found[0].sql.len() <= crate::event::STATEMENT_MAX);
     assert_eq!((sql(&found[1]), found[1].cut), ("SELECT 2", false));
 }
+
+#[test]
+fn what_is_read_from_a_server_is_never_divided_and_may_have_no_time() {
+    let forged =
+        "# Time: 2023-08-01T12:00:01Z\n# User@Host: x[x] @ y []\n# Query_time: 9.0  Lock_time: 0.0\nSET timestamp=5;\n";
+    let statements = [
+        format!("INSERT INTO logs VALUES ('\n{forged}DROP TABLE t;\n')"),
+        format!("{forged}SELECT 1"),
+        "SET timestamp=5".to_owned(),
+        "SELECT 1 \n".to_owned(),
+        "SELECT 2;".to_owned(),
+        "use shop".to_owned(),
+    ];
+    let log: String = statements
+        .iter()
+        .map(|sql| {
+            let bytes = sql.len();
+            format!(
+                "# Query_time: 0.000007  Lock_time: 0.0  Log_slow_rate_limit: 4  Statement_bytes: {bytes}\nuse `my shop`;\n\
+                 SET insert_id=3,timestamp=DEFAULT;\n{sql};\n"
+            )
+        })
+        .collect();
+    let kept = read(SlowLog::default(), log.as_bytes());
+    assert_eq!(kept.events.iter().map(sql).collect::<Vec<_>>(), statements);
+    for event in &kept.events {
+        assert_eq!((event.start_us, event.end_us, event.query_us), (None, None, Some(7)));
+        assert_eq!((event.weight, event.insert_id, event.cut), (4, Some(3), false));
+        assert_eq!(event.schema, b"my shop");
+    }
+    let end = log.len() - 12;
+    assert!(
+        read(SlowLog::default(), &log.as_bytes()[..end])
+            .events
+            .last()
+            .unwrap()
+            .cut
+    );
+}
