@@ -36,7 +36,7 @@ class LogFormat(StrEnum):
 class ShowFormat(StrEnum):
     """What a capture's totals are rendered as."""
 
-    TERMINAL = "terminal"
+    TEXT = "text"
     HTML = "html"
     MARKDOWN = "md"
     CSV = "csv"
@@ -90,6 +90,10 @@ def make(
         raise SpecError(
             "--from: logs have no choice of a source.", hint="It is for a running server: mysql://user@host/."
         )
+    if output.exists() and not output.is_file():
+        raise SpecError(
+            f"capture: {output} is no file, and a capture takes the place of one.", hint="Name one with -o."
+        )
     if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
         raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
     with Progress(
@@ -123,7 +127,7 @@ def _of_server(
 @app.command("show")
 def show(
     capture: Annotated[Path, typer.Argument(metavar="FILE", help="A capture.")],
-    output: Annotated[ShowFormat, typer.Option("--format", help="How to render it.")] = ShowFormat.TERMINAL,
+    output: Annotated[ShowFormat, typer.Option("--format", help="How to render it.")] = ShowFormat.TEXT,
     limit: Annotated[int, typer.Option(min=1, help="Digests shown: those with the most time.")] = 20,
     show_literals: Annotated[
         bool, typer.Option("--show-literals", help="With a sample of each digest, which holds literals.")
@@ -132,7 +136,7 @@ def show(
     """Show a capture's digests by time, with percentiles, rows, and what cannot be replayed."""
     summary = capture_totals(capture)
     view = capture_view(summary, capture, limit=limit, literals=show_literals)
-    if output is ShowFormat.TERMINAL:
+    if output is ShowFormat.TEXT:
         render_terminal(view, console())
     elif output is ShowFormat.JSON:
         typer.echo(json.dumps(_for_programs(summary, limit, literals=show_literals), indent=1, ensure_ascii=False))

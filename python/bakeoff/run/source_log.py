@@ -17,8 +17,8 @@ from pymysql.connections import Connection
 from bakeoff.errors import ServerError
 from bakeoff.servers import RemoteServer
 from bakeoff.servers.client import lift_limits, raw_rows
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 
-_SYSTEM_SCHEMAS = ("information_schema", "mysql", "performance_schema", "sys")
 _EVENTS_MAX = 10_000  # of digests: one with a hundredth of a percent of all statements still has its share
 _PIECE_BYTES = 256 * 1024
 _PS_PER_US = 1_000_000
@@ -129,7 +129,7 @@ def _rows(connection: Connection, sql: str, names: Iterable[str], schema: str, d
     NULL is empty.
     """
     names = list(names)
-    sql += f" WHERE LOWER(COALESCE({schema}, '')) NOT IN {_SYSTEM_SCHEMAS}" + (
+    sql += f" WHERE LOWER(COALESCE({schema}, '')) NOT IN {tuple(sorted(SYSTEM_SCHEMAS))}" + (
         f" AND {schema} = %s" if database else ""
     )
     for (row,) in raw_rows(connection, sql, (database,) if database else (), at_once=1):
@@ -213,12 +213,12 @@ def _digests(connection: Connection, database: str) -> KeptStatements | None:
     """A sample of each digest, or its text, as often as its share of all statements; None: there are no digests."""
     table = _TABLES[Source.DIGESTS]
     rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
-    told = [row for row in rows if row["DIGEST"] and _count(row)]
-    if not told:
+    known = [row for row in rows if row["DIGEST"] and _count(row)]
+    if not known:
         return None
-    with_sample = sum(_sample(row) is not None for row in told)
+    with_sample = sum(_sample(row) is not None for row in known)
     about = [
-        f"Read: the digests of performance_schema: {len(told):,}, {with_sample:,} with a whole sample. They tell "
+        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They tell "
         "how often, the mean time and mean rows; not when, in which order or connection, transactions or errors. A "
         "sample comes again in proportion to its digest's count, always with the same values."
     ]
@@ -226,7 +226,7 @@ def _digests(connection: Connection, database: str) -> KeptStatements | None:
         about.append("Without samples nothing can be replayed.")
     if beyond := sum(_count(row) for row in rows if not row["DIGEST"]):
         about.append(f"Left out: {beyond:,} statements for which performance_schema_digests_size has no room.")
-    return KeptStatements("digests", _in_pieces(_digest_events(told)), " ".join(about))
+    return KeptStatements("digests", _in_pieces(_digest_events(known)), " ".join(about))
 
 
 def _count(row: Row) -> int:
