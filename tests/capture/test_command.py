@@ -46,7 +46,7 @@ def test_a_log_becomes_a_capture_and_is_shown_by_time(inside, shell, log):
     assert totals["overall"]["not_replayable"] == {"local file": 1, "parameters": 1, "password": 1}
 
 
-@pytest.mark.parametrize("form", ["terminal", "html", "md", "csv", "json"])
+@pytest.mark.parametrize("form", ["text", "html", "md", "csv", "json"])
 def test_literals_are_shown_only_when_asked_for(form, inside, log):
     assert inside("capture", "slow.log", "-o", "shop.capture", "--limit", "0").code == 0
     hidden = inside("capture", "show", "shop.capture", "--format", form)

@@ -92,7 +92,7 @@ def make(
         )
     if output.exists() and not output.is_file():
         raise SpecError(
-            f"capture: {output} is no file, and a capture takes the place of one.", hint="Name one with -o."
+            f"capture: {output} is no file that a capture could replace.", hint="Name one with -o."
         )
     if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
         raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
