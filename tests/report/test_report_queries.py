@@ -71,6 +71,15 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(synthetic, "histograms_of", with_digests(synthetic.histograms_of))
         made = make_run(tmp_path_factory.mktemp("runs"), study, Truth(effect={"B": math.log(0.93)}))
+    failed = {
+        "cell": f"{CAPTURE}/4",
+        "arm": "B",
+        "sql_errno": 1305,
+        "count": 20,
+        "message": "FUNCTION ? does not exist",
+    }
+    for epoch in made.finished_epochs():
+        made.write_json(f"epochs/{epoch:03d}/failures.json", [failed | {"operation": FAILS}])
     made.write_json(DOCUMENT, {CAPTURE: answers().model_dump(mode="json")})
     return made
 
@@ -135,6 +144,12 @@ def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
     shown = build_view(run, analysis, samples={SLOWER: SECRET})
     assert "Ann" not in page + text + render_json(view) + render_csv(view)
     assert "Ann &lt;b&gt;" in render_html(shown)
+
+
+def test_errors_while_timed_are_counted_by_query_and_arm(view, run):
+    (row,) = view.tables["failures"].rows
+    count = 20 * len(run.finished_epochs())
+    assert [value.text for value in row.values][1:] == ["1305 FUNCTION ? does not exist", "0", str(count)]
 
 
 def test_records_for_programs(view):

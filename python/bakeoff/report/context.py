@@ -1,5 +1,6 @@
 """A run's documents and measurements, read once for all sections of its report."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -322,6 +323,16 @@ class Context:
     def histograms(self) -> dict[int, list[dict[str, Any]]]:
         """The engine's histograms of the epochs that count."""
         return {epoch: self.run.histograms(epoch) for epoch in self.valid_epochs}
+
+    @cached_property
+    def failures(self) -> dict[tuple[str, str, str], Counter[str]]:
+        """(cell, digest, error) -> arm -> statements of a replay that failed while they were timed, in all epochs."""
+        found: dict[tuple[str, str, str], Counter[str]] = {}
+        for epoch in self.valid_epochs:
+            for row in self.run.failures(epoch):
+                error = f"{row['sql_errno']} {row['message']}"
+                found.setdefault((row["cell"], row["operation"], error), Counter())[row["arm"]] += row["count"]
+        return found
 
     @cached_property
     def digests(self) -> tuple[DigestTimes, ...]:

@@ -102,6 +102,7 @@ def queries_section(context: Context) -> Section | None:
         "Queries",
         *(Prose(text=sentence, small=True) for sentence in _coverage(context) if queries),
         _table(context, shown, left=len(queries) - len(shown)),
+        _failures(context),
         _left_out(context),
         _other_tables(context),
         *(_detail(context, query, f"query-{at}") for at, query in enumerate(flagged)),
@@ -165,6 +166,19 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
 def _short(text: str, length: int = _SHORT) -> str:
     plain = " ".join(text.replace("`", "").split())
     return plain if len(plain) <= length else plain[: length - 1] + "…"
+
+
+def _failures(context: Context) -> Table:
+    """Statements that failed while they were timed, by query and error, of each arm; the most frequent first."""
+    texts = {query.digest: query.text for query in context.queries}
+    found = sorted(context.failures.items(), key=lambda item: -sum(item[1].values()))
+    rows = tuple(
+        Row.of(_short(texts.get(digest, digest)), error, *(f"{count[arm]:,}" for arm in context.compared_arms))
+        for (_, digest, error), count in found[:_SHOWN]
+    )
+    columns = ("query that failed while timed", "error", *(context.labels[arm] for arm in context.compared_arms))
+    more = f"{len(found) - _SHOWN:,} other lines are in failures.json of each epoch." if len(found) > _SHOWN else ""
+    return Table(id="failures", columns=columns, rows=rows, note=more)
 
 
 def _left_out(context: Context) -> Table:

@@ -278,7 +278,7 @@ class RunDirectory:
             histograms=self.histograms(epoch),
             variables=self.variables(epoch),
             server_counts=self.server_json(epoch, "data-check.json", OwnCounts),
-            failures=self.read(f"epochs/{epoch:03d}/failures.json", list[FailureRow]) or [],
+            failures=self.failures(epoch),
         )
 
     def load_epochs(self) -> list[EpochData]:
@@ -292,6 +292,10 @@ class RunDirectory:
     def warm_up(self, *columns: str) -> Frame:
         """Likewise slices from before measuring, of the valid epochs that kept them."""
         return self._all_slices("warm-up.parquet", columns)
+
+    def failures(self, epoch: int) -> list[FailureRow]:
+        """Statements of a replay that failed while an epoch was measured."""
+        return self.read(f"epochs/{epoch:03d}/failures.json", list[FailureRow]) or []
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         """The engine's `histogram` messages of an epoch, one a cell, arm and operation, with the `place` of each."""
