@@ -149,7 +149,7 @@ def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
 def test_errors_while_timed_are_counted_by_query_and_arm(view, run):
     (row,) = view.tables["failures"].rows
     count = 20 * len(run.finished_epochs())
-    assert [value.text for value in row.values][1:] == ["1305 FUNCTION ? does not exist", "0", str(count)]
+    assert [value.text for value in row.values][1:] == ["1305 FUNCTION ? is missing", "0", str(count)]
 
 
 def test_records_for_programs(view):
