@@ -1,36 +1,61 @@
-"""The shop of examples/: from its log and its dump to verdicts on its queries, as docs/replay.md types it."""
+"""The examples: from log and data to verdicts on queries, as docs/replay.md types it, and smaller."""
 
+import json
+import os
+import re
+import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from bakeoff import servers
 from bakeoff.results import open_run
+from bakeoff.spec import parse_server
+from tests.capture.captured import read
 
-MAKE = Path(__file__).parents[2] / "examples" / "shop" / "make.py"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PAGE = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
+UPGRADE = ("mysql:5.7.22", "mysql:8.0.15")
 
 
-def make_shop(folder, *, rows, statements):
-    subprocess.run(
-        [sys.executable, MAKE, folder, "--rows", str(rows), "--statements", str(statements)], check=True
-    )  # fmt: skip
+def make(example, folder, *, rows, statements):
+    numbers = ("--rows", str(rows), "--statements", str(statements))
+    subprocess.run([sys.executable, EXAMPLES / "make.py", example, folder, *numbers], check=True)
+
+
+def run_of(shell):
+    """The one run of the folder, and the answers of its one capture."""
+    run = open_run(next(path for path in shell.runs if path.name != "captures"))
+    (answers,) = run.read_json("answers.json").values()
+    return run, answers
+
+
+def replayed(shell, log, data):
+    """A short replay in which no query fails: records of its queries, all timed on both arms, its run, its answers."""
+    short = ("--budget", "15s", "--no-verdict", "--seed", "1", "--format", "json")
+    ran = shell.run("replay", log, *UPGRADE, "--data", data, *short, "--fail-on", "errors")
+    assert ran.code == 0, ran
+    queries = json.loads(ran.out)["queries"]
+    assert all(each["share"] > 0 and each["baseline_calls"] and each["contender_calls"] for each in queries), queries
+    return queries, *run_of(shell)
 
 
 @pytest.mark.server
 @pytest.mark.timeout(300)
 def test_an_upgrade_of_the_shop_is_judged_by_query(shell):
-    make_shop(shell.folder, rows=600, statements=3000)
+    make("shop", shell.folder, rows=600, statements=3000)
     ran = shell.run(
-        "replay", "shop.log", "mysql:5.7.22", "mysql:8.0.15", "--data", "shop.sql", "--budget", "30s", "--no-verdict",
+        "replay", "shop.log", *UPGRADE, "--data", "shop.sql", "--budget", "30s", "--no-verdict",
         "--fail-on", "errors", "--show-literals",
     )  # fmt: skip
     assert ran.code == 1, ran
     assert "2 queries fail on one side only" in ran.out and "DIFFERENT WORK" in ran.out and "GROUP BY" in ran.out
     assert "3,000 statements" in ran.err, "what is in the log is said first"
-    run = open_run(next(path for path in shell.runs if path.name != "captures"))
-    answers = run.read_json("answers.json")
-    (of_capture,) = answers.values()
+    run, of_capture = run_of(shell)
     failing = [each for each in of_capture["digests"].values() if each["compared"]["B"]["differences"].get("errors")]
     assert {each["text"].split()[1] for each in failing} == {"`category_id`", "COUNT"}
     others = [each for each in of_capture["digests"].values() if each not in failing]
@@ -43,19 +68,80 @@ def test_an_upgrade_of_the_shop_is_judged_by_query(shell):
     assert "GROUP BY category_id DESC" in page and "[[:&lt;:]]" in page
 
 
-def test_the_example_is_the_same_every_time(tmp_path):
+@pytest.mark.parametrize("example", ["shop", "wiki"])
+def test_an_example_is_the_same_every_time(example, tmp_path):
     for folder in ("one", "other"):
-        make_shop(tmp_path / folder, rows=50, statements=100)
-    for name in ("shop.sql", "shop.log"):
+        make(example, tmp_path / folder, rows=50, statements=100)
+    for name in (f"{example}.sql", f"{example}.log"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
-    assert (tmp_path / "one" / "shop.log").read_text().count("# Query_time") >= 100
+    assert (tmp_path / "one" / f"{example}.log").read_text().count("# Query_time") >= 100
 
 
 @pytest.mark.server
 def test_a_log_without_its_tables_is_refused_before_anything_is_timed(shell):
-    make_shop(shell.folder, rows=10, statements=300)
+    make("shop", shell.folder, rows=10, statements=300)
     ran = shell.run("replay", "shop.log", "mysql:8.0.15", "mysql:8.0.15", "--budget", "60s", "--seed", "1", "-q")
     assert ran.code == 2, ran
     assert "every statement fails on every server" in ran.complaint and "--data" in ran.complaint
     assert not list(shell.folder.glob("runs/*/epochs"))
     assert shell.left_behind() == []
+
+
+@pytest.mark.server
+@pytest.mark.timeout(200)
+def test_every_query_of_the_wiki_is_timed_and_answers_alike_but_for_its_collation(shell):
+    """It only reads, so the log begins again as long as an epoch lasts."""
+    make("wiki", shell.folder, rows=600, statements=2000)
+    queries, run, answers = replayed(shell, "wiki.log", "wiki.sql")
+    assert len(queries) == 11 and answers["not_reached"] == 0
+    assert run.study().workloads[0].writes is False and answers["tables"] == 0
+    differing = {each["query"].partition("WHERE ")[2]: {*each["differs"].split()} - {"plan"} for each in queries}
+    assert {query: kinds for query, kinds in differing.items() if kinds} == {
+        "pc.category_id = ? ORDER BY p.title LIMIT ?": {"order"},
+        "pc.category_id = ? AND p.title > ? ORDER BY p.title LIMIT ?": {"rows", "order"},
+    }
+
+
+@pytest.mark.server
+@pytest.mark.timeout(200)
+def test_a_sysbench_run_is_captured_whole_and_replayed_on_its_tables(shell):
+    env = shell.env | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with servers.sandbox(parse_server("mysql:5.7.22")) as box:
+        socket = box.instance.socket_path
+        said = subprocess.run(
+            [EXAMPLES / "sysbench.sh", socket, "oltp.log", "--table-size=1000", "--events=200"],
+            cwd=shell.folder, env=env, check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        executed = int(box.instance.status()["Com_stmt_execute"])
+        assert shell.run("capture", "oltp.log", "-o", "oltp.capture").code == 0
+        queries, _, answers = replayed(shell, "oltp.capture", f"mysql://root@localhost/sbtest?socket={socket}")
+    captured = read(shell.folder / "oltp.capture")
+    prepared = [event["sql"] for event in captured.events if event["command"] == "Execute"]
+    assert len(prepared) == executed and not any("?" in sql for sql in prepared), "the log has the values"
+    counts = Counter()
+    for digest in captured.totals["digests"]:
+        counts[digest["text"].split()[0] if "@@" not in digest["text"] else "connecting"] += digest["count"]
+    written = counts["INSERT"] + counts["UPDATE"] + counts["DELETE"]
+    counted = re.search(r"read: +(\d+)\s+write: +(\d+)\s+other: +(\d+)", said).groups()
+    assert tuple(map(int, counted)) == (counts["SELECT"], written, counts["BEGIN"] + counts["COMMIT"])
+    assert len(queries) == len(captured.totals["digests"]) == 22
+    assert {each["differs"] for each in queries} <= {"", "plan"}
+    assert answers["tables"] == 2 and answers["other_tables"] == {}
+    examined = [tuple(each["rows_examined"].values()) for each in answers["digests"].values()]
+    assert all(len({*each}) <= 1 for each in examined), "the dictionary that 8.0 reads at a table's first use is not in"
+
+
+def test_the_commands_of_the_page_are_understood(inside, shell):
+    """Replays as far as they can be without a server: with --dry-run. The test above runs sysbench.sh."""
+    lines = re.findall(r"^(?:examples/make.py|bakeoff (?:capture|replay)) .*$", PAGE.split("## An upgrade")[1], re.M)
+    assert len(lines) >= 8
+    (shell.folder / "oltp.log").write_text("SELECT 1;\n")
+    for line in lines:
+        program, *words = shlex.split(line)
+        if program != "bakeoff":
+            make(words[0], shell.folder / words[1], rows=50, statements=100)
+            continue
+        ran = inside(*words, *["--dry-run"] * (words[0] == "replay"))
+        on_server = "mysql://" in line
+        assert ran.code == (3 if on_server else 0), (line, ran.err)
+        assert not on_server or "no server answers" in ran.err

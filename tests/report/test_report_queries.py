@@ -15,6 +15,7 @@ from rich.console import Console
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
+from bakeoff.report.queries import _short
 from bakeoff.stats.answers import DOCUMENT, Answers, Compared, DigestAnswers
 
 TEXTS = {
@@ -118,6 +119,14 @@ def test_the_table_is_sorted_by_time_lost(view):
     assert by_verdict["FASTER"][5].startswith("−")
     assert by_verdict["fails"][7] == "errors"
     assert "never completed on arm B (1)" in view.tables["queries"].note
+
+
+def test_queries_that_begin_alike_are_told_apart_in_the_table():
+    long = "SELECT `p` . `id` , COUNT ( * ) FROM `page_category` `c` JOIN `page` `p` ON `p` . `id` = `c` . `page_id` "
+    ends = ("WHERE `c` . `id` = ?", "WHERE `c` . `id` = ? AND `p` . `title` > ?")
+    short = [_short(long + end) for end in ends]
+    assert short[1] == "SELECT p.id, COUNT (*) FROM page_cat…e_id WHERE c.id = ? AND p.title > ?"
+    assert short[0] != short[1] and all(len(each) <= 72 for each in short)
 
 
 def test_details_show_sql_differences_and_both_plans(view):

@@ -164,8 +164,11 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
 
 
 def _short(text: str, length: int = _SHORT) -> str:
-    plain = " ".join(text.replace("`", "").split())
-    return plain if len(plain) <= length else plain[: length - 1] + "…"
+    """A digest's text as people write SQL (`o.id, COUNT (*)`); of a long one its begin and its end, which tell it."""
+    plain = " ".join(text.replace("`", "").split()).replace(" . ", ".")
+    plain = plain.replace(" ,", ",").replace("( ", "(").replace(" )", ")")
+    end = length // 2 - 1
+    return plain if len(plain) <= length else f"{plain[: length - end - 1].rstrip()}…{plain[-end:].lstrip()}"
 
 
 def _failures(context: Context) -> Table:

@@ -255,13 +255,13 @@ class AnswersPass:
     def _compare(self, event: Event, digest: _Digest, *, is_read: bool) -> None:
         sql = statement_of(event)
         explain = is_read and digest.explained < _EXPLAINED
+        if explain:  # before the statement runs: MySQL 8.0 reads its dictionary when a table is first used
+            digest.explained += 1
+            self._compare_plans(event, sql, digest)
         replies = {
             arm: self._examined(arm, event, sql, digest) if explain else sessions.run(event, sql)
             for arm, sessions in self._arms.items()
         }
-        if explain:
-            digest.explained += 1
-            self._compare_plans(event, sql, digest)
         digest.executed += 1
         self._executed += 1
         if self._executed % _PROGRESS_EVERY == 0:
