@@ -75,11 +75,11 @@ def _some(count: int, noun: str, what: str) -> str:
 
 
 def different_work(context: Context) -> Iterator[Status]:
-    """Ratios that are moved by queries which an arm refuses: a refusal takes less time than the work."""
+    """Ratios that are moved by queries which one arm refuses: a refusal takes less time than the work."""
     for place in dict.fromkeys((query.cell, query.contender) for query in context.queries):
         queries = [q for q in context.queries if (q.cell, q.contender) == place and q.times]
-        failing = [q.times.share for q in queries if q.times and q.failing_arms]
-        both = [q.times for q in queries if q.times and q.times.estimate and not q.failing_arms]
+        failing = [q.times.share for q in queries if q.times and q.failing_arms == 1]
+        both = [q.times for q in queries if q.times and q.times.estimate and q.failing_arms != 1]
         contender = math.fsum(each.share * math.exp(-each.estimate.mean) for each in both if each.estimate)
         if math.fsum(failing) < _MOVES or not contender:
             continue
@@ -88,7 +88,7 @@ def different_work(context: Context) -> Iterator[Status]:
         yield Status(
             word="DIFFERENT WORK",
             text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(math.fsum(failing))} of the "
-            "baseline's time is in queries that fail on one side or both. The ratio counts them; that of the others is "
+            "baseline's time is in queries that fail on one side only. The ratio counts them; that of the others is "
             f"about {rest:.2f}×.",
         )
 
