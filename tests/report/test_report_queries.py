@@ -77,7 +77,7 @@ def run(tmp_path_factory):
         "arm": "B",
         "sql_errno": 1305,
         "count": 20,
-        "message": "FUNCTION ? does not exist",
+        "message": "FUNCTION ? is missing",
     }
     for epoch in made.finished_epochs():
         made.write_json(f"epochs/{epoch:03d}/failures.json", [failed | {"operation": FAILS}])
