@@ -3,14 +3,10 @@
 import hashlib
 import secrets
 import sys
-from array import array
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from bakeoff.cli.arguments import (
@@ -29,11 +25,12 @@ from bakeoff.cli.arguments import (
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
 from bakeoff.cli.execution import RunOptions, check_and_run
 from bakeoff.cli.printing import console
-from bakeoff.engine import capture_events, capture_totals, make_capture
+from bakeoff.engine import capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.report import render_terminal
 from bakeoff.report.captures import capture_view
 from bakeoff.results import runs_root
+from bakeoff.run.captures import CaptureFacts, capture_facts
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.spec import Origin, Profile, Study, Workload
 from bakeoff.spec.study import THREADS_MAX, is_capture
@@ -113,10 +110,11 @@ def replay(
     root = runs_root(runs)
     capture = as_capture(workload, root)
     totals = capture_totals(capture)
-    seen = look_at(capture_events(capture))
+    with console(stderr=True).status("reading the capture"):
+        facts = capture_facts(str(capture))
     reads_only = on_running and not writes
     if not quiet and output is Format.TEXT:
-        _print_capture(totals, capture, seen, reads_only=reads_only, literals=show_literals)
+        _print_capture(totals, capture, facts, reads_only=reads_only, literals=show_literals)
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(data=own.source or None)
     arms = tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs)))
@@ -127,11 +125,11 @@ def replay(
             Workload(
                 script=str(capture.resolve()),
                 speed=speed,
-                writes=bool(seen.writes) if on_running and writes else None,
+                writes=bool(facts.writes) if on_running and writes else None,
                 name=workload.name.partition(".")[0],
             ),
         ),
-        threads=(threads or min(_THREADS_MOST, max(1, seen.at_once)),),
+        threads=(threads or min(_THREADS_MOST, facts.at_once),),
         database=database or own.database or _schema_of(totals) or "sbtest",
         precision=parse_precision(precision or "1%"),
         has_target=precision is not None,
@@ -181,56 +179,17 @@ def as_capture(workload: Path, root: Path) -> Path:
     return made
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What the events of a capture show.
-
-    Attributes:
-        at_once: the most connections that were at work at the same time: within a statement or a transaction.
-        writes: how many statements are no plain reads, by the word that says so.
-    """
-
-    at_once: int
-    writes: Counter[str]
-
-
-def look_at(events: Iterable[Mapping[str, Any]]) -> Seen:
-    """Read all events; needs 16 bytes of memory for each."""
-    begins, ends = array("q"), array("q")
-    in_transaction: dict[int, int] = {}
-    writes: Counter[str] = Counter()
-    for event in events:
-        writes.update([str(event["writes"])] if "writes" in event else ())
-        start, connection = int(event.get("start_us") or 0), int(event.get("connection") or 0)
-        if not start:
-            continue
-        end = int(event.get("end_us") or start)
-        word = str(event.get("sql", ""))[:12].upper().split(" ")[0].rstrip(";")
-        if word in ("BEGIN", "START"):
-            in_transaction.setdefault(connection, start)
-        elif connection not in in_transaction:
-            begins.append(start)
-            ends.append(end)
-        elif word in ("COMMIT", "ROLLBACK") or event.get("command") == "Quit":
-            begins.append(in_transaction.pop(connection))
-            ends.append(end)
-    if not begins:
-        return Seen(1, writes)
-    # At the same microsecond one ends before another begins, but each counts for itself.
-    times = np.concatenate([np.array(begins), np.maximum(np.array(ends), np.array(begins) + 1)])
-    steps = np.repeat([1, -1], len(begins))
-    return Seen(int(np.cumsum(steps[np.lexsort((steps, times))]).max()), writes)
-
-
 def _schema_of(totals: Mapping[str, Any]) -> str:
     """The schema of the digest with the most time that has one."""
     return next((str(each["schema"]) for each in totals["digests"] if each["schema"]), "")
 
 
-def _print_capture(totals: dict[str, Any], capture: Path, seen: Seen, *, reads_only: bool, literals: bool) -> None:
+def _print_capture(
+    totals: dict[str, Any], capture: Path, facts: CaptureFacts, *, reads_only: bool, literals: bool
+) -> None:
     """What is in the capture and what cannot be replayed, on standard error, before anything starts."""
     page = console(stderr=True)
     render_terminal(capture_view(totals, capture, limit=_SHOWN_DIGESTS, literals=literals), page)
-    if reads_only and seen.writes:
-        counts = ", ".join(f"{word} ({count:,})" for word, count in seen.writes.most_common())
+    if reads_only and facts.writes:
+        counts = ", ".join(f"{word} ({count:,})" for word, count in facts.writes.most_common())
         page.print(f"On running servers only plain reads are replayed. Left out: {counts}.")

@@ -1,10 +1,14 @@
 """What a run must know of the captures that it replays: whether they write, and how much work they are."""
 
+from array import array
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from bakeoff.engine import capture_events, capture_totals
+import numpy as np
+
+from bakeoff.engine import Message, capture_events, capture_totals
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Origin, Study, Workload
@@ -21,31 +25,33 @@ class CaptureFacts:
 
     Attributes:
         statements: that can be replayed.
-        reads, writes: it has plain reads, and statements that are none.
+        reads: it has plain reads.
+        writes: how many of its statements are no plain reads, by the word that says so.
+        at_once: the most connections that were at work at the same time: within a statement or a transaction.
         mean_s: of a statement in the log; None: not known.
     """
 
     statements: int
     reads: bool
-    writes: bool
+    writes: Counter[str]
+    at_once: int
     mean_s: float | None
 
 
 @cache
 def capture_facts(path: str) -> CaptureFacts:
-    """Read a capture's totals, and its events until both kinds of statements were seen.
+    """Read a capture's totals and all of its events; needs 16 bytes of memory for each.
 
     Raises:
         SpecError: it is no capture, or nothing of it can be replayed. HostError: it cannot be read.
     """
     totals = capture_totals(Path(path))
-    reads = writes = False
+    reads, writes, work = False, Counter[str](), _Work()
     for event in capture_events(Path(path)):
         if "digest" in event and "not_replayable" not in event:
-            writes |= "writes" in event
             reads |= "writes" not in event
-        if reads and writes:
-            break
+            writes.update([event["writes"]] if "writes" in event else ())
+        work.add(event)
     if not reads and not writes:
         raise SpecError(
             f"capture: {path}: nothing of it can be replayed.", hint=f"`bakeoff capture show {path}` says why."
@@ -56,8 +62,42 @@ def capture_facts(path: str) -> CaptureFacts:
         statements=sum(each["events"] - sum(each["not_replayable"].values()) for each in totals["digests"]),
         reads=reads,
         writes=writes,
+        at_once=work.most_at_once(),
         mean_s=total_us / timed / 1e6 if timed and total_us else None,
     )
+
+
+class _Work:
+    """When connections were within a statement or a transaction."""
+
+    def __init__(self) -> None:
+        self._begins, self._ends = array("q"), array("q")
+        self._transactions: dict[int, int] = {}  # connection -> begin
+
+    def add(self, event: Message) -> None:
+        start, connection = int(event.get("start_us") or 0), int(event.get("connection") or 0)
+        if not start:
+            return
+        end = int(event.get("end_us") or start)
+        word = str(event.get("sql", ""))[:12].upper().split(" ")[0].rstrip(";")
+        if word in ("BEGIN", "START"):
+            self._transactions.setdefault(connection, start)
+            return
+        if connection in self._transactions:
+            if word not in ("COMMIT", "ROLLBACK") and event.get("command") != "Quit":
+                return
+            start = self._transactions.pop(connection)
+        self._begins.append(start)
+        self._ends.append(end)
+
+    def most_at_once(self) -> int:
+        if not self._begins:
+            return 1
+        begins = np.array(self._begins)
+        # At the same microsecond one ends before another begins, but each counts for itself.
+        times = np.concatenate([begins, np.maximum(np.array(self._ends), begins + 1)])
+        steps = np.repeat([1, -1], len(begins))
+        return int(np.cumsum(steps[np.lexsort((steps, times))]).max())
 
 
 def with_captures(study: Study) -> Study:
@@ -71,7 +111,7 @@ def with_captures(study: Study) -> Study:
     def known(workload: Workload) -> Workload:
         if workload.writes is not None or not is_capture(workload.script):
             return workload
-        writes = capture_facts(workload.script).writes and not remote
+        writes = bool(capture_facts(workload.script).writes) and not remote
         return workload.model_copy(update={"writes": writes})
 
     return study.model_copy(update={"workloads": tuple(map(known, study.workloads))})
