@@ -332,7 +332,8 @@ def test_json_reports_are_the_originals_line_by_line(ours, original, tmp_path):
     reports = []
     for ran in both(ours, original, "it.lua --time=3 --report-interval=1 run", cwd=tmp_path):
         text = re.search(r"^\[\n.*?^\]$", ran.out, re.DOTALL | re.MULTILINE).group()
-        # The original sometimes misses the interval that ends with the run.
+        # The original sometimes misses the interval that ends with the run, now and then after its comma.
+        text = re.sub(r"  },\n+\]", "  }\n]", text)
         reports.append(list(dict.fromkeys(re.sub(r" *\d+(\.\d+)?", "N", text).splitlines())))
     assert reports[0] == reports[1]
     assert "  }," in reports[0]
