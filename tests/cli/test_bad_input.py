@@ -247,7 +247,7 @@ def wait_for(condition, *, limit_s):
 
 @pytest.mark.server
 def test_a_killed_engine_costs_an_epoch_and_ctrl_c_ends_with_the_interval_and_a_complete_run(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%", "--budget", "3m")
+    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%", "--budget", "100s")
 
     def engines():
         children = psutil.Process(process.pid).children(recursive=True)
