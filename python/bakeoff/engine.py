@@ -307,7 +307,8 @@ class Engine:
         if cpus:
             os.sched_setaffinity(self._process.pid, cpus)
         threading.Thread(target=self._read_stdout, daemon=True).start()
-        threading.Thread(target=self._read_stderr, daemon=True).start()
+        self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
+        self._stderr_reader.start()
         try:
             self.hello = self._receive(time.monotonic() + _HELLO_LIMIT_S)
             if self.hello.get("type") != "hello" or self.hello.get("contract") != CONTRACT:
@@ -523,6 +524,8 @@ class Engine:
     def _died(self) -> EngineError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
+        # Its last words may still be on their way.
+        self._stderr_reader.join(timeout=2)
         words = " | ".join(self._stderr) or "it said nothing"
         return EngineError(
             f"the engine ended unexpectedly (status {self._process.returncode}): {words}", code="engine_lost"
