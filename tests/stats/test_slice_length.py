@@ -55,6 +55,14 @@ def test_many_connections_that_take_long_to_wake_want_longer_slices():
     assert price_of_short_ones(slow) > 2 * price_of_short_ones(quiet)
 
 
+def test_a_longer_slice_must_be_better_beyond_the_pilots_error():
+    quiet = [pilot(Noise(wander_sd=0.0, slice_sd=0.05), seconds=20, seed=seed) for seed in range(20)]
+    assert sum(choose_slice_length(slices, cell=CELL).slice_ns == 50 * MS for slices in quiet) >= 14
+    # Half a second to wake the workers, as with very many connections.
+    slow = (each.sort("start_ns").with_columns(start_ns=np.arange(len(each)) * 500 * MS) for each in quiet)
+    assert all(choose_slice_length(slices, cell=CELL).slice_ns > 50 * MS for slices in slow)
+
+
 def test_white_noise_makes_longer_slices_no_worse_and_the_guard_decides():
     curves = [
         choose_slice_length(pilot(Noise(wander_sd=0.0, slice_sd=0.05), seed=seed), cell=CELL).curve

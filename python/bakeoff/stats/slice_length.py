@@ -9,7 +9,10 @@ length tau and combined as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives the
     J(tau) = Var(q) * 4 (tau + g + r)      variance of a block's ratio times the seconds that the block takes
 
 with the guard g, and the time r between two slices as in the pilot (many connections take long to wake). This is an
-Allan variance. The tau of least J gives the narrowest interval for a given time.
+Allan variance. The tau of least J gives the narrowest interval for a given time. A pilot of seconds knows J of the
+longer ones to a third or a half only, and misses the bursts of other work that come later, from which short slices
+suffer least. So the shortest tau is taken whose J is within one standard error of the least (Breiman et al.,
+Classification and Regression Trees, 1984, section 3.4.3: the one-standard-error rule).
 """
 
 import math
@@ -26,7 +29,6 @@ CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (5, 10, 20, 50, 100, 200, 500, 10
 
 _LATENCIES_MIN = 10  # mean latencies in a slice, so that its drain stays below a tenth of it
 _EVENTS_MIN = 40  # completions in a slice
-_AS_GOOD = 1.1  # of two lengths with about equal J the longer one has fewer slices to store
 _PILOT_MAX_NS = 100_000_000
 _BLOCKS_MIN = 8  # fewest independent blocks for an estimate of J
 
@@ -77,7 +79,7 @@ def choose_slice_length(
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
 
     Returns:
-        The longest allowed candidate whose J is at most a tenth above the least; without any J the shortest allowed.
+        The shortest allowed candidate whose J is within a standard error of the least, else the shortest allowed.
     """
     if "cell" in pilot.columns:
         pilot = pilot.rows(pilot["cell"] == cell)
@@ -97,8 +99,10 @@ def choose_slice_length(
     curve = [_point(residuals, tau0_ns, length, needed_ns, rest_ns) for length in lengths]
     known = [(point.j_s, point) for point in curve if point.allowed and point.j_s is not None]
     if known:
-        least = min(j_s for j_s, _ in known)
-        best = max((point for j_s, point in known if j_s <= _AS_GOOD * least), key=lambda point: point.slice_ns)
+        least, at = min(known, key=lambda pair: pair[0])
+        # A variance of n values has a standard error of sqrt(2 / n) of itself.
+        as_good = least * (1 + math.sqrt(2 / at.blocks))
+        best = next(point for j_s, point in known if j_s <= as_good)
         reason = "least noise for the time it takes"
     elif any(point.allowed for point in curve):
         best = next(point for point in curve if point.allowed)
