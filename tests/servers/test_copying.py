@@ -76,6 +76,23 @@ def test_a_copy_is_independent(original, tmp_path):
     assert (original / "db/t.ibd").read_bytes()[:7] != b"changed"
 
 
+def test_of_an_older_copy_only_what_was_written_to_is_copied_again(original, tmp_path):
+    spare, copy = tmp_path / "spare", tmp_path / "copy"
+    copy_tree(original, spare, "a test")
+    moved = (spare / "reserved").stat().st_ino
+    with (spare / "db/t.ibd").open("r+b") as file:  # the size stays
+        file.write(b"changed")
+    (spare / "sparse").unlink()
+    (spare / "new").touch()
+    copy_tree(original, copy, "a test", spare=spare)
+    for name in ("db/t.ibd", "empty", "sparse", "reserved"):
+        assert (copy / name).read_bytes() == (original / name).read_bytes(), name
+    assert (copy / "reserved").stat().st_ino == moved
+    assert (spare / "db/t.ibd").exists()
+    assert not (copy / "new").exists()
+    assert (original / "reserved").stat().st_ino != moved
+
+
 def test_a_full_disk_is_one_line_and_leaves_nothing(original, tmp_path, monkeypatch):
     def no_room(*_arguments, **_more):
         raise OSError(errno.ENOSPC, "No space left on device")
