@@ -18,8 +18,6 @@ pub mod capability {
     pub const LONG_FLAG: u32 = 1 << 2;
     /// The login names a database.
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
-    /// The client would send files for LOAD DATA LOCAL.
-    pub const LOCAL_FILES: u32 = 1 << 7;
     /// Protocol of 4.1 and later.
     pub const PROTOCOL_41: u32 = 1 << 9;
     /// The connection turns to TLS before the login.

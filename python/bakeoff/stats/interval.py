@@ -45,6 +45,9 @@ ALPHA_T = 0.05
 EPOCHS_MIN_UNPAIRED = 3
 """Fewest epochs of either run for Welch's interval."""
 
+POWER = 0.8
+"""With which the smallest detectable effect would have been claimed."""
+
 _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
 _EXACT_FLIPS_UP_TO = 14  # 2^14 sign vectors; more epochs draw 20,000 of them
 _RANDOM_FLIPS = 20_000
@@ -169,8 +172,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool, power: float = 0.8) -> float:
-    """Log ratio that n epochs would have claimed with probability `power`, if `sd` were the true one (noncentral t).
+def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool) -> float:
+    """Log ratio that n epochs would have claimed with probability POWER, if `sd` were the true one (noncentral t).
 
     The threshold is that of the first claim among a family of M (Holm), by the anytime-valid interval or by h_n.
     """
@@ -182,15 +185,15 @@ def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool, 
         multiplier = INFLATION * t_quantile(1 - ALPHA_PRECISE / family / 2, n - 1)
     if math.isinf(multiplier):
         return math.inf
-    return noncentrality(1 - power, n - 1, multiplier) * sd / math.sqrt(n)
+    return noncentrality(1 - POWER, n - 1, multiplier) * sd / math.sqrt(n)
 
 
-def epochs_needed(sd: float, precision: float, *, at_least: int = N_MIN) -> int:
-    """Fewest epochs n >= at_least whose h_n would reach the target if `sd` were the true one (Stein's formula).
+def epochs_needed(sd: float, precision: float) -> int:
+    """Fewest epochs n >= N_MIN whose h_n would reach the target if `sd` were the true one (Stein's formula).
 
     An estimate of time only: no interval is built on it.
     """
-    low = high = max(at_least, 2)
+    low = high = N_MIN
     while precision_half_width(sd, high) > precision:
         low, high = high + 1, 2 * high
     while low < high:
