@@ -6,12 +6,14 @@
 //! worker takes the next start with one atomic addition; a lock is taken only to go from one drawn piece to the next.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
+
+use crate::lock;
 
 /// A stream of arrivals is drawn in pieces of this length [ns] ...
 const LONGEST_CHUNK_NS: u64 = 1_000_000_000;
@@ -160,10 +162,6 @@ struct Drawn {
 }
 
 impl Stream {
-    fn lock(&self) -> MutexGuard<'_, Drawn> {
-        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Poisson arrivals have no memory, so each chunk is drawn from a key of its own.
     fn starts(rate_per_s: u32, seed: u64, number: u64, length_ns: u64) -> Vec<u64> {
         let key = [seed, u64::from(rate_per_s), number, 1];
@@ -244,7 +242,7 @@ impl ArrivalSchedule {
     /// The chunk that workers take from when this one is empty.
     fn after(&self, chunk: &Chunk) -> Option<Arc<Chunk>> {
         let stream = self.stream.as_ref()?;
-        let mut drawn = stream.lock();
+        let mut drawn = lock(&stream.drawn);
         if drawn.latest.number <= chunk.number {
             drawn.latest = stream.following(&drawn.latest)?;
         }
@@ -262,7 +260,7 @@ impl ArrivalSchedule {
         let Some(stream) = &self.stream else {
             return self.first.before(now_ns) as u64;
         };
-        let mut drawn = stream.lock();
+        let mut drawn = lock(&stream.drawn);
         let most = drawn.latest.earlier + drawn.latest.taken() as u64 + LONGEST_QUEUE;
         while drawn.arrived.origin_ns.saturating_add(stream.chunk_ns) < now_ns && drawn.arrived.earlier <= most {
             let Some(next) = stream.following(&drawn.arrived) else {
@@ -278,7 +276,7 @@ impl ArrivalSchedule {
         let taken = match &self.stream {
             None => self.first.taken() as u64,
             Some(stream) => {
-                let drawn = stream.lock();
+                let drawn = lock(&stream.drawn);
                 drawn.latest.earlier + drawn.latest.taken() as u64
             }
         };

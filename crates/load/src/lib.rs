@@ -27,3 +27,10 @@ pub mod start_gate;
 pub mod worker_host;
 pub mod worker_pool;
 pub mod worker_stats;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex whether or not a thread panicked while it held it: nothing behind these locks is ever half changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

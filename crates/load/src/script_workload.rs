@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bakeoff_script::host::{ConnectTarget, Connection, Counter, Host, LogLevel, SqlError};
 use bakeoff_script::random::UniquePlace;
@@ -11,6 +11,7 @@ use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, SqlCall, Threa
 use crate::arm_workers::Workload;
 use crate::connector::{Connector, Rotation};
 use crate::failure::{Code, Failure};
+use crate::lock;
 use crate::start_gate::Barrier;
 use crate::worker_host::{Environment, WorkerHost};
 use crate::worker_pool::{PoolOptions, WorkerContext, WorkerPool};
@@ -32,18 +33,13 @@ pub struct UniqueReach(Mutex<Option<UniquePlace>>);
 
 impl UniqueReach {
     /// Where the next cell begins; `None` before the first.
-    #[must_use]
     pub fn furthest(&self) -> Option<UniquePlace> {
-        *self.lock()
+        *lock(&self.0)
     }
 
     fn extend(&self, place: UniquePlace) {
-        let mut furthest = self.lock();
+        let mut furthest = lock(&self.0);
         *furthest = (*furthest).max(Some(place));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<UniquePlace>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,6 +15,7 @@ use rustix::thread::futex;
 
 use crate::arrivals::ArrivalSchedule;
 use crate::failure::Failure;
+use crate::lock;
 
 /// The word's value from when the gate is closed for good; slices are numbered from 1 below it.
 const CLOSED: u32 = u32::MAX;
@@ -87,15 +88,10 @@ impl StartGate {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two statements that could panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Worker: rests until the slice after number `seen` (0 at first) starts. `None`: the gate is closed and the worker is to end.
     pub fn rest(&self, seen: u32) -> Option<(u32, Arc<Slice>)> {
         {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.busy = state.busy.saturating_sub(1);
             if state.busy == 0 {
                 self.changed.notify_all();
@@ -107,7 +103,7 @@ impl StartGate {
                 return None;
             }
             if number != seen {
-                let slice = self.lock().slice.clone()?;
+                let slice = lock(&self.state).slice.clone()?;
                 return Some((number, slice));
             }
             // The loop looks again after a wake-up for nothing, and when the word changed before the sleep.
@@ -146,7 +142,7 @@ impl StartGate {
 
     /// Worker: ends.
     pub fn leave(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         // After the gate has closed nobody waits for rest any more, only for all to be gone.
         state.busy = state.busy.saturating_sub(1);
         state.live -= 1;
@@ -156,14 +152,14 @@ impl StartGate {
     /// Worker: has failed, and is about to leave. The first failure is kept; the others begin no more events.
     pub fn fail(&self, failure: Failure) {
         // Kept before the gate closes, so that nobody takes the others' leaving for a normal end.
-        self.lock().failure.get_or_insert(failure);
+        lock(&self.state).failure.get_or_insert(failure);
         self.changed.notify_all();
         self.close();
     }
 
     /// Coordinator: starts a slice. All workers must be at rest. Returns its number. A closed gate stays closed.
     pub fn open(&self, slice: Arc<Slice>) -> u32 {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.slice = Some(slice);
         state.busy = state.live;
         let number = self.word.0.load(Relaxed).saturating_add(1);
@@ -176,7 +172,7 @@ impl StartGate {
     /// Coordinator: closes the gate for good; workers leave after the event they are in.
     pub fn close(&self) {
         // Under the lock, so that no opening that is under way undoes it.
-        let state = self.lock();
+        let state = lock(&self.state);
         self.word.0.store(CLOSED, Release);
         drop(state);
         self.wake_all();
@@ -206,12 +202,12 @@ impl StartGate {
 
     /// The first failure of any worker.
     pub fn failure(&self) -> Option<Failure> {
-        self.lock().failure.clone()
+        lock(&self.state).failure.clone()
     }
 
     fn wait(&self, limit: Duration, reached: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let until = Instant::now() + limit;
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while !reached(&state) {
             let remaining = until.saturating_duration_since(Instant::now());
             if remaining.is_zero() {
@@ -257,13 +253,9 @@ impl Barrier {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BarrierState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until every thread that has not left is here, or the barrier is broken.
     pub fn wait(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.waiting += 1;
         if self.release_if_complete(&mut state) {
             return;
@@ -276,20 +268,20 @@ impl Barrier {
 
     /// This thread will not come any more; the others no longer wait for it.
     pub fn leave(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.parties = state.parties.saturating_sub(1);
         self.release_if_complete(&mut state);
     }
 
     /// Releases everybody, now and from now on.
     pub fn break_up(&self) {
-        self.lock().broken = true;
+        lock(&self.state).broken = true;
         self.changed.notify_all();
     }
 
     /// Has the barrier been broken up?
     pub fn is_broken(&self) -> bool {
-        self.lock().broken
+        lock(&self.state).broken
     }
 
     fn release_if_complete(&self, state: &mut BarrierState) -> bool {
@@ -329,12 +321,11 @@ impl Semaphore {
         struct Place<'a>(&'a Semaphore);
         impl Drop for Place<'_> {
             fn drop(&mut self) {
-                let places = self.0.places.lock();
-                *places.unwrap_or_else(PoisonError::into_inner) += 1;
+                *lock(&self.0.places) += 1;
                 self.0.freed.notify_one();
             }
         }
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = lock(&self.places);
         while *places == 0 {
             places = self.freed.wait(places).unwrap_or_else(PoisonError::into_inner);
         }

@@ -2,11 +2,13 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bakeoff_metrics::LatencyHistogram;
 use bakeoff_metrics::{SliceCounters, SliceTotals};
 use bakeoff_script::host::{Counter, QueryClass, Reply};
+
+use crate::lock;
 
 /// One worker's numbers. The start gate's lock orders its writes before the coordinator's reads between slices.
 #[derive(Debug, Default)]
@@ -184,7 +186,7 @@ impl LatencyShard {
     /// Does something with the histograms while nobody else can.
     #[inline]
     pub fn with<T>(&self, body: impl FnOnce(&mut Latencies) -> T) -> T {
-        body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        body(&mut lock(&self.0))
     }
 }
 

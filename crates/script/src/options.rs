@@ -24,7 +24,6 @@ pub enum OptionType {
 
 impl OptionType {
     /// By its number in Lua.
-    #[must_use]
     pub fn from_number(number: i64) -> Option<Self> {
         use OptionType::{Bool, Double, File, Int, List, Null, Size, String};
         [Null, Bool, Int, Size, Double, String, List, File]
@@ -33,7 +32,6 @@ impl OptionType {
     }
 
     /// What such an option takes, for messages.
-    #[must_use]
     pub fn expected(self) -> &'static str {
         match self {
             Self::Bool => "on or off",
@@ -59,7 +57,6 @@ pub enum OptionValue {
 
 impl OptionValue {
     /// The value as one would type it.
-    #[must_use]
     pub fn to_text(&self) -> String {
         match self {
             Self::Bool(true) => "on".to_owned(),
@@ -119,7 +116,6 @@ impl OptionDecl {
     }
 
     /// The value when none is given.
-    #[must_use]
     pub fn default_value(&self) -> OptionValue {
         let empty = match self.kind {
             OptionType::Bool => OptionValue::Bool(true),
@@ -143,7 +139,6 @@ impl OptionDecl {
     }
 
     /// The option in `help`, `--tables=N`, and what stands beside it: `Number of tables [1]`.
-    #[must_use]
     pub fn help(&self) -> (String, String) {
         let form = match self.kind {
             OptionType::Bool => "[=on|off]",
@@ -255,7 +250,6 @@ impl Default for IgnoreErrors {
 
 impl IgnoreErrors {
     /// Is this error one of them?
-    #[must_use]
     pub fn contains(&self, code: u16) -> bool {
         match self {
             Self::All => true,

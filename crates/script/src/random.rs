@@ -32,7 +32,6 @@ pub struct Generator {
 
 impl Generator {
     /// The stream of this kind and these two numbers under `seed`.
-    #[must_use]
     pub fn for_stream(seed: u64, kind: StreamKind, first: u64, second: u64) -> Self {
         let mut mixed = mix(seed);
         for word in [kind as u64, first, second] {
@@ -74,7 +73,6 @@ impl Generator {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that spreads every input bit.
-#[must_use]
 pub(super) fn mix(word: u64) -> u64 {
     let mut z = word.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -91,7 +89,6 @@ pub struct UniquePlace {
 
 impl UniquePlace {
     /// Before the first number.
-    #[must_use]
     pub fn first(seed: u64) -> Self {
         Self { seed, next: 0 }
     }
@@ -110,7 +107,6 @@ impl Unique {
     const ROUNDS: usize = 6;
 
     /// For thread `thread` of `threads`, which all begin at the same place; the permutation follows from its seed.
-    #[must_use]
     pub fn new(from: UniquePlace, thread: u32, threads: u32) -> Self {
         let mut generator = Generator::for_stream(from.seed, StreamKind::Unique, 0, 0);
         let keys = std::array::from_fn(|_| (generator.next_u64() >> 32) as u32);
@@ -125,7 +121,6 @@ impl Unique {
     }
 
     /// This thread's place; the furthest of all threads is where another run may begin.
-    #[must_use]
     pub fn place(&self) -> UniquePlace {
         self.place
     }
@@ -191,14 +186,12 @@ impl RandKind {
     ];
 
     /// By its name in `--rand-type`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let named = Self::NAMES.iter().find(|(known, _)| *known == name);
         named.map(|(_, kind)| *kind)
     }
 
     /// Its name in `--rand-type`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].0
     }
@@ -246,7 +239,6 @@ pub struct Distributions {
 
 impl Distributions {
     /// With these parameters.
-    #[must_use]
     pub fn new(settings: &RandSettings) -> Self {
         Self {
             settings: *settings,
@@ -334,7 +326,6 @@ pub struct Zipfian {
 
 impl Zipfian {
     /// `count` is at least 1, `exponent` above 0 (smaller ones count as 1e-9, which is uniform).
-    #[must_use]
     pub fn new(count: u64, exponent: f64) -> Self {
         let exponent = exponent.max(1e-9);
         let mut zipfian = Self {

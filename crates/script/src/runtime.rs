@@ -90,7 +90,6 @@ fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
 }
 
 /// The LuaJIT in this program: `LuaJIT 2.1.1767980792`.
-#[must_use]
 pub fn luajit_version() -> String {
     let version = || Lua::new().globals().get::<Table>("jit")?.get("version");
     version().unwrap_or_else(|_: mlua::Error| "LuaJIT 2.1".to_owned())

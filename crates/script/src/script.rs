@@ -25,7 +25,6 @@ pub enum ThreadRole {
 
 impl ThreadRole {
     /// `sysbench.tid`.
-    #[must_use]
     pub fn thread_id(self, threads: u32) -> u32 {
         match self {
             Self::Main => 0,
@@ -123,19 +122,16 @@ impl Script {
     }
 
     /// The script's own options.
-    #[must_use]
     pub fn declared_options(&self) -> &[OptionDecl] {
         &self.options
     }
 
     /// The script's commands.
-    #[must_use]
     pub fn commands(&self) -> &[CommandDecl] {
         &self.commands
     }
 
     /// Does it define `event()` (or a `thread_run()` of its own)?
-    #[must_use]
     pub fn has_event(&self) -> bool {
         let _entered = self.session.enter();
         let globals = self.lua().globals();
@@ -216,13 +212,11 @@ impl Script {
     }
 
     /// Has the script set `sysbench.hooks.report_intermediate`?
-    #[must_use]
     pub fn has_report_intermediate(&self) -> bool {
         self.hook("report_intermediate").is_some()
     }
 
     /// Has the script set `sysbench.hooks.report_cumulative`?
-    #[must_use]
     pub fn has_report_cumulative(&self) -> bool {
         self.hook("report_cumulative").is_some()
     }
@@ -249,7 +243,6 @@ impl Script {
     }
 
     /// How far this thread has come in the numbers of `sysbench.rand.unique`.
-    #[must_use]
     pub fn unique_place(&self) -> UniquePlace {
         self.session.random.borrow().unique.place()
     }

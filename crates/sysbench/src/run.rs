@@ -14,7 +14,7 @@ use bakeoff_load::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
 use bakeoff_load::worker_host::{Environment, Mode, WorkerHost};
 use bakeoff_load::worker_pool::{LAST_GRACE, PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
-use bakeoff_metrics::now_ns;
+use bakeoff_metrics::{now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
 use serde_json::Value;
@@ -346,8 +346,7 @@ impl Run {
         if options.histogram {
             console.notice(&histogram(&delta));
         }
-        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
-        let total_s = end_ns.saturating_sub(count_from_ns) as f64 / 1e9;
+        let total_s = seconds(end_ns.saturating_sub(count_from_ns));
         if let Some(script) = main.filter(|script| script.has_report_cumulative()) {
             let statistics = cumulative_statistics(&delta, total_s, options.first_percentile(), 0);
             if let Err(error) = script.report_cumulative(&statistics) {

@@ -77,9 +77,6 @@ impl Test {
 
     /// One worker's whole run: sets itself up, waits for the start, runs events, tidies up. The first failure of all workers has been
     /// reported when it returns.
-    ///
-    /// # Errors
-    /// What the script failed with.
     pub(crate) fn work(&self, worker: &TestWorker<'_>) -> Result<(), Failure> {
         match self {
             Self::Script(test) => test.work(worker),
@@ -101,9 +98,6 @@ impl Test {
 
 impl ScriptTest {
     /// The script in a state of its own.
-    ///
-    /// # Errors
-    /// As [`Script::load`].
     pub(crate) fn load(&self, role: ThreadRole, host: HostRef) -> Result<Script, ScriptError> {
         Script::load(&self.source, &self.settings, role, host)
     }
@@ -180,9 +174,6 @@ impl ScriptTest {
 }
 
 /// A value of `--cpu-max-prime`.
-///
-/// # Errors
-/// One line.
 pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
     number
         .parse()

@@ -5,7 +5,7 @@ use std::io;
 use std::net::ToSocketAddrs as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
@@ -15,6 +15,7 @@ use socket2::{Domain, SockAddr, Type};
 
 use super::Endpoint;
 use super::errors::{CANNOT_CONNECT_TCP, CANNOT_CONNECT_UNIX, fatal};
+use crate::lock;
 
 /// A connected socket. Closed when dropped.
 pub(super) struct Socket {
@@ -256,7 +257,7 @@ impl ConnectionCanceller {
     /// # Safety
     /// The socket stays open until [`ConnectionCanceller::detach`] has been called with what this returns.
     pub unsafe fn attach(&self, socket: BorrowedFd<'_>) -> Attachment {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.cut {
             shut_down(socket);
         }
@@ -266,22 +267,17 @@ impl ConnectionCanceller {
 
     /// Forgets a socket that its connection is about to close.
     pub fn detach(&self, attachment: &Attachment) {
-        self.lock().sockets.retain(|socket| *socket != attachment.0);
+        lock(&self.state).sockets.retain(|socket| *socket != attachment.0);
     }
 
     /// Shuts down every attached socket, now and from now on.
     pub fn cut(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.cut = true;
         for &socket in &state.sockets {
             // SAFETY: open, for whoever attached it detaches it first, which waits for this lock.
             shut_down(unsafe { BorrowedFd::borrow_raw(socket) });
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, AttachedSockets> {
-        // A panic elsewhere leaves the list as valid as before.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

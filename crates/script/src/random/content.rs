@@ -49,7 +49,6 @@ impl Content {
     ];
 
     /// The content of that name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -57,7 +56,6 @@ impl Content {
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
@@ -94,7 +92,6 @@ pub enum Encoding {
 
 impl Encoding {
     /// That of a connection in this character set.
-    #[must_use]
     pub fn of_charset(charset: &str) -> Self {
         match charset {
             "utf8mb4" => Self::Utf8,
@@ -218,7 +215,6 @@ impl Texts {
     }
 
     /// Most bytes that a text of so many characters can have.
-    #[must_use]
     pub fn max_bytes(characters: usize) -> usize {
         characters * 4
     }
@@ -241,7 +237,6 @@ impl Texts {
     }
 
     /// The stream of the text that belongs to a number: always the same, whatever the seed.
-    #[must_use]
     pub fn stream_of(number: u64) -> Generator {
         Generator::for_stream(0, StreamKind::Text, 1, number)
     }
@@ -437,7 +432,6 @@ pub struct SbtestRow {
 
 impl SbtestRow {
     /// Draws a row; `k` from the default distribution over 1..=`key_range`.
-    #[must_use]
     pub fn draw(generator: &mut Generator, distributions: &mut Distributions, key_range: u32) -> Self {
         let k = distributions.default(generator, 1, key_range);
         let (mut c, mut pad) = ([b'-'; 119], [b'-'; 59]);

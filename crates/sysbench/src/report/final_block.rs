@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bakeoff_metrics::LatencyHistogram;
+use bakeoff_metrics::{LatencyHistogram, ms, seconds};
 use bakeoff_script::Settings;
 use bakeoff_script::options::OptionValue;
 
-use super::{ms, percentile_ms, share};
+use super::{percentile_ms, share};
 use crate::run_options::{Dialect, Percentile};
 use crate::stats::Delta;
 use crate::test::Test;
@@ -194,9 +194,8 @@ pub(crate) fn tpcc(delta: &Delta, settings: &Settings) -> Option<String> {
     let late: Vec<String> = RULES
         .iter()
         .filter_map(|(name, limit_s, _)| {
-            #[expect(clippy::cast_precision_loss, reason = "an hour is 2^42 ns")]
-            let seconds = named.get(name)?.quantile_ns(0.9) as f64 / 1e9;
-            (seconds > *limit_s).then(|| format!("{name} {seconds:.1} s of at most {limit_s} s"))
+            let found_s = seconds(named.get(name)?.quantile_ns(0.9));
+            (found_s > *limit_s).then(|| format!("{name} {found_s:.1} s of at most {limit_s} s"))
         })
         .collect();
     tpcc_line(&mut text, "response times (90%)", &ok_or_not(&late));

@@ -6,6 +6,7 @@ pub(crate) mod reporter;
 
 use std::fmt::Write as _;
 
+use bakeoff_metrics::ms;
 use bakeoff_script::{Statistics, luajit_version};
 
 use crate::run_options::{Percentile, RunOptions};
@@ -14,11 +15,6 @@ use crate::stats::Delta;
 /// A latency percentile [ms].
 pub(crate) fn percentile_ms(delta: &Delta, percentile: &Percentile) -> f64 {
     ms(delta.events().quantile_ns(percentile.per_cent / 100.0))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
-pub(crate) fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
 }
 
 /// What the script's report hooks get; `time_total` is since counting began.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use bakeoff_load::start_gate::Slice;
-use bakeoff_metrics::now_ns;
+use bakeoff_metrics::{now_ns, seconds};
 use bakeoff_script::{Script, ScriptError, Statistics, ThreadRole};
 use serde_json::Value;
 
@@ -248,11 +248,6 @@ impl Reporter {
             self.session.console.fatal(&words);
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 /// The script's states for reports, where it has hooks.
