@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from bakeoff.errors import TrialInvalid
+from bakeoff.errors import RunInvalid
 from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
@@ -110,7 +110,7 @@ def judge_rows(study: Study, answers: Mapping[str, Answers], listener: Listener)
     """Check that all arms hold the same rows; a difference that is not bakeoff's own is noted and flagged.
 
     Raises:
-        TrialInvalid: tables that bakeoff's own scripts loaded on its own servers differ, so that measuring them would
+        RunInvalid: tables that bakeoff's own scripts loaded on its own servers differ, so that measuring them would
             compare nothing.
     """
     differences = row_differences(study.arms, answers)
@@ -121,7 +121,7 @@ def judge_rows(study: Study, answers: Mapping[str, Answers], listener: Listener)
     # What versions make of one's own data is for the person to judge.
     ours = ours and not study.baseline.data.source
     if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):
-        raise TrialInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
+        raise RunInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
     listener.note(text)
 
 

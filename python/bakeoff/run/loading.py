@@ -147,7 +147,7 @@ class Loader:
         """Write the answers of every arm, and check that all hold the same rows.
 
         Raises:
-            TrialInvalid: they do not, although a script of bakeoff's own loaded them.
+            RunInvalid: they do not, although a script of bakeoff's own loaded them.
         """
         found = {s.arm.name: self.answers[key] for s in setups if (key := (s.build_key, build)) in self.answers}
         write_answers(self.run, found, f"rows/{build}.json")
