@@ -33,7 +33,7 @@ pub enum Placement {
 /// it ran exactly in the looks with a ping.
 const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
-const SETTLE: Duration = Duration::from_micros(60);
+const PING_PAUSE: Duration = Duration::from_micros(60);
 /// How long the thread of one connection is looked for. A busy machine needs several attempts of a millisecond.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 
@@ -181,7 +181,7 @@ impl Search<'_> {
             if pinged {
                 ping()?;
             }
-            std::thread::sleep(SETTLE);
+            std::thread::sleep(PING_PAUSE);
             candidates.retain_mut(|(thread, before)| {
                 times_run(pid, *thread).is_some_and(|now| {
                     let ran = now != *before;

@@ -1,4 +1,4 @@
-//! Errors of a script: kinds that a program can tell apart, with the place in the script and words to act on.
+//! Errors of a script: kinds that a program can distinguish, with the place in the script and words to act on.
 
 use std::fmt;
 

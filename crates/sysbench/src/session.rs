@@ -154,7 +154,7 @@ fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
             )
         }
         (Endpoint::Tcp { host, .. }, Some(number)) => {
-            // It waits for its connections, and tells the number that says so instead of "refused".
+            // It waits for its connections, and reports the number that says so instead of "refused".
             let number = if number == "111" { "115" } else { number };
             (2002, format!("Can't connect to server on '{host}' ({number})"))
         }

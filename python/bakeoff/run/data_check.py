@@ -17,7 +17,7 @@ from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
 from bakeoff.spec import Origin, Study
 from bakeoff.spec.dumps import quoted
-from bakeoff.stats.differences import Answer, Answers, RowDifference, row_differences
+from bakeoff.stats.differences import Answer, RowAnswers, RowDifference, row_differences
 from bakeoff.stats.tpcc import ServerCounts
 
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
@@ -91,7 +91,7 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
     }
 
 
-def write_answers(run: RunDirectory, answers: Mapping[str, Answers], name: str) -> None:
+def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: str) -> None:
     """Keep the answers of all arms; those of a resumed run are the same and are not written again."""
     if run.read_json(name) is None:
         run.write_json(
@@ -106,7 +106,7 @@ def write_answers(run: RunDirectory, answers: Mapping[str, Answers], name: str) 
         )
 
 
-def judge_rows(study: Study, answers: Mapping[str, Answers], listener: Listener) -> None:
+def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:
     """Check that all arms hold the same rows; a difference that is not bakeoff's own is noted and flagged.
 
     Raises:

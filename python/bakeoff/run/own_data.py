@@ -67,7 +67,7 @@ def own_data(text: str) -> OwnData:
 
 
 def databases_in(source: str) -> tuple[str, ...]:
-    """Databases that a dump makes or uses itself, as far as the names of its files or a file's beginning tell.
+    """Databases that a dump makes or uses itself, as far as the names of its files or a file's beginning say.
 
     Raises:
         SpecError: no dump. HostError: it cannot be read.

@@ -153,7 +153,7 @@ impl Socket {
     /// Receives what there is into `into`; waits for at least one byte. 0: the server closed the connection.
     ///
     /// Polls first and then reads: on a unix socket a reader that blocks in `read` is woken a first time when the server takes the
-    /// request out of its buffer; `poll` for input is not, which halves the voluntary context switches (design.md, "The engine's contract").
+    /// request out of its buffer; `poll` for input is not, which halves the voluntary context switches (docs/decisions/waiting-for-replies.md).
     #[inline]
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         loop {

@@ -256,7 +256,7 @@ enum Judgement {
     Ok,
 }
 
-/// Judges a share; one outside by less than chance explains, if its true value were `nominal`, is too few to tell.
+/// Judges a share; one outside by less than chance explains, if its true value were `nominal`, is too few to judge.
 fn judge(name: &str, count: u64, of: u64, limits: (f64, f64), nominal: f64) -> Judgement {
     if of == 0 {
         return Judgement::TooFew;
