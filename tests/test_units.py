@@ -48,12 +48,6 @@ def test_a_latency_keeps_three_digits_whatever_the_unit(nanoseconds):
     assert "e" not in number
 
 
-def test_log_ratios_read_as_per_cent():
-    assert units.format_percent(math.log(1.10)) == "+10.0%"
-    assert units.format_percent(math.log(0.91)) == "−9.0%"
-    assert units.format_percent(math.log(1.01), signed=False) == "1.0%"
-
-
 @pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (120, "2 min")])
 def test_durations_read_in_two_parts(seconds, text):
     assert units.format_duration(seconds) == text

@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
     DIFFERENCE = 1  # a check was requested (`--publish`, `doctor --prove`) and failed
     USAGE = 2  # bad command line or study
     NOT_READY = 3  # a server or the host cannot do this now, or a run directory is damaged
-    TRIAL_INVALID = 4  # the run finished, but its result cannot be used
+    RUN_INVALID = 4  # the run finished, but its result cannot be used
     INTERNAL = 5  # a bug in bakeoff
     INTERRUPTED = 130
 
@@ -81,7 +81,7 @@ class HostError(BakeoffError):
 class EngineError(BakeoffError):
     """The engine reported an error; `code` is the protocol's (docs/engine.md), `sql_errno` the server's."""
 
-    exit_code = ExitCode.TRIAL_INVALID
+    exit_code = ExitCode.RUN_INVALID
 
     def __init__(
         self,
@@ -98,11 +98,11 @@ class EngineError(BakeoffError):
         self.sql_errno = sql_errno
 
 
-class TrialInvalid(BakeoffError):
+class RunInvalid(BakeoffError):
     """The run finished, but its result cannot be used (crash, error rate, saturated client)."""
 
-    code = "trial_invalid"
-    exit_code = ExitCode.TRIAL_INVALID
+    code = "run_invalid"
+    exit_code = ExitCode.RUN_INVALID
 
 
 class ResultsError(BakeoffError):

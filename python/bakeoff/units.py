@@ -108,15 +108,6 @@ def format_rate(per_second: float) -> str:
     return f"{per_second:,.0f}" if abs(per_second) >= 100 else f"{per_second:.3g}"
 
 
-def format_percent(log_ratio: float, *, signed: bool = True, digits: int = 1) -> str:
-    """A log ratio as the per cent that people read: ln 0.91 is `−9.0%`."""
-    percent = math.expm1(log_ratio) * 100
-    text = f"{abs(percent):.{digits}f}%"
-    if not signed:
-        return text
-    return ("−" if percent < 0 else "+") + text
-
-
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -174,7 +165,7 @@ def at_least_text(log_ratio: float, half_width: float) -> str:
     return "a trace"
 
 
-def percent_text(log_ratio: float, *, digits: int = 2) -> str:
-    """`1%`, `1.4%`: size of a half-width or margin in significant digits, without a sign."""
+def percent_text(log_ratio: float) -> str:
+    """`1%`, `1.4%`: size of a half-width or margin in two significant digits, without a sign."""
     percent = abs(math.expm1(log_ratio)) * 100
-    return f"{percent:.0f}%" if percent >= 99.5 else f"{percent:.{digits}g}%"
+    return f"{percent:.0f}%" if percent >= 99.5 else f"{percent:.2g}%"

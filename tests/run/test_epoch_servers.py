@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
-from bakeoff.errors import ServerError, TrialInvalid
+from bakeoff.errors import RunInvalid, ServerError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.report.live import QuietLive
 from bakeoff.results import RunDirectory
@@ -72,5 +72,5 @@ def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
         _StudyRun, "_run_epoch", lambda *_: SimpleNamespace(valid=False, discard_reason="arm B: server crashed")
     )
     run = _StudyRun(study(), RunDirectory.create(tmp_path, study()), tools=None, begin=0.0, builds=1)
-    with pytest.raises(TrialInvalid, match="epochs 0 and 1 both had to be discarded: arm B: server crashed"):
+    with pytest.raises(RunInvalid, match="epochs 0 and 1 both had to be discarded: arm B: server crashed"):
         run.run()

@@ -1,4 +1,4 @@
-"""What the doctor forecasts by a trial of real servers, against what a duel reaches; and a report to be published."""
+"""What the doctor forecasts by a test run of real servers, and what a duel reaches; a report to be published."""
 
 import json
 import math

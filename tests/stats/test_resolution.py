@@ -1,4 +1,4 @@
-"""What the doctor forecasts from a trial of a minute is what complete runs then take."""
+"""What the doctor forecasts from a test run of a minute is what complete runs then take."""
 
 import statistics
 
@@ -16,7 +16,7 @@ MEASURED_S = comfortable_seconds(overhead_s=OVERHEAD_S, cells=1)
 
 
 def forecast(noise, *, epochs=6, seconds=3.0, seed=1):
-    """A prediction from each of `RUNS` short trials."""
+    """A prediction from each of `RUNS` short test runs."""
     rng = np.random.default_rng(seed)
     history = simulated_runs(rng, runs=RUNS, epochs=epochs, noise=noise, seconds=seconds)
     return [

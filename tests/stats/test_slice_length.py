@@ -94,10 +94,10 @@ def test_long_latencies_forbid_short_slices():
     assert choose_slice_length(slow, cell=CELL).slice_ns >= 1000 * MS
 
 
-@pytest.mark.parametrize(("floor", "ceiling"), [(2000, 2000), (500, 1000), (50, 80), (2000, 700)])
-def test_bounds_are_kept(floor, ceiling):
-    choice = choose_slice_length(pilot(Noise()), cell=CELL, floor_ns=floor * MS, ceiling_ns=ceiling * MS)
-    assert min(floor, ceiling) * MS <= choice.slice_ns <= ceiling * MS
+@pytest.mark.parametrize("ceiling", [2000, 1000, 80, 20])
+def test_bounds_are_kept(ceiling):
+    choice = choose_slice_length(pilot(Noise()), cell=CELL, ceiling_ns=ceiling * MS)
+    assert min(50, ceiling) * MS <= choice.slice_ns <= ceiling * MS
 
 
 def test_a_short_pilot_does_not_guess_long_lengths():

@@ -4,25 +4,19 @@
 //! of each other. Stands below the engine's requests and below the drop-in for sysbench, and knows nothing of either.
 //!
 //! ```text
-//! arm_workers (measure)      command      sysbench's run
+//! arm_workers (measure)   script_workload   sysbench's run
 //!        └───────────────► worker_pool ◄───────┘          threads: started, cut, joined
 //!                               │
 //!                          worker_host                    when the next event may begin, what is counted
 //!            ┌──────────────┬───┴──────────┬────────────┐
-//!        start_gate      arrivals   worker_stats,   connector ─► net
-//!                                     latencies
+//!        start_gate      arrivals    worker_stats    connector ─► net
 //! ```
 
 pub mod arm_workers;
 pub mod arrivals;
-pub mod barrier;
-pub mod block_orders;
-pub mod cancel;
-pub mod command;
 pub mod connector;
 pub mod failure;
 pub mod freeze;
-pub mod latencies;
 pub mod net;
 pub mod observe;
 pub mod placement;
@@ -33,3 +27,10 @@ pub mod start_gate;
 pub mod worker_host;
 pub mod worker_pool;
 pub mod worker_stats;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex whether or not a thread panicked while it held it: nothing behind these locks is ever half changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -34,7 +34,6 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// What was spent between `earlier` and now; memory is as it is now.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let spent = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {

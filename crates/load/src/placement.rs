@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
@@ -15,6 +15,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
 
+use crate::lock;
 use crate::observe::threads_of;
 
 /// Where the two threads of a connection run.
@@ -32,7 +33,7 @@ pub enum Placement {
 /// it ran exactly in the looks with a ping.
 const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
-const SETTLE: Duration = Duration::from_micros(60);
+const PING_PAUSE: Duration = Duration::from_micros(60);
 /// How long the thread of one connection is looked for. A busy machine needs several attempts of a millisecond.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 
@@ -87,16 +88,11 @@ impl Pairing {
 
     /// Why not every connection is paired; `None` when all of them are. Ask while the workers rest.
     pub fn failure(&self) -> Option<String> {
-        let threads = self.lock();
+        let threads = lock(&self.threads);
         threads.failure.clone().or_else(|| {
             (!threads.contradicted.is_empty())
                 .then(|| "one thread of the server was found to serve two connections".to_owned())
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Threads> {
-        // Every statement below leaves the sets whole.
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,7 +107,7 @@ impl PairedWorker {
     /// To be called before connecting: keeps the other workers from connecting until this connection's thread is found.
     /// `None` when pairing has failed before, so that nothing more is tried.
     pub(crate) fn begin(&self) -> Option<Search<'_>> {
-        let threads = self.pairing.lock();
+        let threads = lock(&self.pairing.threads);
         threads.failure.is_none().then_some(Search { worker: self, threads })
     }
 }
@@ -185,7 +181,7 @@ impl Search<'_> {
             if pinged {
                 ping()?;
             }
-            std::thread::sleep(SETTLE);
+            std::thread::sleep(PING_PAUSE);
             candidates.retain_mut(|(thread, before)| {
                 times_run(pid, *thread).is_some_and(|now| {
                     let ran = now != *before;
@@ -238,7 +234,7 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        let mut threads = self.pairing.lock();
+        let mut threads = lock(&self.pairing.threads);
         threads.contradicted.remove(&self.number);
         if threads.paired.get(&self.thread) == Some(&self.number) {
             threads.paired.remove(&self.thread);

@@ -3,6 +3,8 @@
 //! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start; the coordinator sleeps on a
 //! condition variable that the last worker to rest signals. In a running slice a worker only reads the word; the lock is taken
 //! once at a slice's start and once at its end.
+//!
+//! Also where scripts' threads wait for each other: a barrier with a way out when one of them fails, and a semaphore.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -13,6 +15,7 @@ use rustix::thread::futex;
 
 use crate::arrivals::ArrivalSchedule;
 use crate::failure::Failure;
+use crate::lock;
 
 /// The word's value from when the gate is closed for good; slices are numbered from 1 below it.
 const CLOSED: u32 = u32::MAX;
@@ -85,15 +88,10 @@ impl StartGate {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two statements that could panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Worker: rests until the slice after number `seen` (0 at first) starts. `None`: the gate is closed and the worker is to end.
     pub fn rest(&self, seen: u32) -> Option<(u32, Arc<Slice>)> {
         {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.busy = state.busy.saturating_sub(1);
             if state.busy == 0 {
                 self.changed.notify_all();
@@ -105,7 +103,7 @@ impl StartGate {
                 return None;
             }
             if number != seen {
-                let slice = self.lock().slice.clone()?;
+                let slice = lock(&self.state).slice.clone()?;
                 return Some((number, slice));
             }
             // The loop looks again after a wake-up for nothing, and when the word changed before the sleep.
@@ -144,7 +142,7 @@ impl StartGate {
 
     /// Worker: ends.
     pub fn leave(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         // After the gate has closed nobody waits for rest any more, only for all to be gone.
         state.busy = state.busy.saturating_sub(1);
         state.live -= 1;
@@ -154,14 +152,14 @@ impl StartGate {
     /// Worker: has failed, and is about to leave. The first failure is kept; the others begin no more events.
     pub fn fail(&self, failure: Failure) {
         // Kept before the gate closes, so that nobody takes the others' leaving for a normal end.
-        self.lock().failure.get_or_insert(failure);
+        lock(&self.state).failure.get_or_insert(failure);
         self.changed.notify_all();
         self.close();
     }
 
     /// Coordinator: starts a slice. All workers must be at rest. Returns its number. A closed gate stays closed.
     pub fn open(&self, slice: Arc<Slice>) -> u32 {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.slice = Some(slice);
         state.busy = state.live;
         let number = self.word.0.load(Relaxed).saturating_add(1);
@@ -174,7 +172,7 @@ impl StartGate {
     /// Coordinator: closes the gate for good; workers leave after the event they are in.
     pub fn close(&self) {
         // Under the lock, so that no opening that is under way undoes it.
-        let state = self.lock();
+        let state = lock(&self.state);
         self.word.0.store(CLOSED, Release);
         drop(state);
         self.wake_all();
@@ -204,12 +202,12 @@ impl StartGate {
 
     /// The first failure of any worker.
     pub fn failure(&self) -> Option<Failure> {
-        self.lock().failure.clone()
+        lock(&self.state).failure.clone()
     }
 
     fn wait(&self, limit: Duration, reached: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let until = Instant::now() + limit;
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while !reached(&state) {
             let remaining = until.saturating_duration_since(Instant::now());
             if remaining.is_zero() {
@@ -222,6 +220,119 @@ impl StartGate {
                 .0;
         }
         state
+    }
+}
+
+/// A reusable barrier that threads may leave for good and that anyone may break.
+#[derive(Debug)]
+pub struct Barrier {
+    state: Mutex<BarrierState>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct BarrierState {
+    parties: usize,
+    waiting: usize,
+    /// Raised each time that all have arrived.
+    round: u64,
+    broken: bool,
+}
+
+impl Barrier {
+    /// A barrier for so many threads.
+    pub fn new(parties: usize) -> Self {
+        Self {
+            state: Mutex::new(BarrierState {
+                parties,
+                waiting: 0,
+                round: 0,
+                broken: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Waits until every thread that has not left is here, or the barrier is broken.
+    pub fn wait(&self) {
+        let mut state = lock(&self.state);
+        state.waiting += 1;
+        if self.release_if_complete(&mut state) {
+            return;
+        }
+        let round = state.round;
+        while state.round == round && !state.broken {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// This thread will not come any more; the others no longer wait for it.
+    pub fn leave(&self) {
+        let mut state = lock(&self.state);
+        state.parties = state.parties.saturating_sub(1);
+        self.release_if_complete(&mut state);
+    }
+
+    /// Releases everybody, now and from now on.
+    pub fn break_up(&self) {
+        lock(&self.state).broken = true;
+        self.changed.notify_all();
+    }
+
+    /// Has the barrier been broken up?
+    pub fn is_broken(&self) -> bool {
+        lock(&self.state).broken
+    }
+
+    fn release_if_complete(&self, state: &mut BarrierState) -> bool {
+        let complete = state.waiting >= state.parties;
+        if complete {
+            state.waiting = 0;
+            state.round += 1;
+            self.changed.notify_all();
+        }
+        complete
+    }
+}
+
+/// Lets only so many threads through at a time.
+///
+/// Loading a script is work for the CPU and leaves garbage behind: thousands of threads that did it at once would only wait for
+/// each other and hold all that garbage together. For loading alone: a script's own `thread_init()` may wait for other threads.
+#[derive(Debug)]
+pub struct Semaphore {
+    places: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Semaphore {
+    /// As many places as there are CPUs, twice.
+    pub fn for_cpus() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(4, usize::from);
+        Self {
+            places: Mutex::new(2 * cpus),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Waits for a place, and keeps it while `work` runs.
+    pub fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
+        /// Gives the place back, also when `work` panics.
+        struct Place<'a>(&'a Semaphore);
+        impl Drop for Place<'_> {
+            fn drop(&mut self) {
+                *lock(&self.0.places) += 1;
+                self.0.freed.notify_one();
+            }
+        }
+        let mut places = lock(&self.places);
+        while *places == 0 {
+            places = self.freed.wait(places).unwrap_or_else(PoisonError::into_inner);
+        }
+        *places -= 1;
+        drop(places);
+        let _place = Place(self);
+        work()
     }
 }
 

@@ -249,7 +249,6 @@ impl SliceTotals {
     }
 
     /// What came after `earlier`, an earlier state of the same counters. The maximum is that of the whole: it cannot be split.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let errors = self.errors.iter().map(|(&code, &count)| {
             let before = earlier.errors.get(&code).copied().unwrap_or_default();

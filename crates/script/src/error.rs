@@ -1,4 +1,4 @@
-//! Errors of a script: kinds that a program can tell apart, with the place in the script and words to act on.
+//! Errors of a script: kinds that a program can distinguish, with the place in the script and words to act on.
 
 use std::fmt;
 
@@ -31,7 +31,6 @@ pub enum SqlCall {
 
 impl SqlCall {
     /// What sysbench's API raises when it fails; none: the error's number and words.
-    #[must_use]
     pub fn words(self) -> Option<&'static str> {
         match self {
             Self::Connect => Some("connection creation failed"),
@@ -126,7 +125,6 @@ pub enum ScriptError {
 
 impl ScriptError {
     /// The contract's code (`docs/engine.md`) for this error.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "script_not_found",
@@ -144,7 +142,6 @@ impl ScriptError {
     }
 
     /// Where in the script it happened, when that is known.
-    #[must_use]
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Lua { place, .. } | Self::Sql { place, .. } => place.as_ref(),
@@ -166,7 +163,6 @@ fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
 }
 
 /// The candidate nearest to `name`, if it is close enough to be a typing error.
-#[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(2);
     candidates

@@ -7,8 +7,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
 
 use crate::error::ScriptError;
-use crate::options::{OptionDecl, OptionType, OptionValue};
-use crate::settings::Settings;
+use crate::options::{OptionDecl, OptionType, OptionValue, Settings};
 use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
 use crate::symbols;
 
@@ -91,7 +90,6 @@ fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
 }
 
 /// The LuaJIT in this program: `LuaJIT 2.1.1767980792`.
-#[must_use]
 pub fn luajit_version() -> String {
     let version = || Lua::new().globals().get::<Table>("jit")?.get("version");
     version().unwrap_or_else(|_: mlua::Error| "LuaJIT 2.1".to_owned())

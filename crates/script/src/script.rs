@@ -4,11 +4,10 @@ use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Tab
 
 use crate::error::{ScriptError, nearest, split_place};
 use crate::host::{HostRef, NullHost};
-use crate::options::{OptionDecl, OptionType, OptionValue};
+use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
 use crate::runtime::{self, CommandDecl, DebugInfo, Statistics, load_chunk};
 use crate::session::{Failure, Session};
-use crate::settings::{self, Settings};
 use crate::source::ScriptSource;
 
 /// Which thread a state serves.
@@ -26,7 +25,6 @@ pub enum ThreadRole {
 
 impl ThreadRole {
     /// `sysbench.tid`.
-    #[must_use]
     pub fn thread_id(self, threads: u32) -> u32 {
         match self {
             Self::Main => 0,
@@ -124,19 +122,16 @@ impl Script {
     }
 
     /// The script's own options.
-    #[must_use]
     pub fn declared_options(&self) -> &[OptionDecl] {
         &self.options
     }
 
     /// The script's commands.
-    #[must_use]
     pub fn commands(&self) -> &[CommandDecl] {
         &self.commands
     }
 
     /// Does it define `event()` (or a `thread_run()` of its own)?
-    #[must_use]
     pub fn has_event(&self) -> bool {
         let _entered = self.session.enter();
         let globals = self.lua().globals();
@@ -217,13 +212,11 @@ impl Script {
     }
 
     /// Has the script set `sysbench.hooks.report_intermediate`?
-    #[must_use]
     pub fn has_report_intermediate(&self) -> bool {
         self.hook("report_intermediate").is_some()
     }
 
     /// Has the script set `sysbench.hooks.report_cumulative`?
-    #[must_use]
     pub fn has_report_cumulative(&self) -> bool {
         self.hook("report_cumulative").is_some()
     }
@@ -250,7 +243,6 @@ impl Script {
     }
 
     /// How far this thread has come in the numbers of `sysbench.rand.unique`.
-    #[must_use]
     pub fn unique_place(&self) -> UniquePlace {
         self.session.random.borrow().unique.place()
     }
@@ -376,7 +368,7 @@ impl Script {
         if declares {
             self.withdraw_legacy_globals(settings, legacy)?;
         }
-        let mut values = settings::values(settings);
+        let mut values = general_values(settings);
         // A file is the one option that may have no value at all.
         let has_value = |decl: &&OptionDecl| decl.default.is_some() || decl.kind != OptionType::File;
         for decl in self.options.iter().filter(has_value) {
@@ -422,7 +414,7 @@ impl Script {
     }
 
     fn unknown_option(&self, name: &str) -> ScriptError {
-        let mut known: Vec<&str> = settings::names().collect();
+        let mut known: Vec<&str> = general_names().collect();
         known.extend(self.options.iter().map(|decl| decl.name.as_str()));
         ScriptError::UnknownOption {
             name: name.to_owned(),

@@ -59,7 +59,6 @@ pub(crate) fn bundled_text(name: &str) -> Option<&'static str> {
 }
 
 /// Names of the bundled workloads, without the modules that they are made of.
-#[must_use]
 pub fn bundled_names() -> Vec<&'static str> {
     BUNDLED
         .iter()
@@ -70,7 +69,6 @@ pub fn bundled_names() -> Vec<&'static str> {
 
 impl ScriptSource {
     /// A script given as text, for tests and one-liners.
-    #[must_use]
     pub fn inline(name: &str, text: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -179,7 +177,6 @@ fn search_path(name: &str) -> Option<PathBuf> {
 }
 
 /// `package.path` of every state: sysbench's list, with `LUA_PATH` honoured (`;;` stands for the list).
-#[must_use]
 pub fn package_path() -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let default = [
@@ -193,7 +190,6 @@ pub fn package_path() -> String {
 }
 
 /// `package.cpath` likewise, with `LUA_CPATH`.
-#[must_use]
 pub fn package_cpath() -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let default = format!(

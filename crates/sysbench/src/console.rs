@@ -4,8 +4,9 @@
 //! at once is shown once, with a count.
 
 use std::io::{Write, stderr, stdout};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use bakeoff_load::lock;
 use bakeoff_script::host::{LogLevel, SqlError};
 use bakeoff_script::{ScriptError, SqlCall};
 
@@ -55,7 +56,7 @@ impl Console {
             LogLevel::Notice | LogLevel::Info => "",
             LogLevel::Debug => "DEBUG: ",
         };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         if last.text == message {
             last.again += 1;
             return;
@@ -89,7 +90,7 @@ impl Console {
 
     /// Writes what was held back.
     pub(crate) fn finish(&self) {
-        self.end_repetition(&mut self.last.lock().unwrap_or_else(PoisonError::into_inner));
+        self.end_repetition(&mut lock(&self.last));
     }
 
     /// A script's line: a notice is its own line, what is more or less severe goes by verbosity.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bakeoff_script::IgnoreErrors;
 
 use crate::command_line::CommandLine;
-use crate::option_files::my_cnf;
+use crate::options::my_cnf;
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
 
@@ -33,9 +33,6 @@ pub(crate) struct MySqlOptions<'a> {
 
 impl<'a> MySqlOptions<'a> {
     /// Reads `--my-cnf`, if it is given.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn read(line: &'a CommandLine) -> Result<Self, String> {
         let my_cnf = if line.has("my_cnf") {
             my_cnf(line.text("my_cnf"))?
@@ -67,9 +64,6 @@ impl<'a> MySqlOptions<'a> {
     }
 
     /// Refuses what cannot be had here.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.line.is_on("mysql_compression") {
             return Err(
@@ -108,9 +102,6 @@ impl<'a> MySqlOptions<'a> {
     }
 
     /// Errors after which an event is run again.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn ignored_errors(&self) -> Result<IgnoreErrors, String> {
         let list = self.list("mysql_ignore_errors");
         if list.iter().any(|item| item == "all") {
@@ -124,9 +115,6 @@ impl<'a> MySqlOptions<'a> {
     }
 
     /// Every address, in the order in which connections are shared out.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn rotation(&self) -> Result<Rotation, String> {
         let (charset, collation) = self.charset();
         let base = ServerAddress {

@@ -4,13 +4,11 @@
 //! number, not into one each: 5,000 idle workers must not cost 5,000 histograms.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use bakeoff_load::latencies::{Latencies, LatencyShard, LatencyStore};
-use bakeoff_load::worker_stats::WorkerStats;
-use bakeoff_metrics::{LatencyHistogram, SliceTotals};
-
-use crate::report::ms;
+use bakeoff_load::lock;
+use bakeoff_load::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
+use bakeoff_metrics::{LatencyHistogram, SliceTotals, ms, seconds};
 
 /// Histograms at most; up to this many workers each has its own.
 const MOST_SHARDS: usize = 64;
@@ -161,14 +159,14 @@ impl Stats {
 
     /// Shortest and longest event of a worker; where there are more of them than histograms, of those that share its own.
     pub(crate) fn extremes_ms(&self, thread: usize) -> (f64, f64) {
-        let collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let collected = lock(&self.collected);
         let of_shard = collected.extremes_ns.get(thread % self.shards.len());
         let (min, max) = of_shard.copied().flatten().unwrap_or_default();
         (ms(min), ms(max))
     }
 
     fn collect(&self) -> MutexGuard<'_, Collected> {
-        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut collected = lock(&self.collected);
         collected.extremes_ns.resize(self.shards.len(), None);
         for (place, shard) in self.shards.iter().enumerate() {
             // Added up outside the lock: workers wait for the taking out only.
@@ -192,7 +190,6 @@ impl Stats {
         collected
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
     fn delta(&self, snapshot: &mut Snapshot, now_ns: u64, latencies: Latencies) -> Delta {
         let mut totals = SliceTotals::default();
         let mut by_worker = Vec::with_capacity(self.workers.len());
@@ -214,12 +211,12 @@ impl Stats {
             worker.1 -= earlier.1;
         }
         Delta {
-            seconds: now_ns.saturating_sub(before.at_ns) as f64 / 1e9,
+            seconds: seconds(now_ns.saturating_sub(before.at_ns)),
             totals: totals.since(&before.totals),
             latencies,
             by_worker: by_worker
                 .into_iter()
-                .map(|(events, busy_ns)| (events, busy_ns as f64 / 1e9))
+                .map(|(events, busy_ns)| (events, seconds(busy_ns)))
                 .collect(),
         }
     }

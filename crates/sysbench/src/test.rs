@@ -3,10 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bakeoff_load::barrier::Semaphore;
-use bakeoff_load::command::Command;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::script_workload::failure;
+use bakeoff_load::script_workload::{Command, failure};
+use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_host::{Environment, WorkerHost};
 use bakeoff_load::worker_pool::PoolOptions;
 use bakeoff_script::host::{EventEnd, Host, HostRef, LogLevel};
@@ -78,9 +77,6 @@ impl Test {
 
     /// One worker's whole run: sets itself up, waits for the start, runs events, tidies up. The first failure of all workers has been
     /// reported when it returns.
-    ///
-    /// # Errors
-    /// What the script failed with.
     pub(crate) fn work(&self, worker: &TestWorker<'_>) -> Result<(), Failure> {
         match self {
             Self::Script(test) => test.work(worker),
@@ -102,9 +98,6 @@ impl Test {
 
 impl ScriptTest {
     /// The script in a state of its own.
-    ///
-    /// # Errors
-    /// As [`Script::load`].
     pub(crate) fn load(&self, role: ThreadRole, host: HostRef) -> Result<Script, ScriptError> {
         Script::load(&self.source, &self.settings, role, host)
     }
@@ -181,9 +174,6 @@ impl ScriptTest {
 }
 
 /// A value of `--cpu-max-prime`.
-///
-/// # Errors
-/// One line.
 pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
     number
         .parse()

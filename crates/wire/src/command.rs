@@ -9,13 +9,11 @@ use crate::bytes::put_lenenc;
 use crate::packet;
 
 const COM_QUIT: u8 = 0x01;
-const COM_INIT_DB: u8 = 0x02;
 const COM_QUERY: u8 = 0x03;
 const COM_PING: u8 = 0x0e;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
-const COM_STMT_RESET: u8 = 0x1a;
 
 /// The value of one parameter of COM_STMT_EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,11 +152,6 @@ pub fn execute<'a>(
     packet::finish(out, header_at, 0)
 }
 
-/// COM_STMT_RESET: forgets long data and cursors of a statement.
-pub fn reset_statement(out: &mut Vec<u8>, statement: u32) {
-    command(out, COM_STMT_RESET, &statement.to_le_bytes());
-}
-
 /// COM_STMT_CLOSE; the server does not answer.
 pub fn close_statement(out: &mut Vec<u8>, statement: u32) {
     command(out, COM_STMT_CLOSE, &statement.to_le_bytes());
@@ -172,11 +165,6 @@ pub fn ping(out: &mut Vec<u8>) {
 /// COM_QUIT; the server closes the connection without an answer.
 pub fn quit(out: &mut Vec<u8>) {
     command(out, COM_QUIT, &[]);
-}
-
-/// COM_INIT_DB: USE.
-pub fn init_db(out: &mut Vec<u8>, database: &[u8]) -> u8 {
-    command(out, COM_INIT_DB, database)
 }
 
 /// The empty packet that ends a file of LOAD DATA LOCAL INFILE before it began. `sequence` follows the server's request.

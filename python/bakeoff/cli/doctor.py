@@ -14,7 +14,7 @@ from bakeoff.cli.printing import print_sentence, print_table
 from bakeoff.errors import ExitCode, HostError, SpecError
 from bakeoff.report import numbers
 from bakeoff.report.live import QuietLive
-from bakeoff.run.doctor import PROOF_S, TRIAL_S, Finding, Proof, Severity, examine, resolve, smallest_budget_s
+from bakeoff.run.doctor import PROOF_S, TEST_RUN_S, Finding, Proof, Severity, examine, resolve, smallest_budget_s
 from bakeoff.run.doctor import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
@@ -30,33 +30,35 @@ _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning",
 def doctor(
     server: Annotated[
         str | None,
-        typer.Option(help="Server of the trial, fetched when missing; default: the newest that is here."),
+        typer.Option(help="Server of the test run, fetched when missing; default: the newest that is here."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help=f"Connections in the trial. [default: {_THREADS}]")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Look only: no trial, nothing forecast.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help=f"Connections in the test run. [default: {_THREADS}]")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Look only: no test run, nothing forecast.")] = False,
     prove: Annotated[
         bool,
         typer.Option(
             "--prove", help="Duel equal servers, then with an injected slowdown of 5 %: are the answers right here?"
         ),
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Everything random in the trial follows from it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Everything random in the test run follows from it.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
-    """What on this machine would spoil a measurement, and what it can resolve: a trial of two equal servers.
+    """What on this machine would spoil a measurement, and what it can resolve: a test run of two equal servers.
 
     Exit code 3 when a run could not be trusted or started, 1 when --prove finds a wrong answer.
     """
     if quick and prove:
-        raise SpecError("doctor: --quick makes no trial, and --prove is made of trials.", hint="Leave one out.")
+        raise SpecError("doctor: --quick makes no test run, and --prove is made of test runs.", hint="Leave one out.")
     for option, given in (("--server", server), ("--threads", threads), ("--seed", seed)):
         if quick and given is not None:
             raise SpecError(
-                f"doctor: --quick makes no trial, so there is nothing to do with {option}.", hint="Leave one out."
+                f"doctor: --quick makes no test run, so there is nothing to do with {option}.", hint="Leave one out."
             )
     if server and parse_server(server).origin is Origin.URL:
         raise SpecError(
-            "doctor: a running server cannot be tried: the trial starts its servers again and again.",
+            "doctor: a running server cannot be tried: the test run starts its servers again and again.",
             hint="Name one that bakeoff starts: --server mysql:8.0.",
         )
     threads = threads or _THREADS
@@ -71,7 +73,7 @@ def doctor(
     found = budget_s = None
     if name is not None and worst is not Severity.PROBLEM:
         budget_s = smallest_budget_s(name, threads=threads)
-        typer.echo(f"bakeoff: a trial of two equal servers {name}, about {TRIAL_S:.0f} s …", err=True)
+        typer.echo(f"bakeoff: a test run of two equal servers {name}, about {TEST_RUN_S:.0f} s …", err=True)
         stop = threading.Event()
         with ending_in_order(stop):
             found = resolve(name, seed=seed, threads=threads, listener=QuietLive(), stop=stop)
@@ -83,7 +85,7 @@ def doctor(
         _print_under(numbers.resolution(found))
         _print_under(numbers.resolution_basis(found, f"{name}, oltp_point_select, {threads} threads"))
     elif name is not None and worst is not Severity.PROBLEM:
-        _print_under("The trial was too short here for three usable epochs: nothing can be forecast.")
+        _print_under("The test run was too short here for three usable epochs: nothing can be forecast.")
     elif name is None and not quick:
         _print_under("No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
     if output is Format.TEXT and budget_s is not None:

@@ -18,7 +18,7 @@ from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
-from bakeoff.report.compare import CAVEAT, Comparison, compare_runs, texts_of
+from bakeoff.report.compare import CAVEAT, RunComparison, compare_runs, texts_of
 from bakeoff.report.pictures import VERDICTS, picture_png, picture_svg
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
@@ -133,7 +133,7 @@ def compare(
         _print(found)
 
 
-def _record(found: Comparison) -> dict[str, object]:
+def _record(found: RunComparison) -> dict[str, object]:
     lines = []
     for line in found.lines:
         interval = line.found.estimate.interval
@@ -156,7 +156,7 @@ def _record(found: Comparison) -> dict[str, object]:
     return {"runs": found.runs, "paired": False, "caveat": CAVEAT, "notes": found.notes, "lines": lines}
 
 
-def _print(found: Comparison) -> None:
+def _print(found: RunComparison) -> None:
     for number, name in enumerate(found.runs, start=1):
         typer.echo(f"run {number}: {name}")
     for note in found.notes:
@@ -176,7 +176,7 @@ def _print(found: Comparison) -> None:
     print_sentence(CAVEAT)
 
 
-def _letters(found: Comparison) -> dict[str, str]:
+def _letters(found: RunComparison) -> dict[str, str]:
     """A letter for each arm, and `B/A` for each pair: their settings have no room in a table of 80 columns."""
     arms = dict.fromkeys(line.label for line in found.lines if line.kind == "throughput")
     letters = dict(zip(arms, ascii_uppercase, strict=False))

@@ -54,7 +54,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Runs side by side.
 
     Attributes:
@@ -77,7 +77,7 @@ class _Measured:
     versions: dict[str, str]
 
 
-def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> Comparison:
+def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> RunComparison:
     """Compare the runs after the first with it, in whatever they have in common: cells, and arms of one label.
 
     Raises:
@@ -106,7 +106,7 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
             f"run {first.run.name} shares no cell and arm with {' or '.join(other.run.name for other in others)}.",
             hint=f"Its arms are {_arms(first)}; theirs are {'; '.join(_arms(other) for other in others)}.",
         )
-    return Comparison(tuple(run.name for run in runs), _adjusted(lines), tuple(notes))
+    return RunComparison(tuple(run.name for run in runs), _adjusted(lines), tuple(notes))
 
 
 def _measured(run: RunDirectory) -> _Measured:

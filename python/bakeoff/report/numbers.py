@@ -124,11 +124,11 @@ def resolution(found: Resolution) -> str:
     return f"This machine now resolves {'; '.join(parts)}." if shown else f"On this machine now {parts[-1]}."
 
 
-def resolution_basis(found: Resolution, trial: str) -> str:
+def resolution_basis(found: Resolution, test_run: str) -> str:
     """The measurements that the sentence rests on."""
     restart, within = (math.expm1(sd) for sd in (found.sd_restart, found.sd_within))
     return (
-        f"From {found.epochs} restarts of two equal servers ({trial}): restart to restart {restart:.1%}, within "
+        f"From {found.epochs} restarts of two equal servers ({test_run}): restart to restart {restart:.1%}, within "
         f"{found.measured_s:.0f} s of measuring {within:.1%}, {found.overhead_s:.1f} s overhead a restart."
     )
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from bakeoff.errors import TrialInvalid
+from bakeoff.errors import RunInvalid
 from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
 from bakeoff.spec import Origin, Study
 from bakeoff.spec.dumps import quoted
-from bakeoff.stats.differences import Answer, Answers, RowDifference, row_differences
+from bakeoff.stats.differences import Answer, RowAnswers, RowDifference, row_differences
 from bakeoff.stats.tpcc import ServerCounts
 
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
@@ -91,7 +91,7 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
     }
 
 
-def write_answers(run: RunDirectory, answers: Mapping[str, Answers], name: str) -> None:
+def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: str) -> None:
     """Keep the answers of all arms; those of a resumed run are the same and are not written again."""
     if run.read_json(name) is None:
         run.write_json(
@@ -106,11 +106,11 @@ def write_answers(run: RunDirectory, answers: Mapping[str, Answers], name: str) 
         )
 
 
-def judge_rows(study: Study, answers: Mapping[str, Answers], listener: Listener) -> None:
+def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:
     """Check that all arms hold the same rows; a difference that is not bakeoff's own is noted and flagged.
 
     Raises:
-        TrialInvalid: tables that bakeoff's own scripts loaded on its own servers differ, so that measuring them would
+        RunInvalid: tables that bakeoff's own scripts loaded on its own servers differ, so that measuring them would
             compare nothing.
     """
     differences = row_differences(study.arms, answers)
@@ -121,7 +121,7 @@ def judge_rows(study: Study, answers: Mapping[str, Answers], listener: Listener)
     # What versions make of one's own data is for the person to judge.
     ours = ours and not study.baseline.data.source
     if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):
-        raise TrialInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
+        raise RunInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
     listener.note(text)
 
 

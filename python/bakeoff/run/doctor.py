@@ -31,8 +31,8 @@ from bakeoff.stats.model import Analysis, Comparison, Word
 from bakeoff.stats.resolution import Resolution, resolution
 from bakeoff.units import format_bytes, ratio_text
 
-TRIAL_S = 60.0
-"""Wall seconds of the trial that forecasts, about."""
+TEST_RUN_S = 60.0
+"""Wall seconds of the test run that forecasts, about."""
 
 PROOF_S = 120.0
 """Wall seconds of each duel of a proof, at most."""
@@ -242,7 +242,7 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
     Raises:
         BakeoffError: the server could not be fetched, or did not run.
     """
-    study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TRIAL_S)
+    study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TEST_RUN_S)
     with tempfile.TemporaryDirectory(prefix="bakeoff-doctor-") as folder:
         run, _ = _run(study, folder, listener, stop)
         plan = run.read("plan.json", Plan)
@@ -258,7 +258,7 @@ def smallest_budget_s(server: str, *, threads: int) -> float:
     Raises:
         BakeoffError: there is no such server, or too little memory.
     """
-    study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TRIAL_S)
+    study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
     duel = Study(title=study.title, arms=study.arms, workloads=(Workload(script="oltp_read_only"),), threads=(threads,))
     return forecast(duel).smallest_budget_s
 

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any
 
 from bakeoff.engine import Engine, Measurement, Message, declares
-from bakeoff.errors import EngineError, ServerError, TrialInvalid
+from bakeoff.errors import EngineError, RunInvalid, ServerError
 from bakeoff.plan import Cell, EpochDraft, SliceLength, guard_ns, whole_blocks
-from bakeoff.plan.model import ROUND_BLOCKS
-from bakeoff.plan.sizes import database_of
+from bakeoff.plan.model import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup
@@ -128,7 +127,7 @@ class Epoch:
         """Check before measuring that the restored servers hold the same rows, by a few rows of each table.
 
         Raises:
-            TrialInvalid: as `bakeoff.run.data_check.judge_rows`.
+            RunInvalid: as `bakeoff.run.data_check.judge_rows`.
         """
         study = self._tools.study
         with self.phases.measure("check"):
@@ -248,7 +247,7 @@ class Epoch:
         """After the load, have the scripts that can check their own data do so.
 
         Raises:
-            TrialInvalid: a condition does not hold: the server lost or invented something.
+            RunInvalid: a condition does not hold: the server lost or invented something.
             Interrupted: the stop flag was set.
         """
         study = self._tools.study
@@ -264,7 +263,7 @@ class Epoch:
                     except EngineError as error:
                         if error.code != "script_error":
                             raise
-                        raise TrialInvalid(
+                        raise RunInvalid(
                             f"{setup.arm.label}: {workload.script} finds its data inconsistent after the load: {error}"
                         ) from None
                     if self._tools.stop.is_set():  # a check that was cut short looks like one that holds

@@ -14,9 +14,8 @@ import pymysql
 
 from bakeoff.engine import Engine, declares
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
-from bakeoff.plan.model import seed_for
-from bakeoff.plan.sizes import data_bytes as expected_bytes
-from bakeoff.plan.sizes import database_of, row_count
+from bakeoff.plan.model import data_bytes as expected_bytes
+from bakeoff.plan.model import database_of, row_count, seed_for
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
@@ -148,7 +147,7 @@ class Loader:
         """Write the answers of every arm, and check that all hold the same rows.
 
         Raises:
-            TrialInvalid: they do not, although a script of bakeoff's own loaded them.
+            RunInvalid: they do not, although a script of bakeoff's own loaded them.
         """
         found = {s.arm.name: self.answers[key] for s in setups if (key := (s.build_key, build)) in self.answers}
         write_answers(self.run, found, f"rows/{build}.json")

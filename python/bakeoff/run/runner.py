@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, EngineError, HostError, TrialInvalid
+from bakeoff.errors import BakeoffError, EngineError, HostError, RunInvalid
 from bakeoff.plan import (
     EpochDraft,
     Plan,
@@ -41,6 +41,7 @@ from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
+from bakeoff.run.own_data import take_snapshots
 from bakeoff.run.resume import (
     Before,
     check_machine,
@@ -51,7 +52,6 @@ from bakeoff.run.resume import (
     note_extension,
     read_before,
 )
-from bakeoff.run.source_dump import take_snapshots
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Study
@@ -202,7 +202,7 @@ class _StudyRun:
         """Measure epochs until the stopping rule ends it; the analysis is written before returning.
 
         Raises:
-            TrialInvalid: epochs are discarded again and again, or none could be used.
+            RunInvalid: epochs are discarded again and again, or none could be used.
             KeyboardInterrupt: the user ended it before an epoch was finished.
         """
         resumed = bool(self.history)
@@ -219,7 +219,7 @@ class _StudyRun:
             discarded_in_a_row = 0 if data.valid else discarded_in_a_row + 1
             if discarded_in_a_row >= _DISCARDED_IN_A_ROW:
                 number = len(self.history) - 1
-                raise TrialInvalid(
+                raise RunInvalid(
                     f"epochs {number - 1} and {number} both had to be discarded: {data.discard_reason}.",
                     hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
                 )
@@ -228,7 +228,7 @@ class _StudyRun:
         if not any(data.valid for data in self.history):
             if self.tools.stop.is_set():
                 raise KeyboardInterrupt
-            raise TrialInvalid("no epoch could be used.", hint=f"See {self.run_directory.path}/epochs.")
+            raise RunInvalid("no epoch could be used.", hint=f"See {self.run_directory.path}/epochs.")
         return self._finish(stop)
 
     def _finish(self, stop: Stop) -> Analysis:

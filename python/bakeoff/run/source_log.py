@@ -63,7 +63,7 @@ class KeptStatements:
     Attributes:
         log_format: of `text`, as the engine names it.
         text: the log in pieces, as they come over the connection.
-        about: sentences that say what was read, and what it cannot tell.
+        about: sentences that say what was read, and what it cannot say.
     """
 
     log_format: str
@@ -124,7 +124,7 @@ def _columns(connection: Connection, table: str) -> dict[str, str]:
 
 
 def _rows(connection: Connection, sql: str, names: Iterable[str], schema: str, database: str) -> Iterator[Row]:
-    """Rows by the names of their columns, but for those of the system's schemas; `schema`: the column that tells it.
+    """Rows by the names of their columns, but for those of the system's schemas; `schema`: the column that holds it.
 
     NULL is empty.
     """
@@ -164,7 +164,7 @@ def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
     if first is None:
         return None
     about = [
-        "Read: mysql.slow_log. It tells no errors and nothing of statements that are faster than long_query_time "
+        "Read: mysql.slow_log. It records no errors and nothing of statements that are faster than long_query_time "
         f"(now {float(at_least_s):g} s); their order is that of their ends."
     ]
     if "thread_id" not in kinds:
@@ -218,7 +218,7 @@ def _digests(connection: Connection, database: str) -> KeptStatements | None:
         return None
     with_sample = sum(_sample(row) is not None for row in known)
     about = [
-        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They tell "
+        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They record "
         "how often, the mean time and mean rows; not when, in which order or connection, transactions or errors. A "
         "sample comes again in proportion to its digest's count, always with the same values."
     ]

@@ -17,12 +17,6 @@
 
     remote = RemoteServer(spec, name, password)                 # queried and measured; never started or changed
 
-Public names: `Catalog`, `Entry` and `find_entry` (the known servers), `install`, `installed`, `is_installed`, `remove`
-and `free_cache` (the cache of binaries), `Installation`, `settings_for`, `Settings`, `ServerMemory`, `memory_bytes` and
-`table_engine` (options),
-`ServerPool`, `Instance` and `Snapshot` (our servers), `Server` (ours or remote), `RemoteServer`, `Account`,
-`readiness`, `Readiness` and `Warmth`, `sandbox` and `Sandbox` (one server to try out), `Progress` and `no_progress`.
-
 The package prints nothing: progress goes to a callback `(what, done_bytes, total_bytes)`.
 """
 
@@ -37,31 +31,8 @@ from bakeoff.servers.profile import ServerMemory, Settings, memory_bytes, settin
 from bakeoff.servers.readiness import Readiness, Warmth
 
 __all__ = [
-    "Account",
-    "Catalog",
-    "Entry",
-    "Installation",
-    "Instance",
-    "Progress",
-    "Readiness",
-    "RemoteServer",
-    "Sandbox",
-    "Server",
-    "ServerMemory",
-    "ServerPool",
-    "Settings",
-    "Snapshot",
-    "Warmth",
-    "find_entry",
-    "free_cache",
-    "install",
-    "installed",
-    "is_installed",
-    "memory_bytes",
-    "no_progress",
-    "readiness",
-    "remove",
-    "sandbox",
-    "settings_for",
+    "Account", "Catalog", "Entry", "Installation", "Instance", "Progress", "Readiness", "RemoteServer", "Sandbox",
+    "Server", "ServerMemory", "ServerPool", "Settings", "Snapshot", "Warmth", "find_entry", "free_cache", "install",
+    "installed", "is_installed", "memory_bytes", "no_progress", "readiness", "remove", "sandbox", "settings_for",
     "table_engine",
-]
+]  # fmt: skip

@@ -211,7 +211,6 @@ class Entry(Frozen):
     engines: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     rss_mib: int = 150
-    ci: bool = False
 
     @field_validator("flavour", "packing")
     @classmethod

@@ -159,8 +159,8 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     return Layout(basedir, daemon, (str(daemon),), messages, plugin_dir, environment)
 
 
-def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog | None = None) -> Installation:
-    """Binaries for a server spec, fetched and unpacked if they are not in the cache yet; None: the usual catalogue.
+def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
+    """Binaries for a server spec, fetched and unpacked if they are not in the cache yet.
 
     Raises:
         SpecError: unknown name, or nothing at the path. HostError: a program or library is missing here.
@@ -174,7 +174,7 @@ def install(spec: ServerSpec, progress: Progress = no_progress, catalog: Catalog
         return _examine(Path(spec.location), "path")
     if spec.origin is Origin.TARBALL:
         return _install_entry(_tarball_entry(spec), progress)
-    return _install_entry(find_entry(spec, catalog), progress)
+    return _install_entry(find_entry(spec), progress)
 
 
 def installed() -> dict[str, int]:
@@ -184,13 +184,13 @@ def installed() -> dict[str, int]:
     return {each.name: bytes_on_disk(each) for each in found}
 
 
-def find_entry(spec: ServerSpec, catalog: Catalog | None = None) -> Entry:
+def find_entry(spec: ServerSpec) -> Entry:
     """The server of the catalogue that a name stands for; of several, one that is installed.
 
     Raises:
         SpecError: there is none.
     """
-    return (catalog or Catalog.load()).resolve(spec, is_installed)
+    return Catalog.load().resolve(spec, is_installed)
 
 
 def is_installed(entry: Entry) -> bool:

@@ -173,18 +173,9 @@ class ServerPool:
             copy_tree(instance.datadir, path, f"keeping {label}")
         return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
 
-    def drop(self, snapshot: Snapshot) -> None:
-        """Delete a snapshot."""
-        shutil.rmtree(snapshot.path, ignore_errors=True)
-
     def start_all(self, instances: Iterable[Instance], timeout_s: float = 120.0) -> None:
         """Start several servers at the same time; the first failure is raised when all have started or failed."""
         self._for_all(instances, lambda instance: instance.start(timeout_s))
-
-    def stop_all(self, instances: Iterable[Instance] | None = None) -> None:
-        """Stop several servers (None: all) at the same time, cleanly; failures as in `start_all`."""
-        chosen = self.instances if instances is None else instances
-        self._for_all([each for each in chosen if each.running], lambda instance: instance.stop())
 
     def remove_all(self, instances: Iterable[Instance]) -> None:
         """Kill several servers and delete their files, at the same time; what a restore can use is kept until then."""

@@ -41,12 +41,10 @@ class Warmth:
 
     Attributes:
         warm: the last pass over every index read nothing from disk; None for engines without such a counter.
-        pages_read: InnoDB pages that the first pass had to read.
         waited_s: seconds of all passes.
     """
 
     warm: bool | None
-    pages_read: int
     waited_s: float
     notes: tuple[str, ...] = ()
 
@@ -66,19 +64,19 @@ class Readiness:
         return asdict(self) | {"notes": list(self.notes)}
 
 
-def analyze(server: Server, database: str, tables: Sequence[str] | None = None) -> None:
-    """ANALYZE TABLE, once after loading and before the snapshot; None: all tables.
+def analyze(server: Server, database: str) -> None:
+    """ANALYZE TABLE for all tables, once after loading and before the snapshot.
 
     Raises:
         ServerError: a table cannot be analysed.
     """
-    for table in tables or tables_of(server, database):
+    for table in tables_of(server, database):
         for row in server.query(f"ANALYZE TABLE {_quoted(database)}.{_quoted(table)}"):
             if str(row[2]).lower() == "error":
                 raise ServerError(f"server {server.name}: ANALYZE TABLE {database}.{table}: {row[3]}.")
 
 
-def warm(server: Server, database: str, tables: Sequence[str] | None = None) -> Warmth:
+def warm(server: Server, database: str) -> Warmth:
     """Read every primary and secondary index from end to end until a whole pass reads nothing from disk.
 
     Returns:
@@ -88,11 +86,11 @@ def warm(server: Server, database: str, tables: Sequence[str] | None = None) -> 
         ServerError: a table is gone, or the server is.
     """
     began = time.monotonic()
-    names = tables or tables_of(server, database)
+    names = tables_of(server, database)
     scans = [scan for table in names for scan in full_scans(server, database, table)]
     if not server.query("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'"):
         _run_all(server, scans)
-        return Warmth(None, 0, time.monotonic() - began, ("this server does not count pages read",))
+        return Warmth(None, time.monotonic() - began, ("this server does not count pages read",))
     reads = [_reads_of_a_pass(server, scans) for _ in range(2)]
     # Change buffer merges and purge read pages of their own for a while.
     while reads[-1] > _tolerated(server) and len(reads) < _PASSES:
@@ -100,11 +98,11 @@ def warm(server: Server, database: str, tables: Sequence[str] | None = None) -> 
         reads.append(_reads_of_a_pass(server, scans))
     waited_s = time.monotonic() - began
     if _engines(server, database, names) != {"innodb"}:
-        return Warmth(None, reads[0], waited_s, ("not all tables are InnoDB: read twice, not verified",))
+        return Warmth(None, waited_s, ("not all tables are InnoDB: read twice, not verified",))
     if reads[-1] <= _tolerated(server):
-        return Warmth(True, reads[0], waited_s)
+        return Warmth(True, waited_s)
     note = f"pass {len(reads)} still read {reads[-1]} pages from disk: the data does not fit into the buffer pool"
-    return Warmth(False, reads[0], waited_s, (note,))
+    return Warmth(False, waited_s, (note,))
 
 
 def finish_pending_work(

@@ -39,7 +39,7 @@ class Dump:
 
     Attributes:
         stages: files that are loaded in parallel, stage after stage.
-        databases: that the names of files tell; of a file of SQL none.
+        databases: that the names of files say; of a file of SQL none.
     """
 
     stages: tuple[tuple[DumpFile, ...], ...]
@@ -78,7 +78,7 @@ def read_dump(source: str) -> Dump:
 
 
 def default_database(source: str) -> str:
-    """The one database that the names of a source tell; empty: none or several."""
+    """The one database that the names of a source say; empty: none or several."""
     if is_url(source):
         return url_database(source)
     databases = read_dump(source).databases

@@ -26,9 +26,7 @@ _UNTRUSTED = Flag(
 )
 
 
-def analyse(
-    epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = None, ended: Stop, epoch_s: float | None = None
-) -> Analysis:
+def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = None, ended: Stop) -> Analysis:
     """Analyse a run.
 
     Args:
@@ -37,8 +35,6 @@ def analyse(
         plan: its cells; None: planned anew from the study.
         ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
             anytime-valid interval is shown; anything else means that the stopping rule came to its end.
-        epoch_s: wall seconds of another epoch, for the time that the target precision would still take; None: the
-            plan's.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
@@ -50,7 +46,7 @@ def analyse(
         family=family_size(study, len(plan.cells)),
         control=control_name(study),
         ended=ended,
-        epoch_s=plan.epoch_s if epoch_s is None else epoch_s,
+        epoch_s=plan.epoch_s,
     )
     summaries = arm_summaries(valid)
     settings = _undeclared(valid, study)

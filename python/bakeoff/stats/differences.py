@@ -29,7 +29,7 @@ class Answer(Frozen):
     collation: str | None = None
 
 
-Answers = Mapping[str, Mapping[str, Answer]]
+RowAnswers = Mapping[str, Mapping[str, Answer]]
 """Table -> name of the query -> answer."""
 
 
@@ -56,7 +56,7 @@ def rows_key(data: Data) -> tuple[tuple[str, object], ...]:
     return tuple(sorted([*kept, *([("data", data.source)] if data.source else [])]))
 
 
-def row_differences(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> tuple[RowDifference, ...]:
+def row_differences(arms: Sequence[Arm], answers: Mapping[str, RowAnswers]) -> tuple[RowDifference, ...]:
     """Compare the answers of arms (by name) to the queries of the data check; arms without answers are left out."""
     found: list[RowDifference] = []
     for key in dict.fromkeys(rows_key(arm.data) for arm in arms):
@@ -68,7 +68,7 @@ def row_differences(arms: Sequence[Arm], answers: Mapping[str, Answers]) -> tupl
 
 
 def _query_differences(
-    table: str, query: str, names: Sequence[str], answers: Mapping[str, Answers]
+    table: str, query: str, names: Sequence[str], answers: Mapping[str, RowAnswers]
 ) -> list[RowDifference]:
     by_collation: dict[str | None, dict[str, list[str]]] = {}
     sql = ""

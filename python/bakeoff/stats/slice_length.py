@@ -63,19 +63,12 @@ class SliceChoice(Frozen):
         return next((point.j_s for point in self.curve if point.slice_ns == self.slice_ns), None)
 
 
-def choose_slice_length(
-    pilot: Frame,
-    *,
-    cell: str,
-    floor_ns: int = CANDIDATES_NS[0],
-    ceiling_ns: int = CANDIDATES_NS[-1],
-) -> SliceChoice:
+def choose_slice_length(pilot: Frame, *, cell: str, ceiling_ns: int = CANDIDATES_NS[-1]) -> SliceChoice:
     """Choose tau and its guard from the pilot's slices of one cell.
 
     Args:
         pilot: rows as in `slices.parquet`, all of about one length; one arm or several, in any order.
         cell: its name; rows of other cells are left out where there is such a column.
-        floor_ns: shortest candidate (writes: 2 s, so that the flushing of a server falls into its own slices).
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
 
     Returns:
@@ -84,7 +77,7 @@ def choose_slice_length(
     if "cell" in pilot.columns:
         pilot = pilot.rows(pilot["cell"] == cell)
     usable = pilot.rows(pilot["length_ns"] > 0)
-    floor_ns = min(floor_ns, ceiling_ns)
+    floor_ns = min(CANDIDATES_NS[0], ceiling_ns)
     if not len(usable):
         length = max(floor_ns, min(100_000_000, ceiling_ns))
         return SliceChoice(
@@ -94,7 +87,7 @@ def choose_slice_length(
     needed_ns = _needed_ns(rated)
     tau0_ns = int(np.median(rated["length_ns"]))
     residuals = _residuals(rated)
-    lengths = sorted({floor_ns, *(c for c in CANDIDATES_NS if floor_ns <= c <= ceiling_ns)})
+    lengths = sorted({floor_ns, *(c for c in CANDIDATES_NS if c <= ceiling_ns)})
     rest_ns = _rest_ns(rated, tau0_ns)
     curve = [_point(residuals, tau0_ns, length, needed_ns, rest_ns) for length in lengths]
     known = [(point.j_s, point) for point in curve if point.allowed and point.j_s is not None]

@@ -8,11 +8,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bakeoff_metrics::ms;
 use serde_json::{Map, Value, json};
 
 use super::final_block::mean_and_deviation;
-use super::text::Queue;
-use super::{ms, percentile_ms};
+use super::{Queue, percentile_ms};
 use crate::Build;
 use crate::run_options::{JsonTarget, Percentile, RunOptions};
 use crate::session::ServerFacts;
@@ -187,9 +187,6 @@ pub(crate) enum JsonOutput {
 
 impl JsonOutput {
     /// Creates the file, if it is one: before the run, which would else be for nothing.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn create(target: &JsonTarget) -> Result<Self, String> {
         Ok(match target {
             JsonTarget::StandardOutput => Self::StandardOutput,
@@ -201,9 +198,6 @@ impl JsonOutput {
     }
 
     /// Writes the object.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn write(self, result: &Value) -> Result<(), String> {
         match self {
             Self::StandardOutput => {
@@ -231,9 +225,6 @@ pub(crate) struct HdrLog {
 
 impl HdrLog {
     /// Creates the file and writes its heading.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn create(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("--hdr-log {}: {error}", path.display());
         let mut log = Self {
@@ -252,9 +243,6 @@ impl HdrLog {
     }
 
     /// Writes one interval that ended `at_s` seconds after counting began.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn write(&mut self, at_s: f64, delta: &Delta) -> Result<(), String> {
         let events = delta.events();
         let failed = |words: String| format!("--hdr-log {}: {words}", self.path);

@@ -5,14 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use bakeoff_load::start_gate::Slice;
-use bakeoff_metrics::now_ns;
+use bakeoff_metrics::{now_ns, seconds};
 use bakeoff_script::{Script, ScriptError, Statistics, ThreadRole};
 use serde_json::Value;
 
 use super::final_block::{Heading, block};
 use super::machine_readable::{self, HdrLog};
-use super::text::{self, Queue};
-use super::{cumulative_statistics, statistics};
+use super::{Queue, cumulative_statistics, interval, statistics};
 use crate::run_options::RunOptions;
 use crate::session::Session;
 use crate::stats::{Delta, Snapshot, Stats};
@@ -180,7 +179,7 @@ impl Reporter {
             match reported {
                 Some(reported) => self.complain("report_intermediate", reported),
                 None => {
-                    let lines = text::interval(at_s, threads, delta, percentile, queue, self.uses_database());
+                    let lines = interval(at_s, threads, delta, percentile, queue, self.uses_database());
                     self.session.console.notice(&lines);
                 }
             }
@@ -249,11 +248,6 @@ impl Reporter {
             self.session.console.fatal(&words);
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 /// The script's states for reports, where it has hooks.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bakeoff_wire::command::{self, BoundTypes, Parameter};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::{
-    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, ReplyScanner, Session, TlsWish,
+    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, ReplyScanner, Session, TlsWish, packet,
 };
 
 /// The other end of the wire.
@@ -184,6 +184,14 @@ struct Steps<'a, 'b> {
     types: BoundTypes,
 }
 
+/// Commands that only these conversations send.
+const COM_INIT_DB: u8 = 0x02;
+const COM_STMT_RESET: u8 = 0x1a;
+
+fn bare_command(out: &mut Vec<u8>, code: u8, argument: &[u8]) -> u8 {
+    packet::encode(out, &[&[code], argument].concat(), 0)
+}
+
 impl Steps<'_, '_> {
     fn take_all(&mut self, steps: &[String]) {
         for step in steps {
@@ -194,7 +202,7 @@ impl Steps<'_, '_> {
             let encoding = std::mem::replace(&mut self.encoding, Encoding::Text);
             let sequence = match name {
                 "query" => command::query(&mut out, argument.as_bytes()),
-                "use" => command::init_db(&mut out, argument.as_bytes()),
+                "use" => bare_command(&mut out, COM_INIT_DB, argument.as_bytes()),
                 "prepare" => {
                     answering = Answering::Prepare;
                     command::prepare(&mut out, argument.as_bytes())
@@ -204,10 +212,7 @@ impl Steps<'_, '_> {
                     let values: Vec<Parameter<'_>> = argument.split_ascii_whitespace().map(parameter).collect();
                     command::execute(&mut out, self.statement, values.into_iter(), &mut self.types)
                 }
-                "reset" => {
-                    command::reset_statement(&mut out, self.statement);
-                    1
-                }
+                "reset" => bare_command(&mut out, COM_STMT_RESET, &self.statement.to_le_bytes()),
                 "ping" => {
                     command::ping(&mut out);
                     1

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from bakeoff.errors import TrialInvalid
+from bakeoff.errors import RunInvalid
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.live import QuietLive
 from bakeoff.run import loading, run_study
@@ -82,7 +82,7 @@ def test_a_injected_difference_ends_the_run_before_anything_is_measured(shell, m
         return ask(server, databases)
 
     monkeypatch.setattr(loading, "ask_tables", meddle)
-    with pytest.raises(TrialInvalid) as caught:
+    with pytest.raises(RunInvalid) as caught:
         run_study(
             study, shell.folder / "runs", listener=QuietLive(), stop=threading.Event(), passwords={}, command_line=()
         )
