@@ -114,6 +114,27 @@ def test_the_server_refuses_a_read_that_writes_in_both_passes(pair, shell):
     assert [each.query("SELECT COUNT(*) FROM shop.t WHERE id = 4") for each in pair] == [[(0,)]] * 2
 
 
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_servers_that_know_no_read_only_transactions_are_replayed_by_their_own_slow_log(shell):
+    logging = parse_server("mysql:5.5.34,slow_query_log=1,long_query_time=0,log_output=TABLE")
+    with servers.sandbox(logging) as old, servers.sandbox(logging) as new:
+        for box in (old, new):
+            box.instance.query("CREATE DATABASE shop")
+            box.instance.query("CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        connection = old.instance.connect("shop")
+        with connection.cursor() as cursor:
+            for number in range(50):
+                cursor.execute(f"SELECT COUNT(*) FROM t WHERE id > {number}")
+        connection.close()
+        taken = shell.run("capture", url(old.instance, "shop"), "-o", "kept.capture", "--from", "slow-log")
+        assert taken.code == 0, taken
+        run, answers = replayed(shell, "kept.capture", url(old.instance), url(new.instance))
+    assert failures(run) == []
+    assert answers["executed"] >= 50
+
+
 STUDY = """title: shop
 servers: ['mysql://root@db1/shop', 'mysql://root@db2/']
 workloads: [shop.capture]
