@@ -7,8 +7,8 @@ use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, Reply, SqlError,
 use crate::message_writer::MessageWriter;
 
 const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
-/// The error of servers that do not know it: before MySQL 5.6 and `MariaDB` 10.0 (`ER_PARSE_ERROR`).
-const NOT_UNDERSTOOD: u16 = 1064;
+/// Errors of servers that do not know it, before MySQL 5.6 and `MariaDB` 10.0: syntax, or a variable that is not there.
+const NOT_KNOWN: [u16; 2] = [1064, 1193];
 
 /// The environment of workers whose connections are such.
 pub(crate) struct ReadOnly(pub(crate) MessageWriter);
@@ -27,7 +27,7 @@ impl Environment for ReadOnly {
 
 fn refuse_writes(connection: &mut dyn Connection) -> Result<(), SqlError> {
     match connection.query(READ_ONLY) {
-        Err(error) if error.code != NOT_UNDERSTOOD => Err(SqlError { fatal: true, ..error }),
+        Err(error) if !NOT_KNOWN.contains(&error.code) => Err(SqlError { fatal: true, ..error }),
         _ => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ _IN_TRANSACTION = 1  # of the server's status
 # One statement runs at a time, so nobody would ever release the lock that it waits for.
 _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
-_NOT_UNDERSTOOD = 1064  # before MySQL 5.6 and MariaDB 10.0
+_NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
 _READ_WRITE = re.compile(rb"\s*start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
@@ -195,7 +195,7 @@ class _Session:
         self.run(_OWN_SETTINGS)
         if self._read_only and not self.lost:
             reply = self.run(_READ_ONLY)
-            if reply.errno not in (0, _NOT_UNDERSTOOD) and not self.lost:
+            if reply.errno not in (0, *_NOT_KNOWN) and not self.lost:
                 raise ServerError(f"server {self._server.name}: {_READ_ONLY.decode()} failed: {reply.message}.")
 
     def _read(self, cursor: SSCursor, reply: Reply, until: float) -> None:
