@@ -83,11 +83,15 @@ def main() -> None:
         slowed = [equal[0], f"{asked.server},max_error_count={LOOPS_SLOWED}"]
         kinds = random.Random(1).sample(["equal"] * asked.equal + ["slowed"] * asked.slowed, asked.equal + asked.slowed)
         found = []
+        to = ROOT / "bench" / "results" / f"replay-claims-{at:%Y%m%dT%H%M%SZ}.json"
+        host = gather_host(folder, None).model_dump(mode="json")
         for seed, kind in enumerate(kinds):
             arms = equal if kind == "equal" else slowed
             found.append({"kind": kind, **replay(folder, arms, budget=asked.budget, seed=seed)})
             print(json.dumps(found[-1]), flush=True)
-        host = gather_host(folder, None).model_dump(mode="json")
+            # After each one: a replay that fails loses none of those before it.
+            document = {"format": 1, "at": at.isoformat(), "host": host, "replays": found}
+            to.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     claiming = sum(bool(each["claims"] or each["differing"]) for each in found if each["kind"] == "equal")
     right = sum(
         len(each["claims"]) == 1 and not each["differing"] and each["spinning"]["verdict"] == "SLOWER"
@@ -95,9 +99,6 @@ def main() -> None:
         if each["kind"] == "slowed"
     )
     print(f"equal servers: {claiming} of {asked.equal} claim anything; slowed: {right} of {asked.slowed} found, alone")
-    to = ROOT / "bench" / "results" / f"replay-claims-{at:%Y%m%dT%H%M%SZ}.json"
-    document = {"format": 1, "at": at.isoformat(), "host": host, "replays": found}
-    to.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(to)
 
 

@@ -53,6 +53,7 @@ class ArmAddress:
     prepare_mode: str = "server"
     server_pid: int | None = None
     slowdown_percent: float = 0.0
+    read_only: bool = False
 
     def message(self) -> Message:
         """The arm as the contract writes it."""
@@ -69,6 +70,7 @@ class ArmAddress:
             "prepare_mode": self.prepare_mode,
             "server_pid": self.server_pid,
             "slowdown_percent": self.slowdown_percent,
+            "read_only": self.read_only,
             "ignore_errors": [1213, 1020, 1205],
         }
 

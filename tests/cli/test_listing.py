@@ -82,9 +82,17 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     unanswered = inside("runs", "prune", "--keep", "0", "--runs", str(tmp_path))
     assert (unanswered.code, paths[2].exists()) == (2, True), unanswered
+    captures = [tmp_path / "captures" / f"shop-{number}.capture" for number in "12"]
+    captures[0].parent.mkdir()
+    for capture in captures:
+        capture.write_bytes(b"x")
+    study = paths[2] / "study.json"
+    study.write_text(study.read_text().replace("oltp_read_only", str(captures[0])))
+    pruned = inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path))
+    assert (pruned.out.splitlines(), captures[0].exists()) == (["shop-2.capture deleted, 4.1 kB freed"], True)
     assert inside("runs", "prune", "--keep", "1", "--runs", str(tmp_path)).out == ""
     assert inside("runs", "prune", "--keep", "0", "--yes", "--runs", str(tmp_path)).code == 0
-    assert not paths[2].exists()
+    assert not paths[2].exists() and not captures[0].exists()
 
 
 def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, inside):

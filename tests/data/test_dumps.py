@@ -10,6 +10,7 @@ from made_dumps import mydumper, mysql_shell, study_of
 
 from bakeoff.errors import SpecError
 from bakeoff.plan.model import data_bytes, database_of
+from bakeoff.run.forecast import forecast
 from bakeoff.run.own_data import check_source, own_data
 from bakeoff.spec.dumps import read_dump
 
@@ -74,6 +75,17 @@ def test_size_grows_with_compression(tmp_path):
     assert data_bytes(study, study.baseline.data) == int(plain.stat().st_size * 1.3)
     other = study_of(packed)
     assert data_bytes(other, other.baseline.data) == int(packed.stat().st_size * 4 * 1.3)
+
+
+def test_the_copy_of_a_running_servers_data_counts_on_the_disk_once(tmp_path):
+    size = 10**8
+    (tmp_path / "shop.sql").write_bytes(b"x" * round(size / 1.3))
+    loaded, taken = study_of(tmp_path / "shop.sql"), study_of("mysql://reader@db1/shop")
+    arms = tuple(
+        arm.model_copy(update={"data": arm.data.model_copy(update={"source_bytes": size})}) for arm in taken.arms
+    )
+    more = forecast(taken.model_copy(update={"arms": arms})).disk_bytes - forecast(loaded).disk_bytes
+    assert more == pytest.approx(size / 2, abs=100)
 
 
 def test_all_workloads_use_the_studys_database():

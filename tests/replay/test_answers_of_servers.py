@@ -71,7 +71,7 @@ def judge(pair, tmp_path, sql=QUERIES, **more):
     log, capture = tmp_path / "queries.sql", tmp_path / "queries.capture"
     log.write_text(sql)
     subprocess.run([engine_path(), "capture", f"--output={capture}", log], check=True, stdout=subprocess.DEVNULL)
-    options = dict(database="shop", limit_s=60.0, reads_only=False) | more
+    options = dict(databases=dict.fromkeys("AB", "shop"), limit_s=60.0, reads_only=False) | more
     found = AnswersPass(pair, capture_totals(capture), capture=str(capture), **options).run(capture_events(capture))
     flagged = {}
     for each in found.digests.values():

@@ -29,6 +29,8 @@ pub struct OpenArm {
     pub server_pid: Option<i32>,
     /// Uncounted events for each hundred counted ones.
     pub slowdown_percent: f64,
+    /// The server shall refuse what writes, in every connection of a measurement.
+    pub read_only: bool,
     /// Server errors after which an event is run again.
     pub ignore_errors: Vec<u16>,
 }
@@ -91,6 +93,7 @@ impl From<Arm> for OpenArm {
             address: Arc::new(address),
             server_pid: arm.server_pid,
             slowdown_percent: arm.slowdown_percent,
+            read_only: arm.read_only,
             ignore_errors: arm.ignore_errors,
         }
     }

@@ -8,6 +8,7 @@
 //!      ├─► command                a script's command on one arm
 //!      ├─► load ─► dump_sql       a dump into one arm
 //!      └─► measure ─► records     the arms of a cell in turn, slice by slice
+//!                 └─► read_only   connections whose server refuses what writes
 //! captures                        query logs into captures, by `bakeoff-capture`
 //! contract                        the JSON forms of requests and answers
 //! ```
@@ -21,5 +22,6 @@ mod dump_sql;
 pub mod load;
 pub mod measure;
 pub mod message_writer;
+mod read_only;
 mod records;
 pub mod scripts;

@@ -19,6 +19,7 @@ use bakeoff_metrics::now_ns;
 use crate::arm::OpenArm;
 use crate::contract::{Answer, Length, Load, Measure, SliceRecord};
 use crate::message_writer::MessageWriter;
+use crate::read_only::ReadOnly;
 use crate::records::{record_of, send_histograms};
 
 /// All workers must be set up by then; the contract's.
@@ -157,7 +158,10 @@ impl Cell<'_> {
                 key_seed: self.request.key_seed,
                 reseed,
                 slowdown_percent: arm.slowdown_percent,
-                environment: Arc::new(self.writer.clone()),
+                environment: match arm.read_only {
+                    true => Arc::new(ReadOnly(self.writer.clone())),
+                    false => Arc::new(self.writer.clone()),
+                },
                 shards: match self.replay {
                     Some(_) => std::iter::repeat_with(Arc::default).take(REPLAY_SHARDS).collect(),
                     None => Vec::new(),

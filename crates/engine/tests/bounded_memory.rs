@@ -94,6 +94,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         address: Arc::new(ServerAddress::default()),
         server_pid: None,
         slowdown_percent: 0.0,
+        read_only: false,
         ignore_errors: vec![],
     };
     let arms = [arm("A"), arm("B")];

@@ -104,6 +104,7 @@ fn no_event_allocates() {
             address: Arc::new(ServerAddress::default()),
             server_pid: None,
             slowdown_percent: 10.0,
+            read_only: false,
             ignore_errors: vec![],
         };
         let request = Measure {

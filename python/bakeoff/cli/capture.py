@@ -1,12 +1,14 @@
 """`bakeoff capture`: logs, or what a server has kept, into a capture; `bakeoff capture show` (docs/capture.md)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 from typer.core import TyperGroup
 
@@ -94,21 +96,22 @@ def make(
         raise SpecError(f"capture: {output} is no file that a capture could replace.", hint="Name one with -o.")
     if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
         raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
-    with Progress(
-        *Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn(), transient=True, console=console()
-    ) as bars:
-        bars.disable = not bars.console.is_terminal
-        task = bars.add_task("reading", total=None)
-
-        def report(done: int, total: int | None) -> None:
-            bars.update(task, completed=done, total=total)
-
+    with reading(console()) as report:
         if urls:
             summary = _of_server(urls[0], output, source, redact=redact, on_progress=report)
         else:
             summary = make_capture(logs, output, redact=redact, log_format=log_format, on_progress=report)
     render_terminal(capture_view(summary, output, limit=limit, literals=show_literals), console())
     print_sentence(f"Capture: {output} ({format_bytes(output.stat().st_size)})")
+
+
+@contextmanager
+def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on a terminal while a capture is made; gives what receives (bytes done, in all or None)."""
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, transient=True, console=page, disable=not page.is_terminal) as bars:
+        task = bars.add_task("reading", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def _of_server(

@@ -8,9 +8,9 @@ import typer
 
 from bakeoff.cli.arguments import Runs
 from bakeoff.errors import SpecError
-from bakeoff.results import RunDirectory, find_run, list_runs
+from bakeoff.results import RunDirectory, find_run, list_runs, runs_root
 from bakeoff.servers import free_cache
-from bakeoff.servers.paths import bytes_on_disk, cache_root
+from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root
 from bakeoff.units import format_bytes
 
 runs_app = typer.Typer(help="Delete runs.", add_completion=False, rich_markup_mode=None)
@@ -37,8 +37,9 @@ def prune_runs(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     runs: Runs = None,
 ) -> None:
-    """Delete all but the newest runs."""
-    old = [run.path for run in list_runs(runs)[keep:]]
+    """Delete all but the newest runs, and captures that `bakeoff replay` has made and no run that stays uses."""
+    found = [run.path for run in list_runs(runs)]
+    old = found[keep:] + _unused_captures(runs_root(runs), found[:keep])
     for path in () if yes else old:
         typer.echo(path)
     if old and not yes and not _agreed("Delete them?"):
@@ -61,6 +62,12 @@ def prune_cache(
     typer.echo(f"{format_bytes(max(0, before - left))} freed; {cache_root()} has {format_bytes(left)} left")
 
 
+def _unused_captures(root: Path, kept: list[Path]) -> list[Path]:
+    studies = [(run / "study.json").read_text(errors="replace") for run in kept if (run / "study.json").is_file()]
+    captures = sorted((root / "captures").glob("*.capture"))
+    return [each for each in captures if not any(each.name in study for study in studies)]
+
+
 def _agreed(question: str) -> bool:
     try:
         return typer.confirm(question)
@@ -71,7 +78,10 @@ def _agreed(question: str) -> bool:
 
 def _delete(paths: list[Path]) -> None:
     for path in paths:
-        size = bytes_on_disk(path)
-        with RunDirectory(path).hold():
-            shutil.rmtree(path)
+        size = allocated_bytes([path]) if path.is_file() else bytes_on_disk(path)
+        if path.is_file():
+            path.unlink()
+        else:
+            with RunDirectory(path).hold():
+                shutil.rmtree(path)
         typer.echo(f"{path.name} deleted, {format_bytes(size)} freed")

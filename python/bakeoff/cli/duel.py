@@ -167,6 +167,7 @@ def duel(
         threads=_threads(threads),
         tables=tables,
         database=database or own.database or "sbtest",
+        capture_database=database or "",
         table_size=_number(table_size, "--table-size"),
         precision=parse_precision(precision or "1%"),
         has_target=precision is not None,

@@ -1,6 +1,7 @@
 """`bakeoff replay`: compare servers by one's own statements, and judge every query (docs/replay.md)."""
 
 import hashlib
+import os
 import secrets
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from bakeoff.cli.arguments import (
     Seed,
     format_option,
 )
+from bakeoff.cli.capture import reading
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
 from bakeoff.cli.execution import RunOptions, check_and_run
 from bakeoff.cli.printing import console
@@ -41,6 +43,11 @@ _THREADS_MOST = 64
 
 _SHOWN_DIGESTS = 5
 
+_ONE_SESSION = (
+    "Note: one session, since by the log no two statements or transactions ran at once (a general log does not say "
+    "when a statement ended); --threads gives more."
+)
+
 
 def replay(
     workload: Annotated[
@@ -58,7 +65,8 @@ def replay(
     database: Annotated[
         str | None,
         typer.Option(
-            help="Of statements whose schema the log does not tell. [default: the dump's]", show_default=False
+            help="Of statements whose schema the log does not tell. [default: the dump's, or the URL's]",
+            show_default=False,
         ),
     ] = None,
     threads: Annotated[
@@ -108,13 +116,15 @@ def replay(
     if speed is not None and not 1e-6 <= speed <= 1e6:
         raise SpecError(f"--speed: {speed:g} is no speed.", hint="Write --speed 1.")
     root = runs_root(runs)
-    capture = as_capture(workload, root)
+    capture = as_capture(workload, root, quiet=quiet)
     totals = capture_totals(capture)
     with console(stderr=True).status("reading the capture"):
         facts = capture_facts(str(capture))
     reads_only = on_running and not writes
     if not quiet and output is Format.TEXT:
         _print_capture(totals, capture, facts, reads_only=reads_only, literals=show_literals)
+    if not quiet and not threads and facts.at_once == 1 and totals["overall"]["connections"] > 1:
+        console(stderr=True).print(_ONE_SESSION)
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(data=own.source or None)
     arms = tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs)))
@@ -131,6 +141,7 @@ def replay(
         ),
         threads=(threads or min(_THREADS_MOST, facts.at_once),),
         database=database or own.database or _schema_of(totals) or "sbtest",
+        capture_database=database or "",
         precision=parse_precision(precision or "1%"),
         has_target=precision is not None,
         equivalence=parse_precision(precision or "1%"),
@@ -152,8 +163,10 @@ def replay(
     return check_and_run(study, options, no_verdict=no_verdict, dry_run=dry_run)
 
 
-def as_capture(workload: Path, root: Path) -> Path:
+def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
     """The workload itself when it is a capture, else one that is made of it in `captures` beside the runs.
+
+    That one has the log's literals: only its owner may read it, and a line says where it is.
 
     Raises:
         SpecError: it is neither a capture nor a log. HostError: it cannot be read, or nothing can be written there.
@@ -175,7 +188,15 @@ def as_capture(workload: Path, root: Path) -> Path:
             made.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HostError(f"replay: {made.parent} cannot be made: {error.strerror}.") from None
-        make_capture([str(workload)], made, redact=False, log_format=None, on_progress=lambda _done, _total: None)
+        before = os.umask(0o077)
+        try:
+            with reading(console(stderr=True)) as report:
+                make_capture([str(workload)], made, redact=False, log_format=None, on_progress=report)
+        finally:
+            os.umask(before)
+    if not quiet:
+        place = f"Capture: {made}, with the log's literals; `bakeoff runs prune` deletes it when no run uses it."
+        console(stderr=True).print(place, soft_wrap=True)
     return made
 
 

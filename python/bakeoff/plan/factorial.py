@@ -83,6 +83,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     study = Study(
         title=form.title,
         database=_database(form, arms),
+        capture_database=form.database if "database" in form.model_fields_set else "",
         arms=tuple(arms),
         workloads=workloads,
         threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),

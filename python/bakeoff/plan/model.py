@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 
-from bakeoff.spec import Data, Frozen, Placement, Study, Workload
+from bakeoff.spec import Data, Frozen, Origin, Placement, ServerSpec, Study, Workload
 from bakeoff.spec.dumps import is_url, read_dump
+from bakeoff.spec.server import url_database
 from bakeoff.spec.study import OptionValue, is_capture
 
 ROUND_BLOCKS = 1_000_000
@@ -336,6 +337,13 @@ def database_of(study: Study, workload: Workload) -> str:
     if stem.startswith(("oltp_", "select_random_")) or is_capture(workload.script):
         return study.database
     return f"{study.database}_" + "".join(c if c.isalnum() else "_" for c in stem)
+
+
+def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
+    """As `database_of`, but captured statements on a running server have its URL's, or what was asked for, or none."""
+    if server.origin is Origin.URL and is_capture(workload.script):
+        return url_database(server.location) or study.capture_database
+    return database_of(study, workload)
 
 
 def _stem(script: str) -> str:

@@ -16,11 +16,11 @@ from typing import Any
 
 from bakeoff.engine import capture_events, capture_totals
 from bakeoff.errors import SpecError
-from bakeoff.plan.model import database_of, rounds
+from bakeoff.plan.model import database_on, rounds
 from bakeoff.results import RunDirectory
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.sessions import TOO_LONG, Event, Sessions, statement_of
+from bakeoff.run.sessions import TOO_LONG, Event, Sessions, connection_of, statement_of
 from bakeoff.servers import Instance, Server
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.study import is_capture
@@ -81,7 +81,7 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
                     servers,
                     capture_totals(Path(workload.script)),
                     capture=workload.script,
-                    database=database_of(study, workload),
+                    databases={arm.name: database_on(study, workload, arm.server) for arm in study.arms},
                     limit_s=limit_s,
                     reads_only=not workload.writes,
                     stop=tools.stop,
@@ -90,11 +90,11 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
             before = found.get(workload.script)
             found[workload.script] = merged(before, answers) if before else answers
     for answers in found.values():
-        _check_that_some_work(answers)
+        _check_that_some_work(answers, on_running=study.on_running)
     run.write_json(DOCUMENT, {script: answers.model_dump(mode="json") for script, answers in found.items()})
 
 
-def _check_that_some_work(answers: Answers) -> None:
+def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
     """Refuse to time a capture whose statements all fail on all arms: times of errors are no answer.
 
     Raises:
@@ -108,10 +108,12 @@ def _check_that_some_work(answers: Answers) -> None:
     ]
     if not compared or any(len(each.failed) < 2 or min(each.failed.values()) < each.executed for each in compared):
         return
-    raise SpecError(
-        f"capture {answers.capture}: every statement fails on every server.",
-        hint="Give their tables with --data, and --database where the log does not tell it.",
-    )
+    failed = f"capture {answers.capture}: every statement fails on every server."
+    if on_running:
+        hint = "Are these the servers of the log? Name the database that it does not tell: mysql://user@host/DATABASE."
+    else:
+        hint = "Give their tables with --data, and --database where the log does not tell it."
+    raise SpecError(failed, hint=hint)
 
 
 @contextlib.contextmanager
@@ -164,9 +166,9 @@ class AnswersPass:
         servers: by arm, the baseline first.
         totals: of the capture (`bakeoff.engine.capture_totals`).
         capture: its path.
-        database: of statements whose schema is not known.
+        databases: by arm, of statements whose schema is not known; empty: none.
         limit_s: seconds that it may take.
-        reads_only: leave out what is no plain read.
+        reads_only: leave out what is no plain read; running servers refuse it, too.
         stop: set it to end early.
         on_progress: receives the number of statements run so far.
     """
@@ -177,17 +179,20 @@ class AnswersPass:
         totals: Mapping[str, Any],
         *,
         capture: str,
-        database: str | None,
+        databases: Mapping[str, str],
         limit_s: float,
         reads_only: bool,
         stop: threading.Event | None = None,
         on_progress: Callable[[int], None] = lambda _count: None,
     ) -> None:
         now_s = int(time.time())
-        self._arms = {arm: Sessions(server, database, now_s=now_s) for arm, server in servers.items()}
+        refusing = reads_only and not all(server.ours for server in servers.values())
+        self._arms = {
+            arm: Sessions(server, databases[arm], now_s=now_s, read_only=refusing) for arm, server in servers.items()
+        }
         self._baseline, *self._contenders = self._arms
         self._texts = {each["digest"]: str(each["text"]) for each in totals["digests"]}
-        self._capture, self._database, self._limit_s = capture, database, limit_s
+        self._capture, self._databases, self._limit_s = capture, databases, limit_s
         self._reads_only = reads_only
         self._stop = stop or threading.Event()
         self._on_progress = on_progress
@@ -213,7 +218,7 @@ class AnswersPass:
                     break
                 if event.get("command") == "Quit":
                     for sessions in self._arms.values():
-                        sessions.close(int(event["connection"]))
+                        sessions.close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
             tables, other_tables = self._compare_tables() if self._wrote else (0, {})
@@ -248,7 +253,7 @@ class AnswersPass:
         else:
             self._digests[event["digest"]] = digest
             self._wrote = self._wrote or "writes" in event
-            self._schemas.add(event.get("schema") or self._database or "")
+            self._schemas.update([event["schema"]] if event.get("schema") else self._databases.values())
             self._compare(event, digest, is_read="writes" not in event and digest.first_word in _READS)
 
     def _compare(self, event: Event, digest: _Digest, *, is_read: bool) -> None:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress
 from bakeoff.plan import EpochDraft
-from bakeoff.plan.model import database_of
+from bakeoff.plan.model import database_on
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
@@ -106,18 +106,18 @@ class EpochServers:
 
     def addresses(self, workload: Workload) -> list[ArmAddress]:
         """Where the engine finds each arm's data of a workload."""
-        pids, database = self.pids, database_of(self._tools.study, workload)
-        # A capture names the databases of a running server itself.
-        of_theirs = "" if is_capture(workload.script) else database
-        return [
+        pids, study = self.pids, self._tools.study
+        addresses = [
             address_of(
                 setup,
                 self.all[setup.arm.name],
-                of_theirs if setup.remote else database,
+                database_on(study, workload, setup.arm.server),
                 pid=pids.get(setup.arm.name),
             )
             for setup in self.setups
         ]
+        refusing = study.on_running and is_capture(workload.script) and not workload.writes
+        return [replace(each, read_only=True) for each in addresses] if refusing else addresses
 
     def start(self) -> None:
         """Restore the data and start ours in the draft's order; keep every server's settings and counters.

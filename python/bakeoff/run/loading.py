@@ -15,7 +15,7 @@ import pymysql
 from bakeoff.engine import Engine, declares
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
 from bakeoff.plan.model import data_bytes as expected_bytes
-from bakeoff.plan.model import database_of, row_count, seed_for
+from bakeoff.plan.model import database_of, database_on, row_count, seed_for
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
@@ -119,8 +119,9 @@ class Loader:
         for database, workload in families(self.study):
             self._end_if_stopped()
             if is_capture(workload.script):
-                continue
-            if not _has_tables(setup.remote, database):
+                wanted = database_on(self.study, workload, setup.arm.server)
+                setup.remote.query("SELECT 1", database=wanted or None)  # one that is not there is better known now
+            elif not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
                 self.left.append(f"{setup.arm.label} keeps the database {database}, which bakeoff has filled")
             elif not measured:
@@ -281,8 +282,13 @@ def families(study: Study) -> list[tuple[str, Workload]]:
 
 
 def databases(study: Study, server: Server) -> tuple[str, ...]:
-    """Databases whose tables are measured: all that a dump has filled, else those of the workloads."""
-    return databases_of(server) if study.baseline.data.source else tuple(database for database, _ in families(study))
+    """Databases whose tables are measured: all that a dump has filled, else those of the workloads.
+
+    Those that a capture uses on a running server are not known.
+    """
+    if study.baseline.data.source:
+        return databases_of(server)
+    return tuple(name for name, workload in families(study) if server.ours or not is_capture(workload.script))
 
 
 def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:

@@ -29,7 +29,10 @@ _SESSIONS_MAX = 100  # of one server at a time; `max_connections` is 151 at leas
 _ROWS_AT_ONCE = 1000
 _IN_TRANSACTION = 1  # of the server's status
 # One statement runs at a time, so nobody would ever release the lock that it waits for.
-_OWN_SETTINGS = "SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
+_OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
+_READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
+_NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
+_READ_WRITE = re.compile(rb"\s*start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
 
@@ -40,6 +43,11 @@ def statement_of(event: Event) -> bytes:
     return str(event.get("sql", "")).encode("utf8", "surrogateescape")
 
 
+def connection_of(event: Event) -> int:
+    """The event's connection; 0 where the log does not tell it: such events share one session, as in the timed pass."""
+    return int(event.get("connection") or 0)
+
+
 class Sessions:
     """The sessions of one server, one for each captured connection.
 
@@ -47,10 +55,12 @@ class Sessions:
         server: where they are.
         database: of statements whose schema the capture does not know; None: none.
         now_s: the time that statements see whose own time the capture does not know: the same on every server.
+        read_only: have the server refuse what writes, where it can (MySQL 5.6, MariaDB 10.0).
     """
 
-    def __init__(self, server: Server, database: str | None, *, now_s: int) -> None:
+    def __init__(self, server: Server, database: str | None, *, now_s: int, read_only: bool = False) -> None:
         self.server = server
+        self._read_only = read_only
         self._database = database
         self._now_s = now_s
         self._open: OrderedDict[int, _Session] = OrderedDict()
@@ -68,13 +78,13 @@ class Sessions:
         Raises:
             ServerError: the server is gone.
         """
-        number = int(event["connection"])
+        number = connection_of(event)
         session = self._open.get(number)
         if session is None:
             if len(self._open) >= _SESSIONS_MAX:
                 idle = (number for number, each in self._open.items() if not each.in_transaction)
                 self.close(next(idle, next(iter(self._open))))
-            session = self._open[number] = _Session(self.server, event)
+            session = self._open[number] = _Session(self.server, event, read_only=self._read_only)
         self._open.move_to_end(number)
         session.set_time(int(event.get("start_us") or 0) // 1_000_000 or self._now_s)
         reply = session.use(event.get("schema") or self._database) or session.run(sql)
@@ -111,8 +121,9 @@ class Sessions:
 class _Session:
     """One connection, whose texts come as bytes of utf8mb4."""
 
-    def __init__(self, server: Server, event: Event) -> None:
+    def __init__(self, server: Server, event: Event, *, read_only: bool) -> None:
         self._server = server
+        self._read_only = read_only
         self._connection = server.connect()
         self._connection.use_unicode = False
         self._connection.decoders = {}
@@ -123,7 +134,7 @@ class _Session:
         self.lost = False
         for name, value in dict(event.get("session") or {}).items():
             self._set(str(name), str(value))
-        self.run(_OWN_SETTINGS.encode())
+        self._set_own()
 
     @property
     def in_transaction(self) -> bool:
@@ -149,6 +160,8 @@ class _Session:
 
     def run(self, sql: bytes) -> Reply:
         """Run a statement and read all that it answers."""
+        if self._read_only and _READ_WRITE.match(sql):
+            sql = b"START TRANSACTION"
         reply = Reply()
         thread = self._connection.thread_id()
         try:
@@ -167,11 +180,23 @@ class _Session:
         if self.lost:
             with contextlib.suppress(ServerError):
                 self._server.query(f"KILL {int(thread)}")
-        elif re.match(rb"\s*set (?!timestamp)", sql, re.IGNORECASE) and sql != _OWN_SETTINGS.encode():
-            self.run(_OWN_SETTINGS.encode())
+        elif re.match(rb"\s*set\s+(?!timestamp)", sql, re.IGNORECASE) and sql not in (_OWN_SETTINGS, _READ_ONLY):
+            self._set_own()
         elif re.match(rb"\s*use\b", sql, re.IGNORECASE):
             self._schema = None
         return reply
+
+    def _set_own(self) -> None:
+        """What a session has whatever the capture sets.
+
+        Raises:
+            ServerError: it would not be read-only.
+        """
+        self.run(_OWN_SETTINGS)
+        if self._read_only and not self.lost:
+            reply = self.run(_READ_ONLY)
+            if reply.errno not in (0, *_NOT_KNOWN) and not self.lost:
+                raise ServerError(f"server {self._server.name}: {_READ_ONLY.decode()} failed: {reply.message}.")
 
     def _read(self, cursor: SSCursor, reply: Reply, until: float) -> None:
         """Read every result set; the columns are those of the first."""

@@ -285,6 +285,7 @@ class Study(Frozen):
         workloads, threads: their product is the cells.
         tables, table_size: the data that `prepare` loads, shared by all workloads.
         database: of sysbench's tables; other scripts have one of their own, whose name begins so.
+        capture_database: on running servers, of captured statements whose schema neither the log nor the URL tells.
         precision: half-width w at which measuring ends, natural-log units.
         has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
@@ -304,6 +305,7 @@ class Study(Frozen):
     tables: int = Field(default=4, ge=1, le=1000)
     table_size: int = Field(default=100_000, ge=1)
     database: str = "sbtest"
+    capture_database: str = ""
     precision: float = Field(default=math.log(1.01), gt=0)
     has_target: bool = False
     equivalence: float = Field(default=math.log(1.01), gt=0)
@@ -320,6 +322,11 @@ class Study(Frozen):
     def baseline(self) -> Arm:
         """The arm that every ratio is over."""
         return self.arms[0]
+
+    @property
+    def on_running(self) -> bool:
+        """Whether an arm is a running server."""
+        return any(arm.server.origin is Origin.URL for arm in self.arms)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Study":

@@ -45,7 +45,11 @@ _VOLATILE = re.compile(
     rf"|`(?:{_SYSTEM})` ?\.|^(?:SHOW|EXPLAIN|DESC|DESCRIBE|ANALYZE)\b",
     re.IGNORECASE,
 )
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'?|\"(?:[^\"\\]|\\.|\"\")*\"?", re.DOTALL)
+# Servers quote statements and values without escaping what is in them: from the first quote to the last that can be it.
+_VALUE = re.compile(
+    r"(\bnear |\bentry |: |\bin )(?:'.*'(?= at line \d| at row | for key | for column | for function )|'.*)", re.DOTALL
+)
+_LITERAL = re.compile(r"(?<!\w)'.*?(?:'(?![\w'])|\Z)|\"(?:[^\"\\]|\\.|\"\")*\"?", re.DOTALL)
 
 _Cell = bytes | None
 _Row = tuple[_Cell, ...]
@@ -134,7 +138,7 @@ def _rounded(text: bytes) -> bytes:
 
 def without_literals(message: str) -> str:
     """A server's message with what it quotes replaced by ?."""
-    return _LITERAL.sub("?", message)
+    return _LITERAL.sub("?", _VALUE.sub(r"\1?", message))
 
 
 def volatile_words(digest_text: str) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ pub struct Arm {
     #[serde(default)]
     pub slowdown_percent: f64,
     #[serde(default)]
+    pub read_only: bool,
+    #[serde(default)]
     pub ignore_errors: Vec<u16>,
 }
 

@@ -85,6 +85,7 @@ pub(crate) fn arm(name: &str) -> OpenArm {
         address: Arc::new(ServerAddress::default()),
         server_pid: None,
         slowdown_percent: 0.0,
+        read_only: false,
         ignore_errors: vec![],
     }
 }
