@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use OptionType::{Bool, Double, Int, List, Size, String as Text};
+use OptionType::{Bool, Double, File, Int, List, Size, String as Text};
 
 use crate::error::ScriptError;
 use crate::random::{RandSettings, UniquePlace};
@@ -302,73 +302,203 @@ impl Default for Settings {
     }
 }
 
-/// Name, type and default of general, random, log, database and MySQL options, of both dialects.
-const GENERAL: &[(&str, OptionType, &str)] = &[
-    ("threads", Int, "1"),
-    ("events", Int, "0"),
-    ("time", Int, "10"),
-    ("warmup_time", Int, "0"),
-    ("forced_shutdown", Text, "off"),
-    ("thread_stack_size", Size, "64K"),
-    ("thread_init_timeout", Int, "30"),
-    ("rate", Int, "0"),
-    ("report_interval", Int, "0"),
-    ("report_checkpoints", List, ""),
-    ("debug", Bool, "off"),
-    ("validate", Bool, "off"),
-    ("help", Bool, "off"),
-    ("version", Bool, "off"),
-    ("luajit_cmd", Text, ""),
-    ("tx_rate", Int, "0"),
-    ("max_requests", Int, "0"),
-    ("max_time", Int, "0"),
-    ("num_threads", Int, "1"),
-    ("rand_type", Text, "uniform"),
-    ("rand_seed", Int, "0"),
-    ("rand_spec_iter", Int, "12"),
-    ("rand_spec_pct", Int, "1"),
-    ("rand_spec_res", Int, "75"),
-    ("rand_pareto_h", Double, "0.2"),
-    ("rand_zipfian_exp", Double, "0.8"),
-    ("verbosity", Int, "3"),
-    ("percentile", Int, "95"),
-    ("histogram", Bool, "off"),
-    ("db_driver", Text, "mysql"),
-    ("db_ps_mode", Text, "auto"),
-    ("db_debug", Bool, "off"),
-    ("mysql_host", List, "localhost"),
-    ("mysql_port", List, "3306"),
-    ("mysql_socket", List, ""),
-    ("mysql_user", Text, "sbtest"),
-    ("mysql_password", Text, ""),
-    ("mysql_db", Text, "sbtest"),
-    ("mysql_ssl", Text, "off"),
-    ("mysql_ssl_key", Text, ""),
-    ("mysql_ssl_ca", Text, ""),
-    ("mysql_ssl_cert", Text, ""),
-    ("mysql_ssl_cipher", Text, ""),
-    ("mysql_compression", Bool, "off"),
-    ("mysql_compression_algorithms", Text, "zlib"),
-    ("mysql_debug", Bool, "off"),
-    ("mysql_ignore_errors", List, "1213,1020,1205"),
-    ("mysql_dry_run", Bool, "off"),
+/// Where `--help` shows an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "their headings are in `ALL`")]
+pub enum Section {
+    General,
+    Random,
+    Log,
+    Database,
+    MySql,
+    /// Shown in `--help` as refused here.
+    Refused,
+    /// What sysbench does not have.
+    Ours,
+}
+
+impl Section {
+    /// In the order of `--help`, with their headings.
+    pub const ALL: [(Self, &str); 7] = [
+        (Self::General, "General options:"),
+        (Self::Random, "Pseudo-Random Numbers Generator options:"),
+        (Self::Log, "Log options:"),
+        (Self::Database, "General database options:\n"),
+        (Self::MySql, "mysql options:"),
+        (Self::Ours, "Options that sysbench does not have:"),
+        (Self::Refused, "Options that are refused here:"),
+    ];
+}
+
+/// One of sysbench's options, or of ours beside them.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionSpec {
+    /// With underscores; a person may write dashes.
+    pub name: &'static str,
+    /// On the command line.
+    pub kind: OptionType,
+    /// As one would type it; empty: nothing.
+    pub default: &'static str,
+    /// Where `--help` shows it.
+    pub section: Section,
+    /// For `--help`.
+    pub words: &'static str,
+    /// Its type in `sysbench.opt`; `None`: scripts do not see it.
+    in_scripts: Option<OptionType>,
+}
+
+impl OptionSpec {
+    /// As a person writes it: `report-interval`.
+    pub fn dashed(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// As if a script had declared it.
+    pub fn decl(&self) -> OptionDecl {
+        OptionDecl {
+            name: self.name.to_owned(),
+            written: self.dashed(),
+            description: self.words.to_owned(),
+            default: Some(OptionValue::Text(self.default.to_owned())),
+            kind: self.kind,
+        }
+    }
+
+    const fn in_scripts(self, in_scripts: Option<OptionType>) -> Self {
+        Self { in_scripts, ..self }
+    }
+}
+
+const fn option(
+    section: Section,
+    name: &'static str,
+    kind: OptionType,
+    default: &'static str,
+    words: &'static str,
+) -> OptionSpec {
+    OptionSpec {
+        name,
+        kind,
+        default,
+        section,
+        words,
+        in_scripts: if matches!(section, Section::Ours) {
+            None
+        } else {
+            Some(kind)
+        },
+    }
+}
+
+/// The option of this name in [`OPTIONS`], written with dashes or underscores.
+pub fn general_option(name: &str) -> Option<&'static OptionSpec> {
+    let name = name.replace('-', "_");
+    OPTIONS.iter().find(|option| option.name == name)
+}
+
+use Section::{Database, General, Log, MySql, Ours, Random, Refused};
+
+/// Every option of both sysbench dialects and of our own, in the order of `--help`: from this table the command line is read, `--help` is
+/// printed, `sysbench.opt` is filled and `docs/sysbench.md` is checked.
+#[rustfmt::skip]
+pub const OPTIONS: &[OptionSpec] = &[
+    option(General, "threads", Int, "1", "worker threads, each with a connection"),
+    option(General, "events", Int, "0", "end after this many events; 0: no limit"),
+    option(General, "time", Int, "10", "end after this many seconds; 0: no limit"),
+    option(General, "warmup_time", Int, "0", "run this many seconds uncounted before --time begins"),
+    option(General, "forced_shutdown", Text, "off", "seconds that events may overrun --time before they are given up, or off"),
+    option(General, "thread_stack_size", Size, "64K", "C stack of a worker; less than 256K is taken as 256K"),
+    option(General, "thread_init_timeout", Int, "30", "seconds within which all workers must be ready"),
+    option(General, "rate", Int, "0", "events a second of all workers together, at random times; 0: as fast as it goes"),
+    option(General, "report_interval", Int, "0", "seconds between intermediate reports; 0: none"),
+    option(General, "report_checkpoints", List, "", "seconds from the start at which to report in full and count anew"),
+    option(General, "debug", Bool, "off", "print debug messages and statistics of each thread"),
+    option(General, "validate", Bool, "off", "passed to the script as sysbench.opt.validate"),
+    option(General, "help", Bool, "off", "print this and exit"),
+    option(General, "version", Bool, "off", "print the version and exit"),
+    option(General, "config_file", File, "", "file of options, one name=value a line").in_scripts(None),
+    option(General, "luajit_cmd", Text, "", "on, off or flush, for LuaJIT's compiler"),
+    option(General, "tx_rate", Int, "0", "deprecated name of --rate"),
+    option(General, "max_requests", Int, "0", "deprecated name of --events"),
+    option(General, "max_time", Int, "0", "deprecated name of --time"),
+    option(General, "num_threads", Int, "1", "deprecated name of --threads"),
+    option(General, "test", Text, "", "deprecated form of the script's name").in_scripts(None),
+
+    option(Random, "rand_type", Text, "uniform", "distribution: uniform, gaussian, special, pareto or zipfian"),
+    option(Random, "rand_seed", Int, "0", "seed of all that is random; 0: from the clock"),
+    option(Random, "rand_spec_iter", Int, "12", "draws averaged into one gaussian or special number"),
+    option(Random, "rand_spec_pct", Int, "1", "width of the special band, per cent of the range"),
+    option(Random, "rand_spec_res", Int, "75", "numbers that fall into the special band, per cent"),
+    option(Random, "rand_pareto_h", Double, "0.2", "h of the pareto distribution"),
+    option(Random, "rand_zipfian_exp", Double, "0.8", "exponent of the zipfian distribution"),
+
+    option(Log, "verbosity", Int, "3", "0 fatal, 1 alert, 2 warning, 3 notice, 4 info, 5 debug"),
+    option(Log, "percentile", List, "95", "latency percentiles to report, each up to 100; 0: none").in_scripts(Some(Int)),
+    option(Log, "histogram", Bool, "off", "print the latency histogram at the end"),
+
+    option(Database, "db_driver", Text, "mysql", "mysql, for MySQL and MariaDB"),
+    option(Database, "db_ps_mode", Text, "auto", "prepared statements: auto or server; disable, client or text for literals in the SQL"),
+    option(Database, "db_debug", Bool, "off", "accepted; --debug prints what there is"),
+
+    option(MySql, "mysql_host", List, "localhost", "hosts; connections are shared out over ports, then hosts"),
+    option(MySql, "mysql_port", List, "3306", "ports"),
+    option(MySql, "mysql_socket", List, "", "unix sockets; they go before hosts and ports"),
+    option(MySql, "mysql_user", Text, "sbtest", "account"),
+    option(MySql, "mysql_password", Text, "", "its password; when empty, $MYSQL_PWD"),
+    option(MySql, "mysql_db", Text, "sbtest", "database"),
+    option(MySql, "mysql_ssl", Text, "off", "TLS: disabled (off), preferred, required (on), verify_ca or verify_identity"),
+    option(MySql, "mysql_ssl_key", Text, "", "client's private key (PEM)"),
+    option(MySql, "mysql_ssl_ca", Text, "", "certificates that may sign the server's (PEM)"),
+    option(MySql, "mysql_ssl_cert", Text, "", "client's certificate (PEM)"),
+    option(MySql, "mysql_ignore_errors", List, "1213,1020,1205", "server errors after which an event is run again, or all"),
+    option(MySql, "mysql_debug", Bool, "off", "accepted; there is no client library to trace"),
+    option(MySql, "mysql_dry_run", Bool, "off", "run the script against no server: every statement succeeds at once"),
+
+    option(Ours, "dialect", Text, "1.0", "layout of the final report: 1.0 (as sysbench 1.0.20) or 1.1 (as its master)"),
+    option(Ours, "json", File, "", "write the result as JSON to this file; without a file: to standard output, and all else to standard error"),
+    option(Ours, "hdr_log", File, "", "write latencies as an HdrHistogram interval log to this file"),
+    option(Ours, "placement", Text, "free", "threads of a connection: free, or paired: the client's and the server's on one CPU"),
+    option(Ours, "idle_connections", Int, "0", "connections held open besides the workers' own, doing nothing"),
+    option(Ours, "mysql_charset", Text, "utf8mb4", "character set of the connections"),
+    option(Ours, "mysql_collation", Text, "", "their collation; when empty, the server's default for the character set"),
+    option(Ours, "strict", Bool, "off", "refuse what sysbench lets pass: numbers that are none, options without their value, files that are not there"),
+    option(Ours, "remarks", Bool, "off", "print lines that sysbench does not: the character set, and events that were due and never begun"),
+    option(Ours, "my_cnf", File, "", "read account, address and TLS from this my.cnf; without a file: the usual ones"),
+
+    option(Refused, "mysql_ssl_cipher", Text, "", "the TLS library chooses the cipher"),
+    option(Refused, "mysql_compression", Bool, "off", "the protocol's compression is not spoken"),
+    option(Refused, "mysql_compression_algorithms", Text, "zlib", "taken note of only with --mysql-compression"),
+    option(Refused, "pgsql_host", Text, "", "PostgreSQL").in_scripts(None),
+    option(Refused, "pgsql_port", Int, "", "PostgreSQL").in_scripts(None),
+    option(Refused, "pgsql_user", Text, "", "PostgreSQL").in_scripts(None),
+    option(Refused, "pgsql_password", Text, "", "PostgreSQL").in_scripts(None),
+    option(Refused, "pgsql_db", Text, "", "PostgreSQL").in_scripts(None),
 ];
 
-/// Names of all general options.
+/// The general options that scripts see, each as a declaration.
+fn general_decls() -> impl Iterator<Item = OptionDecl> {
+    let seen = |spec: &OptionSpec| {
+        Some(OptionDecl {
+            kind: spec.in_scripts?,
+            ..spec.decl()
+        })
+    };
+    OPTIONS.iter().filter_map(seen)
+}
+
+/// Names of the general options that scripts see.
 pub(crate) fn general_names() -> impl Iterator<Item = &'static str> {
-    GENERAL.iter().map(|(name, ..)| *name)
+    OPTIONS
+        .iter()
+        .filter(|spec| spec.in_scripts.is_some())
+        .map(|spec| spec.name)
 }
 
 /// Every general option with its value. A value that does not fit its type is passed on as it is: the engine has accepted it.
 pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValue> {
-    let mut values = BTreeMap::new();
-    for (name, kind, default) in GENERAL {
-        let default = OptionValue::Text((*default).to_owned());
-        values.insert(
-            (*name).to_owned(),
-            general_decl(name, *kind, Some(default)).default_value(),
-        );
-    }
+    let decls: BTreeMap<String, OptionDecl> = general_decls().map(|decl| (decl.name.clone(), decl)).collect();
+    let defaults = decls.iter().map(|(name, decl)| (name.clone(), decl.default_value()));
+    let mut values: BTreeMap<String, OptionValue> = defaults.collect();
     let threads = OptionValue::Int(i64::from(settings.threads));
     values.insert("threads".to_owned(), threads.clone());
     values.insert("num_threads".to_owned(), threads);
@@ -379,23 +509,10 @@ pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValu
     values.insert("rand_seed".to_owned(), OptionValue::Double(settings.seed as f64));
     for (name, given) in &settings.general {
         let name = name.replace('-', "_");
-        let fitted = GENERAL
-            .iter()
-            .find(|(known, ..)| *known == name)
-            .and_then(|(_, kind, _)| general_decl(&name, *kind, None).fit(given).ok());
+        let fitted = decls.get(&name).and_then(|decl| decl.fit(given).ok());
         values.insert(name, fitted.unwrap_or_else(|| given.clone()));
     }
     values
-}
-
-fn general_decl(name: &str, kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
-    OptionDecl {
-        name: name.to_owned(),
-        written: name.to_owned(),
-        description: String::new(),
-        default,
-        kind,
-    }
 }
 
 #[cfg(test)]

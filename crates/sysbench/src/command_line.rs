@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bakeoff_script::{OptionDecl, OptionType, OptionValue, bundled_names, describe, find_on_path};
+use bakeoff_script::options::{OPTIONS, OptionSpec, Section, general_option};
+use bakeoff_script::{OptionType, OptionValue, bundled_names, describe, find_on_path};
 
-use crate::options::{self, OPTIONS, OptionSpec, REFUSED_TESTS, Section, config_file};
+use crate::option_files::config_file;
 use crate::server::tls_mode;
+
+/// Names of sysbench's built-in tests that are refused here.
+pub(crate) const REFUSED_TESTS: [&str; 4] = ["fileio", "memory", "mutex", "threads"];
 
 /// What was typed, checked for form.
 #[derive(Debug, Default)]
@@ -48,7 +52,7 @@ impl CommandLine {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (option, None),
             };
-            let Some(spec) = options::find(name) else {
+            let Some(spec) = general_option(name) else {
                 line.others.push((name.to_owned(), value));
                 continue;
             };
@@ -93,7 +97,7 @@ impl CommandLine {
         self.check(spec, &value)?;
         if spec.name == "config_file" && !value.is_empty() {
             for (name, value) in config_file(Path::new(&value), self.strict)? {
-                match options::find(&name) {
+                match general_option(&name) {
                     Some(spec) if spec.name == "config_file" => {
                         return Err("a configuration file cannot name another one".to_owned());
                     }
@@ -112,7 +116,7 @@ impl CommandLine {
         let is_number = |label: &str| label.is_empty() || label.parse::<f64>().is_ok();
         let is_percentile = spec.name != "percentile" || value.split(',').map(str::trim).all(is_number);
         let given = OptionValue::Text(value.to_owned());
-        let fits = fit(spec, value).is_some() && (!self.strict || decl(spec).fit(&given).is_ok());
+        let fits = fit(spec, value).is_some() && (!self.strict || spec.decl().fit(&given).is_ok());
         let underscored = spec.section == Section::Random || spec.name == "report_interval";
         let name = if underscored {
             spec.name.to_owned()
@@ -127,7 +131,7 @@ impl CommandLine {
 
     /// A script's own option goes before ours of that name, which sysbench does not have.
     fn yield_to_script(&mut self) {
-        let is_ours = |name: &&str| options::find(name).is_some_and(|spec| spec.section == Section::Ours);
+        let is_ours = |name: &&str| general_option(name).is_some_and(|spec| spec.section == Section::Ours);
         let ours: Vec<&str> = self.given.keys().copied().filter(is_ours).collect();
         let name = self.test.as_deref().unwrap_or("-");
         // What is no file cannot be read twice.
@@ -192,8 +196,8 @@ impl CommandLine {
     }
 
     fn value(&self, name: &str) -> OptionValue {
-        let spec = options::find(name).unwrap_or_else(|| unreachable!("no option {name}"));
-        fit(spec, self.text(name)).unwrap_or_else(|| decl(spec).default_value())
+        let spec = general_option(name).unwrap_or_else(|| unreachable!("no option {name}"));
+        fit(spec, self.text(name)).unwrap_or_else(|| spec.decl().default_value())
     }
 
     /// Every option that was given, in the form of its type, for `sysbench.opt`.
@@ -215,18 +219,8 @@ fn may_stand_alone(spec: &OptionSpec) -> bool {
     spec.kind == OptionType::Bool || matches!(spec.name, "json" | "my_cnf" | "mysql_ssl")
 }
 
-fn decl(spec: &OptionSpec) -> OptionDecl {
-    OptionDecl {
-        name: spec.name.to_owned(),
-        written: spec.dashed(),
-        description: spec.words.to_owned(),
-        default: Some(OptionValue::Text(spec.default.to_owned())),
-        kind: spec.kind,
-    }
-}
-
 fn fit(spec: &OptionSpec, value: &str) -> Option<OptionValue> {
-    decl(spec).fit_as_sysbench(&OptionValue::Text(value.to_owned())).ok()
+    spec.decl().fit_as_sysbench(&OptionValue::Text(value.to_owned())).ok()
 }
 
 /// The text of `--help`.
@@ -234,7 +228,7 @@ pub(crate) fn help() -> String {
     let mut text = "Usage:\n  sysbench [options]... [testname] [command]\n\nCommands implemented by most tests: prepare run cleanup help\n\n".to_owned();
     for (section, heading) in Section::ALL {
         let of_section = OPTIONS.iter().filter(|option| option.section == section);
-        let lines: Vec<(String, String)> = of_section.map(|option| decl(option).help()).collect();
+        let lines: Vec<(String, String)> = of_section.map(|option| option.decl().help()).collect();
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         text += &format!("{heading}\n");
         for (name, words) in lines {

@@ -14,9 +14,8 @@ use bakeoff_script::{
 use serde_json::{Map, Value, json};
 
 use crate::Build;
-use crate::command_line::{CommandLine, bad_value, help, needs_value};
+use crate::command_line::{CommandLine, REFUSED_TESTS, bad_value, help, needs_value};
 use crate::console::Console;
-use crate::options::REFUSED_TESTS;
 use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
 use crate::report::{header, preamble};
 use crate::run::{Ending, Outcome, Run};

@@ -4,7 +4,7 @@
 //! it is here); its bugs are not taken over. Workers, connections and histograms are `bakeoff-load`'s, as for `drive`.
 //!
 //! ```text
-//! invocation ─► command_line ─► options
+//! invocation ─► command_line ─► option_files
 //!     ├─► run_options, server
 //!     ├─► test                       a script and its commands, or cpu
 //!     └─► run ─► test, stats, session   one worker pool
@@ -14,7 +14,7 @@
 mod command_line;
 mod console;
 mod invocation;
-mod options;
+mod option_files;
 mod report;
 mod run;
 mod run_options;

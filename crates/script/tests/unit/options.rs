@@ -110,3 +110,20 @@ fn defaults_are_typed_and_settings_win() {
     assert_eq!(values["mysql_socket"], OptionValue::List(vec![]));
     assert_eq!(values["rand_pareto_h"], OptionValue::Double(0.2));
 }
+
+#[test]
+fn names_are_unique_and_found_in_either_spelling() {
+    for option in OPTIONS {
+        assert_eq!(
+            OPTIONS.iter().filter(|other| other.name == option.name).count(),
+            1,
+            "{}",
+            option.name
+        );
+        assert_eq!(
+            general_option(&option.dashed()).map(|found| found.name),
+            Some(option.name)
+        );
+    }
+    assert!(general_option("table-size").is_none());
+}
