@@ -26,6 +26,7 @@ pub mod latencies;
 pub mod net;
 pub mod observe;
 pub mod placement;
+pub mod replay_failures;
 pub mod replay_stream;
 pub mod replay_workload;
 pub mod script_workload;

@@ -3,7 +3,7 @@
 //! A transaction belongs to the chunk in which it begins, with all its statements; a connection belongs to one session, so its
 //! order is exact. A few chunks are in memory, never the capture.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,7 @@ use bakeoff_capture::session::Session;
 use bakeoff_capture::{Class, Error, Step, class, read_summary, step};
 
 use crate::failure::Failure;
+pub use crate::replay_failures::Failures;
 
 /// Digests that are operations of their own: those with the longest time.
 const OPERATIONS_MAX: usize = 1_000;
@@ -534,51 +535,6 @@ fn halves(draft: Draft) -> (Draft, Draft) {
         part.transactions.push((session, transaction));
     }
     parts
-}
-
-/// Statements that failed: by operation and error number, how many, and the server's first message without literals.
-#[derive(Debug, Default)]
-pub struct Failures(Mutex<BTreeMap<(usize, u16), (u64, String)>>);
-
-impl Failures {
-    /// Counts one.
-    pub fn add(&self, operation: usize, errno: u16, message: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry((operation, errno))
-            .or_insert_with(|| (0, without_literals(message)))
-            .0 += 1;
-    }
-
-    /// All of them: operation, error number, count, message.
-    pub fn list(&self) -> Vec<(usize, u16, u64, String)> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let each = all.iter();
-        each.map(|(&(operation, errno), (count, message))| (operation, errno, *count, message.clone()))
-            .collect()
-    }
-}
-
-/// A message with `?` in place of what is quoted; an apostrophe within a word (`doesn't`) is no quote.
-fn without_literals(message: &str) -> String {
-    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = message.as_bytes();
-    let mut kept = String::new();
-    let mut begin = Some(0); // of what is kept; None: within quotes
-    for (at, _) in message.match_indices('\'') {
-        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-        let after = bytes.get(at + 1);
-        match begin {
-            Some(from) if !is_word(before) => {
-                kept.push_str(&message[from..at]);
-                kept.push('?');
-                begin = None;
-            }
-            None if !is_word(after) => begin = Some(at + 1),
-            _ => {}
-        }
-    }
-    kept.push_str(begin.map_or("", |from| &message[from..]));
-    kept
 }
 
 #[cfg(test)]

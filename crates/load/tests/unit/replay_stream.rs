@@ -243,7 +243,7 @@ fn what_is_no_capture_or_has_nothing_to_replay_is_refused_in_a_line() {
 }
 
 #[test]
-fn offsets_count_from_the_chunk_and_messages_lose_their_literals() {
+fn offsets_count_from_the_chunk() {
     let (folder, file) = captured(&queries(&[
         (1, "SELECT 1"),
         (1, "SELECT 2"),
@@ -255,15 +255,6 @@ fn offsets_count_from_the_chunk_and_messages_lose_their_literals() {
     assert_eq!(
         found.iter().map(|chunk| offsets(chunk)).collect::<Vec<_>>(),
         vec![vec![0, 1000]; 4]
-    );
-    assert_eq!(
-        without_literals("Duplicate entry 'a-1' for key 'PRIMARY'"),
-        "Duplicate entry ? for key ?"
-    );
-    assert_eq!(without_literals("near 'never ended"), "near ?");
-    assert_eq!(
-        without_literals("Table 'a.b' doesn't exist, or 'it's' (not 'c')"),
-        "Table ? doesn't exist, or ? (not ?)"
     );
     std::fs::remove_dir_all(folder).unwrap();
 }
