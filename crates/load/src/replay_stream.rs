@@ -71,7 +71,7 @@ pub struct Transaction {
     pub connection: u64,
     /// At least one.
     pub statements: Vec<Statement>,
-    /// Its connection left, or the capture ended, within it: servers roll it back then.
+    /// Its connection left, or the capture ended, within it: servers roll it back and unlock its tables then.
     pub abandoned: bool,
 }
 
@@ -219,6 +219,8 @@ struct Connection {
     /// It is in a transaction; `explicit`: by `BEGIN`, not because autocommit is off.
     in_transaction: bool,
     explicit: bool,
+    /// It has tables locked, which the end of a transaction does not unlock.
+    locked: bool,
     /// Where its statements go: the number of a draft, and a place there.
     place: Option<(usize, usize)>,
 }
@@ -420,7 +422,8 @@ impl Reader {
         let commits_itself = !autocommit_is_off(&state);
         let connection = &self.connections[&number];
         let implicit = connection.in_transaction && !connection.explicit;
-        if matches!(step, Step::Begin) || implicit && commits_itself {
+        let locked = connection.locked && step != Step::Begin;
+        if matches!(step, Step::Begin | Step::Lock) || implicit && commits_itself && !locked {
             self.close(number);
         }
         let operation = event.digest.as_deref().and_then(|digest| self.numbers.get(digest));
@@ -432,15 +435,21 @@ impl Reader {
             offset_us: start_us.unsigned_abs(),
         };
         let stays = match step {
-            Step::Begin | Step::Chain => true,
-            Step::End | Step::Commits => false,
+            Step::Begin | Step::Chain | Step::Lock => true,
+            Step::Unlock => self.connections[&number].in_transaction && !locked,
+            Step::End | Step::Commits => locked,
             Step::Inside => self.connections[&number].in_transaction || !commits_itself && class != Class::Session,
         };
         self.add(number, statement, start_us);
         if !stays {
             self.close(number);
-        } else if let Some(connection) = self.connections.get_mut(&number) {
-            connection.explicit |= matches!(step, Step::Begin | Step::Chain);
+        }
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.locked = stays && (locked || step == Step::Lock);
+        if stays {
+            connection.explicit |= matches!(step, Step::Begin | Step::Chain | Step::Lock);
             connection.explicit &= connection.in_transaction || step != Step::Inside;
             connection.in_transaction = true;
         }
@@ -460,6 +469,7 @@ impl Reader {
                 session_json: String::new(),
                 in_transaction: false,
                 explicit: false,
+                locked: false,
                 place: None,
             }
         });

@@ -19,6 +19,8 @@ use crate::worker_host::WorkerHost;
 
 /// The server has rolled the transaction back (ER_LOCK_DEADLOCK): it is run again.
 const DEADLOCK: u16 = 1213;
+/// Whoever waits for a table that a session of a later chunk unlocks waits as long as for a row by default, not a year [s].
+const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
 /// Variables of a session's character set: where one differs, all are set.
 const CHARSET: [&str; 6] = [
     "character_set",
@@ -67,6 +69,7 @@ impl Workload for ReplayWorkload {
             set: Session::default(),
             state: Arc::default(),
         };
+        session.quietly(LOCK_WAIT)?;
         while host.rest() {
             let (turn, start_ns) = host.place();
             let chunk = self.block.chunk(turn);
@@ -126,11 +129,9 @@ impl Worker<'_> {
                 return Ok(true);
             }
         }
-        if transaction.abandoned
-            && let Err(error) = self.query(b"ROLLBACK", false)
-            && error.fatal
-        {
-            self.reconnect(&error)?;
+        if transaction.abandoned {
+            self.quietly(b"ROLLBACK")?;
+            self.quietly(b"UNLOCK TABLES")?;
         }
         Ok(true)
     }
@@ -199,6 +200,14 @@ impl Worker<'_> {
         }
     }
 
+    /// Runs a statement of our own, which may fail.
+    fn quietly(&mut self, sql: &[u8]) -> Result<(), Failure> {
+        match self.query(sql, false) {
+            Err(error) if error.fatal => self.reconnect(&error),
+            _ => Ok(()),
+        }
+    }
+
     fn count(&self, statement: &Statement, error: &SqlError) {
         // A connection that was cut at the end of the request is no failure of the statement.
         if !self.host.aborted() {
@@ -224,6 +233,7 @@ impl Worker<'_> {
             pause = (pause * 2).min(Duration::from_secs(1));
         }
         self.host.count(Counter::Reconnect, 1);
+        let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too
         self.schema.clone_from(&self.plan.home.schema);
         self.set = Session::default();
         self.state = Arc::default();

@@ -134,6 +134,29 @@ fn without_autocommit_transactions_begin_by_themselves_and_definitions_end_them(
 }
 
 #[test]
+fn tables_stay_locked_in_one_chunk_until_they_are_unlocked_or_a_transaction_begins() {
+    let (folder, file) = captured(&queries(&[
+        (1, "LOCK TABLES t WRITE"),
+        (1, "ALTER TABLE t DISABLE KEYS"),
+        (1, "INSERT INTO t VALUES (1)"),
+        (1, "COMMIT"),
+        (1, "UNLOCK TABLES"),
+        (1, "SELECT 1"),
+        (1, "LOCK TABLES t READ"),
+        (1, "BEGIN"),
+        (1, "COMMIT"),
+        (1, "DELETE FROM t"),
+    ]));
+    let found: Vec<usize> = transactions(&chunks(order(&file, 1, 1), 9))
+        .concat()
+        .iter()
+        .map(Vec::len)
+        .collect();
+    assert_eq!(found, [5, 1, 1, 2, 1]);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn a_transaction_whose_connection_leaves_is_rolled_back() {
     let mut events = queries(&[
         (1, "BEGIN"),
@@ -164,17 +187,17 @@ fn reads_begin_again_and_writes_end_with_the_capture() {
             "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2"
         ]
     );
-    let (other, mixed) = captured(&[reads, queries(&[(1, "DELETE FROM t"), (1, "SELECT GET_LOCK('a', 1)")])].concat());
+    let (other, mixed) = captured(
+        &[
+            reads,
+            queries(&[(1, "DELETE FROM t"), (1, "RESET MASTER"), (1, "SELECT SLEEP(0)")]),
+        ]
+        .concat(),
+    );
     let found: Vec<String> = transactions(&chunks(order(&mixed, 1, 2), 99)).concat().concat();
     assert_eq!(
         found,
-        [
-            "SELECT 1",
-            "SELECT 2",
-            "SELECT 3",
-            "DELETE FROM t",
-            "SELECT GET_LOCK('a', 1)"
-        ]
+        ["SELECT 1", "SELECT 2", "SELECT 3", "DELETE FROM t", "SELECT SLEEP(0)"]
     );
     let reading = ReplayOrder {
         reads_only: true,
