@@ -22,6 +22,8 @@ const OTHER: &str = "other";
 /// Chunks, and statements, that may wait for the end of a transaction; after that it goes on in the next chunk.
 const CHUNKS_AHEAD: usize = 8;
 const STATEMENTS_AHEAD: usize = 20_000;
+/// By the clock: what a chunk's transactions do later than this after the last of them has begun waits no longer [µs].
+const TAIL_US: i64 = 5_000_000;
 /// Between the end of a capture that repeats and its next beginning [µs].
 const REPEAT_GAP_US: i64 = 1_000;
 
@@ -82,6 +84,8 @@ pub struct Chunk {
     pub sessions: Vec<Vec<Transaction>>,
     /// Statements of all sessions.
     pub statements: usize,
+    /// Statements with a later offset begin when the one before has ended, also by the clock [µs].
+    pub clock_us: u64,
 }
 
 /// The two chunks of the present block, where workers find them.
@@ -174,6 +178,7 @@ impl Chunk {
     fn append(&mut self, rest: Chunk) {
         let end_us = self.transactions().map(Transaction::end_us).max().unwrap_or(0);
         self.statements += rest.statements;
+        self.clock_us = end_us + rest.clock_us;
         for (session, more) in self.sessions.iter_mut().zip(rest.sessions) {
             session.extend(more.into_iter().map(|mut transaction| {
                 transaction
@@ -207,7 +212,9 @@ struct Draft {
     statements: usize,
     /// Transactions that have not ended.
     open: usize,
+    /// When its first and its last transaction began; what began before its first one is not waited for.
     first_us: i64,
+    last_us: i64,
 }
 
 /// A connection of the capture.
@@ -314,6 +321,7 @@ impl Reader {
         Chunk {
             sessions,
             statements: draft.statements,
+            clock_us: (draft.last_us - draft.first_us + TAIL_US).unsigned_abs(),
         }
     }
 
@@ -440,7 +448,7 @@ impl Reader {
             Step::End | Step::Commits => locked,
             Step::Inside => self.connections[&number].in_transaction || !commits_itself && class != Class::Session,
         };
-        self.add(number, statement, start_us);
+        self.add(number, statement);
         if !stays {
             self.close(number);
         }
@@ -484,7 +492,7 @@ impl Reader {
     }
 
     /// Puts a statement where the connection's transaction is, or into a new one.
-    fn add(&mut self, number: u64, statement: Statement, start_us: i64) {
+    fn add(&mut self, number: u64, statement: Statement) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -499,7 +507,7 @@ impl Reader {
         let full = |draft: &Draft| draft.statements as u64 >= self.order.chunk_events;
         if self.drafts.back().is_none_or(full) {
             self.drafts.push_back(Draft {
-                first_us: start_us,
+                first_us: self.last_us,
                 ..Draft::default()
             });
         }
@@ -508,6 +516,7 @@ impl Reader {
             connection.place = Some((number_of_draft, draft.transactions.len()));
             draft.statements += 1;
             draft.open += 1;
+            draft.last_us = self.last_us;
             draft.transactions.push((
                 connection.session,
                 Transaction {
@@ -529,7 +538,6 @@ fn autocommit_is_off(state: &State) -> bool {
 fn halves(draft: Draft) -> (Draft, Draft) {
     let mut parts = (Draft::default(), Draft::default());
     let half = draft.statements / 2;
-    (parts.0.first_us, parts.1.first_us) = (draft.first_us, i64::MAX);
     for (session, transaction) in draft.transactions {
         let part = if parts.0.statements < half.max(1) {
             &mut parts.0
@@ -540,7 +548,10 @@ fn halves(draft: Draft) -> (Draft, Draft) {
             .statements
             .first()
             .map_or(0, |first| first.offset_us.cast_signed());
-        part.first_us = part.first_us.min(start_us);
+        if part.transactions.is_empty() {
+            part.first_us = start_us.max(draft.first_us);
+        }
+        part.last_us = part.last_us.max(start_us).max(part.first_us);
         part.statements += transaction.statements.len();
         part.transactions.push((session, transaction));
     }

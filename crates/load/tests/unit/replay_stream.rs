@@ -10,6 +10,11 @@ use super::*;
 
 /// A capture of a general log of these events: connection, command, text; one a millisecond.
 fn captured(events: &[(u64, &str, String)]) -> (PathBuf, PathBuf) {
+    captured_at(events, |at| at)
+}
+
+/// As [`captured`]; the moment of each event by its place [ms].
+fn captured_at(events: &[(u64, &str, String)], moment: impl Fn(usize) -> usize) -> (PathBuf, PathBuf) {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("bakeoff-replay-{}-{number}", std::process::id()));
@@ -19,7 +24,7 @@ fn captured(events: &[(u64, &str, String)]) -> (PathBuf, PathBuf) {
         "/usr/sbin/mysqld, Version: 8.0.33 (x). started with:\nTcp port: 3306  Unix socket: /tmp/x\nTime                 Id Command    Argument\n",
     );
     for (at, (connection, command, sql)) in events.iter().enumerate() {
-        let (second, milli) = (at / 1000, at % 1000);
+        let (second, milli) = (moment(at) / 1000, moment(at) % 1000);
         let (minute, second) = (second / 60, second % 60);
         writeln!(
             text,
@@ -279,6 +284,33 @@ fn offsets_count_from_the_chunk() {
         found.iter().map(|chunk| offsets(chunk)).collect::<Vec<_>>(),
         vec![vec![0, 1000]; 4]
     );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn by_the_clock_a_chunk_ends_soon_after_its_last_transaction_has_begun() {
+    let events = queries(&[
+        (1, "BEGIN"),
+        (2, "SELECT 1"),
+        (1, "UPDATE t SET a = 1"),
+        (1, "COMMIT"),
+        (3, "SELECT 'took 300 s'"),
+        (2, "SELECT 2"),
+    ]);
+    let (folder, file) = captured_at(&events, |at| [0, 1_000, 2_000, 600_000, 300_000, 600_100][at]);
+    let found = chunks(order(&file, 3, 3), 9);
+    let offsets = |chunk: &Chunk| {
+        let statements = chunk.transactions().flat_map(|each| &each.statements);
+        statements.map(|each| each.offset_us).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(&found[0]), [0, 2_000_000, 600_000_000, 1_000_000]);
+    assert_eq!(
+        found[0].clock_us, 6_000_000,
+        "the end of the transaction is not waited for"
+    );
+    let mut second = offsets(&found[1]);
+    second.sort_unstable();
+    assert_eq!(second, [0, 100_000], "nor is what began before the chunk");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
