@@ -169,6 +169,15 @@ def test_statements_that_fail_are_counted_and_a_killed_connection_comes_back(arm
     assert texts["event"] == 10
 
 
+def test_tables_are_unlocked_when_their_connection_leaves_and_nobody_waits_for_a_table_for_ever(arms, tmp_path):
+    events = [(1, "Query", "LOCK TABLES t WRITE"), (1, "Query", "UPDATE t SET a = a"), (1, "Quit", "")]
+    events += [(2, "Query", "INSERT INTO t (a, b) VALUES (@@lock_wait_timeout, 'waits')")]
+    measured = arms.replay(written(tmp_path, events), threads=2, chunk_events=1)
+    assert measured.failures == []
+    for instance in arms.instances.values():
+        assert instance.query("SELECT a FROM work.t WHERE b = 'waits'") == [(50,)]
+
+
 def test_deadlocks_are_counted_and_their_transactions_run_again(arms, tmp_path):
     before = arms.instances["A"].query("SELECT SUM(a) FROM work.t WHERE id IN (1, 2)")[0][0]
     one = [

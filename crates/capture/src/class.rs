@@ -24,8 +24,12 @@ pub enum Class {
 /// What a statement does to its connection's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A transaction begins, or tables are locked; what was open is committed.
+    /// A transaction begins, and locked tables are unlocked; what was open is committed.
     Begin,
+    /// Tables are locked; what was open is committed.
+    Lock,
+    /// Tables are unlocked, and a transaction that had them locked ends.
+    Unlock,
     /// It ends.
     End,
     /// It ends, and another begins at once (`AND CHAIN`).
@@ -70,9 +74,14 @@ pub fn step(sql: &[u8]) -> Step {
     if is(&first, 0, "BEGIN")
         || is(&first, 0, "START") && second(&["TRANSACTION"])
         || is(&first, 0, "XA") && second(&["START", "BEGIN"])
-        || is(&first, 0, "LOCK")
     {
         return Step::Begin;
+    }
+    if is(&first, 0, "LOCK") {
+        return Step::Lock;
+    }
+    if is(&first, 0, "UNLOCK") {
+        return Step::Unlock;
     }
     if is_any(&first, 0, &["COMMIT", "ROLLBACK"]) {
         let says = |word: &str| (1..first.len()).any(|at| is(&first, at, word));
@@ -82,7 +91,7 @@ pub fn step(sql: &[u8]) -> Step {
             _ => Step::End,
         };
     }
-    if is(&first, 0, "UNLOCK") || is(&first, 0, "XA") && second(&["COMMIT", "ROLLBACK"]) {
+    if is(&first, 0, "XA") && second(&["COMMIT", "ROLLBACK"]) {
         return Step::End;
     }
     if is_any(&first, 0, &COMMITTING) && !second(&["TEMPORARY"]) {

@@ -58,8 +58,10 @@ pub struct Facts {
     pub secret_comment: bool,
     /// `LOAD … LOCAL`: it wants a file of the client.
     pub local_file: bool,
-    /// It stops the server, or a connection by its number there.
-    pub stops_server: bool,
+    /// It is for the server itself, its logs, plugins or other connections: `SHUTDOWN`, `RESET`, `STOP REPLICA`, `KILL 5`.
+    pub for_server: bool,
+    /// It takes or gives back a lock that no transaction ends: `GET_LOCK`, `FLUSH TABLES WITH READ LOCK`.
+    pub locks: bool,
     /// `COMMIT`, or `ROLLBACK` of all.
     pub ends_transaction: bool,
 }

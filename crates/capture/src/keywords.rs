@@ -147,11 +147,13 @@ named!(
     ALTER,
     AND,
     AS,
+    BACKUP,
     BETWEEN,
     BINARY,
     BY,
     CASE,
     CHANGE,
+    CLONE,
     COMMIT,
     CONNECTION,
     CREATE,
@@ -160,16 +162,21 @@ named!(
     DIV,
     ELSE,
     EXECUTE,
+    EXPORT,
+    FLUSH,
     HAVING,
     IDENTIFIED,
     IN,
     INSERT,
+    INSTALL,
+    INSTANCE,
     INTERVAL,
     INTO,
     KILL,
     LIKE,
     LOAD,
     LOCAL,
+    LOCK,
     MOD,
     NOT,
     NULL,
@@ -177,8 +184,11 @@ named!(
     OR,
     PASSWORD,
     PREPARE,
+    PURGE,
+    READ,
     REPLACE,
     REPLICATION,
+    RESET,
     RESTART,
     RLIKE,
     ROLLBACK,
@@ -187,8 +197,11 @@ named!(
     SET,
     SHUTDOWN,
     START,
+    STOP,
     THEN,
     TO,
+    TRANSACTION,
+    UNINSTALL,
     UPDATE,
     USER,
     WHEN,
@@ -196,6 +209,21 @@ named!(
     WITH,
     XOR,
 );
+
+impl Named {
+    /// Whether a statement that begins so is for the server itself.
+    pub(crate) fn is_for_server(&self, first: Id) -> bool {
+        let plain = [
+            self.SHUTDOWN,
+            self.RESTART,
+            self.KILL,
+            self.RESET,
+            self.PURGE,
+            self.STOP,
+        ];
+        plain.contains(&first) || [self.INSTALL, self.UNINSTALL, self.CLONE].contains(&first)
+    }
+}
 
 /// Whether only hints have this keyword.
 pub(crate) fn is_of_hints(id: Id) -> bool {

@@ -196,7 +196,8 @@ fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
         (event.in_routine, "routine"),
         (facts.parameter || event.is_digest, "parameters"),
         (facts.local_file, "local file"),
-        (facts.stops_server, "server"),
+        (facts.for_server, "server"),
+        (facts.locks, "lock"),
         (facts.empty, "empty"),
     ];
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)

@@ -38,8 +38,13 @@ impl Watch {
                 if facts.first == 0 && id >= crate::keywords::FIRST {
                     facts.first = id;
                     facts.ends_transaction = id == named.COMMIT || id == named.ROLLBACK;
-                    facts.stops_server = id == named.SHUTDOWN || id == named.RESTART;
+                    facts.for_server = named.is_for_server(id);
+                    facts.locks = id == named.BACKUP; // BACKUP STAGE and LOCK of MariaDB
+                } else if self.before == named.START {
+                    facts.for_server |= facts.first == named.START && id != named.TRANSACTION;
                 }
+                // A connection that ends itself harms no other.
+                facts.for_server &= facts.first != named.KILL || !text.eq_ignore_ascii_case(b"connection_id");
                 facts.local_file |= id == named.LOCAL && facts.first == named.LOAD;
                 facts.ends_transaction &= id != named.TO;
                 let next = sql[token.end..]
@@ -48,6 +53,7 @@ impl Watch {
                     .copied()
                     .unwrap_or(0);
                 facts.secret |= is_secret(facts.first, self.before, id, text, next);
+                facts.locks |= is_lock(facts.first, self.before, id, text, next);
             }
             Kind::Text => facts.secret |= is_secret_text(facts.first, self.before, text),
             Kind::Cut => {
@@ -55,7 +61,6 @@ impl Watch {
                 facts.secret |= mentions(text, b"password") || mentions(text, b"identified");
             }
             Kind::Parameter => facts.parameter = true,
-            Kind::Number => facts.stops_server |= facts.first == named.KILL,
             Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
                 facts.secret |= is_definition(facts.first)
             }
@@ -95,6 +100,19 @@ fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
         let name = text.strip_prefix(b"`").unwrap_or(text);
         let name = name.strip_suffix(b"`").unwrap_or(name);
         name.eq_ignore_ascii_case(b"authentication_string") || name.eq_ignore_ascii_case(b"global_priv")
+    }
+}
+
+/// Whether a word makes the statement one with a lock that others would wait for, in a replay perhaps forever.
+fn is_lock(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
+    const NAMED_LOCKS: [&[u8]; 3] = [b"get_lock", b"release_lock", b"release_all_locks"];
+    let named = &*NAMED;
+    if first == named.FLUSH {
+        before == named.WITH && id == named.READ || id == named.EXPORT
+    } else if first == named.LOCK {
+        before == named.LOCK && id == named.INSTANCE
+    } else {
+        next == b'(' && NAMED_LOCKS.iter().any(|name| text.eq_ignore_ascii_case(name))
     }
 }
 

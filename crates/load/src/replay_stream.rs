@@ -3,7 +3,7 @@
 //! A transaction belongs to the chunk in which it begins, with all its statements; a connection belongs to one session, so its
 //! order is exact. A few chunks are in memory, never the capture.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,7 @@ use bakeoff_capture::session::Session;
 use bakeoff_capture::{Class, Error, Step, class, read_summary, step};
 
 use crate::failure::Failure;
+pub use crate::replay_failures::Failures;
 
 /// Digests that are operations of their own: those with the longest time.
 const OPERATIONS_MAX: usize = 1_000;
@@ -21,6 +22,8 @@ const OTHER: &str = "other";
 /// Chunks, and statements, that may wait for the end of a transaction; after that it goes on in the next chunk.
 const CHUNKS_AHEAD: usize = 8;
 const STATEMENTS_AHEAD: usize = 20_000;
+/// By the clock: what a chunk's transactions do later than this after the last of them has begun waits no longer [µs].
+const TAIL_US: i64 = 5_000_000;
 /// Between the end of a capture that repeats and its next beginning [µs].
 const REPEAT_GAP_US: i64 = 1_000;
 
@@ -70,7 +73,7 @@ pub struct Transaction {
     pub connection: u64,
     /// At least one.
     pub statements: Vec<Statement>,
-    /// Its connection left, or the capture ended, within it: servers roll it back then.
+    /// Its connection left, or the capture ended, within it: servers roll it back and unlock its tables then.
     pub abandoned: bool,
 }
 
@@ -81,6 +84,8 @@ pub struct Chunk {
     pub sessions: Vec<Vec<Transaction>>,
     /// Statements of all sessions.
     pub statements: usize,
+    /// Statements with a later offset begin when the one before has ended, also by the clock [µs].
+    pub clock_us: u64,
 }
 
 /// The two chunks of the present block, where workers find them.
@@ -173,6 +178,7 @@ impl Chunk {
     fn append(&mut self, rest: Chunk) {
         let end_us = self.transactions().map(Transaction::end_us).max().unwrap_or(0);
         self.statements += rest.statements;
+        self.clock_us = end_us + rest.clock_us;
         for (session, more) in self.sessions.iter_mut().zip(rest.sessions) {
             session.extend(more.into_iter().map(|mut transaction| {
                 transaction
@@ -206,7 +212,9 @@ struct Draft {
     statements: usize,
     /// Transactions that have not ended.
     open: usize,
+    /// When its first and its last transaction began; what began before its first one is not waited for.
     first_us: i64,
+    last_us: i64,
 }
 
 /// A connection of the capture.
@@ -218,6 +226,8 @@ struct Connection {
     /// It is in a transaction; `explicit`: by `BEGIN`, not because autocommit is off.
     in_transaction: bool,
     explicit: bool,
+    /// It has tables locked, which the end of a transaction does not unlock.
+    locked: bool,
     /// Where its statements go: the number of a draft, and a place there.
     place: Option<(usize, usize)>,
 }
@@ -311,6 +321,7 @@ impl Reader {
         Chunk {
             sessions,
             statements: draft.statements,
+            clock_us: (draft.last_us - draft.first_us + TAIL_US).unsigned_abs(),
         }
     }
 
@@ -419,7 +430,8 @@ impl Reader {
         let commits_itself = !autocommit_is_off(&state);
         let connection = &self.connections[&number];
         let implicit = connection.in_transaction && !connection.explicit;
-        if matches!(step, Step::Begin) || implicit && commits_itself {
+        let locked = connection.locked && step != Step::Begin;
+        if matches!(step, Step::Begin | Step::Lock) || implicit && commits_itself && !locked {
             self.close(number);
         }
         let operation = event.digest.as_deref().and_then(|digest| self.numbers.get(digest));
@@ -431,15 +443,21 @@ impl Reader {
             offset_us: start_us.unsigned_abs(),
         };
         let stays = match step {
-            Step::Begin | Step::Chain => true,
-            Step::End | Step::Commits => false,
+            Step::Begin | Step::Chain | Step::Lock => true,
+            Step::Unlock => self.connections[&number].in_transaction && !locked,
+            Step::End | Step::Commits => locked,
             Step::Inside => self.connections[&number].in_transaction || !commits_itself && class != Class::Session,
         };
-        self.add(number, statement, start_us);
+        self.add(number, statement);
         if !stays {
             self.close(number);
-        } else if let Some(connection) = self.connections.get_mut(&number) {
-            connection.explicit |= matches!(step, Step::Begin | Step::Chain);
+        }
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.locked = stays && (locked || step == Step::Lock);
+        if stays {
+            connection.explicit |= matches!(step, Step::Begin | Step::Chain | Step::Lock);
             connection.explicit &= connection.in_transaction || step != Step::Inside;
             connection.in_transaction = true;
         }
@@ -459,6 +477,7 @@ impl Reader {
                 session_json: String::new(),
                 in_transaction: false,
                 explicit: false,
+                locked: false,
                 place: None,
             }
         });
@@ -473,7 +492,7 @@ impl Reader {
     }
 
     /// Puts a statement where the connection's transaction is, or into a new one.
-    fn add(&mut self, number: u64, statement: Statement, start_us: i64) {
+    fn add(&mut self, number: u64, statement: Statement) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -488,7 +507,7 @@ impl Reader {
         let full = |draft: &Draft| draft.statements as u64 >= self.order.chunk_events;
         if self.drafts.back().is_none_or(full) {
             self.drafts.push_back(Draft {
-                first_us: start_us,
+                first_us: self.last_us,
                 ..Draft::default()
             });
         }
@@ -497,6 +516,7 @@ impl Reader {
             connection.place = Some((number_of_draft, draft.transactions.len()));
             draft.statements += 1;
             draft.open += 1;
+            draft.last_us = self.last_us;
             draft.transactions.push((
                 connection.session,
                 Transaction {
@@ -518,7 +538,6 @@ fn autocommit_is_off(state: &State) -> bool {
 fn halves(draft: Draft) -> (Draft, Draft) {
     let mut parts = (Draft::default(), Draft::default());
     let half = draft.statements / 2;
-    (parts.0.first_us, parts.1.first_us) = (draft.first_us, i64::MAX);
     for (session, transaction) in draft.transactions {
         let part = if parts.0.statements < half.max(1) {
             &mut parts.0
@@ -529,56 +548,14 @@ fn halves(draft: Draft) -> (Draft, Draft) {
             .statements
             .first()
             .map_or(0, |first| first.offset_us.cast_signed());
-        part.first_us = part.first_us.min(start_us);
+        if part.transactions.is_empty() {
+            part.first_us = start_us.max(draft.first_us);
+        }
+        part.last_us = part.last_us.max(start_us).max(part.first_us);
         part.statements += transaction.statements.len();
         part.transactions.push((session, transaction));
     }
     parts
-}
-
-/// Statements that failed: by operation and error number, how many, and the server's first message without literals.
-#[derive(Debug, Default)]
-pub struct Failures(Mutex<BTreeMap<(usize, u16), (u64, String)>>);
-
-impl Failures {
-    /// Counts one.
-    pub fn add(&self, operation: usize, errno: u16, message: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry((operation, errno))
-            .or_insert_with(|| (0, without_literals(message)))
-            .0 += 1;
-    }
-
-    /// All of them: operation, error number, count, message.
-    pub fn list(&self) -> Vec<(usize, u16, u64, String)> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let each = all.iter();
-        each.map(|(&(operation, errno), (count, message))| (operation, errno, *count, message.clone()))
-            .collect()
-    }
-}
-
-/// A message with `?` in place of what is quoted; an apostrophe within a word (`doesn't`) is no quote.
-fn without_literals(message: &str) -> String {
-    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = message.as_bytes();
-    let mut kept = String::new();
-    let mut begin = Some(0); // of what is kept; None: within quotes
-    for (at, _) in message.match_indices('\'') {
-        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-        let after = bytes.get(at + 1);
-        match begin {
-            Some(from) if !is_word(before) => {
-                kept.push_str(&message[from..at]);
-                kept.push('?');
-                begin = None;
-            }
-            None if !is_word(after) => begin = Some(at + 1),
-            _ => {}
-        }
-    }
-    kept.push_str(begin.map_or("", |from| &message[from..]));
-    kept
 }
 
 #[cfg(test)]

@@ -19,6 +19,10 @@ use crate::worker_host::WorkerHost;
 
 /// The server has rolled the transaction back (ER_LOCK_DEADLOCK): it is run again.
 const DEADLOCK: u16 = 1213;
+/// By the clock: nothing waits longer within a chunk, for which there is a limit of ten minutes.
+const WAIT_MAX_NS: u64 = 300_000_000_000;
+/// Whoever waits for a table that a session of a later chunk unlocks waits as long as for a row by default, not a year [s].
+const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
 /// Variables of a session's character set: where one differs, all are set.
 const CHARSET: [&str; 6] = [
     "character_set",
@@ -67,11 +71,12 @@ impl Workload for ReplayWorkload {
             set: Session::default(),
             state: Arc::default(),
         };
+        session.quietly(LOCK_WAIT)?;
         while host.rest() {
             let (turn, start_ns) = host.place();
             let chunk = self.block.chunk(turn);
             for transaction in &chunk.sessions[host.thread() as usize] {
-                if !session.run(transaction, start_ns)? {
+                if !session.run(transaction, start_ns, chunk.clock_us)? {
                     break;
                 }
             }
@@ -95,14 +100,15 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     /// Runs a transaction; false when the slice is over before its end, because it was broken off.
-    fn run(&mut self, transaction: &Transaction, start_ns: u64) -> Result<bool, Failure> {
+    fn run(&mut self, transaction: &Transaction, start_ns: u64, clock_us: u64) -> Result<bool, Failure> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
             self.switch(&statement.state)?;
             let intended_ns = self
                 .plan
                 .speed
-                .map(|speed| start_ns + scaled_ns(statement.offset_us, speed));
+                .and_then(|speed| wait_ns(statement.offset_us, clock_us, speed))
+                .map(|wait_ns| start_ns + wait_ns);
             loop {
                 if !self.host.next_statement(intended_ns) {
                     return Ok(false);
@@ -126,11 +132,9 @@ impl Worker<'_> {
                 return Ok(true);
             }
         }
-        if transaction.abandoned
-            && let Err(error) = self.query(b"ROLLBACK", false)
-            && error.fatal
-        {
-            self.reconnect(&error)?;
+        if transaction.abandoned {
+            self.quietly(b"ROLLBACK")?;
+            self.quietly(b"UNLOCK TABLES")?;
         }
         Ok(true)
     }
@@ -199,6 +203,14 @@ impl Worker<'_> {
         }
     }
 
+    /// Runs a statement of our own, which may fail.
+    fn quietly(&mut self, sql: &[u8]) -> Result<(), Failure> {
+        match self.query(sql, false) {
+            Err(error) if error.fatal => self.reconnect(&error),
+            _ => Ok(()),
+        }
+    }
+
     fn count(&self, statement: &Statement, error: &SqlError) {
         // A connection that was cut at the end of the request is no failure of the statement.
         if !self.host.aborted() {
@@ -224,6 +236,7 @@ impl Worker<'_> {
             pause = (pause * 2).min(Duration::from_secs(1));
         }
         self.host.count(Counter::Reconnect, 1);
+        let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too
         self.schema.clone_from(&self.plan.home.schema);
         self.set = Session::default();
         self.state = Arc::default();
@@ -315,6 +328,12 @@ fn literal(value: &str) -> String {
         return value.to_owned();
     }
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// How long after its chunk's beginning a statement begins by the clock; None: when the one before has ended.
+fn wait_ns(offset_us: u64, clock_us: u64, speed: f64) -> Option<u64> {
+    let wait_ns = scaled_ns(offset_us, speed);
+    (offset_us <= clock_us && wait_ns < WAIT_MAX_NS).then_some(wait_ns)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 µs are 285 years")]

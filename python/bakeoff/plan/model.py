@@ -54,6 +54,7 @@ class Cell(Frozen):
         placement: where the two threads of every connection run, on all arms alike.
         open_loop: events come at a given rate.
         replay: the workload is a capture, each of whose queries gets a verdict.
+        speed: of a capture that is replayed by the clock: captured seconds in a second.
         slices: the length before the pilot, or the one that the pilot chose.
         seconds: wall seconds that all arms together are measured in an epoch; None: the plan's `seconds_per_cell`.
     """
@@ -70,6 +71,7 @@ class Cell(Frozen):
     slices: SliceLength
     seconds: float | None = None
     replay: bool = False
+    speed: float | None = None
 
 
 class CellDraft(Frozen):

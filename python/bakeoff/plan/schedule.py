@@ -196,6 +196,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 open_loop=open_loop,
                 slices=slices,
                 replay=is_capture(workload.script),
+                speed=workload.speed,
             )
             for threads in dict.fromkeys(study.threads)
         ]

@@ -1,8 +1,11 @@
 """What a run must know of the captures that it replays: whether they write, and how much work they are."""
 
+import math
 from array import array
+from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -13,10 +16,13 @@ from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Origin, Study, Workload
 from bakeoff.spec.study import is_capture
+from bakeoff.units import format_duration
 
 _BLOCKS_MIN = 4  # of one pass over a capture that writes
 _EVENTS_PER_S = 1_000.0  # where the log has no times
 _EVENTS_PER_S_MAX = 10_000.0  # by the times of the log, which another server may not reach
+_SILENCE_MAX_S = 30.0  # by the clock: nobody waits longer for a statement
+_CHUNK_MAX_S = 60.0  # by the clock: from its first to its last statement, wherever it begins in the log
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class CaptureFacts:
         writes: how many of its statements are no plain reads, by the word that says so.
         at_once: the most connections that were at work at the same time: within a statement or a transaction.
         mean_s: of a statement in the log; None: not known.
+        starts_us: when each began or one before it, whichever was later [µs since 1970]; those with a known time.
+        reads_only: of each: it is no write.
     """
 
     statements: int
@@ -36,21 +44,31 @@ class CaptureFacts:
     writes: Counter[str]
     at_once: int
     mean_s: float | None
+    starts_us: np.ndarray = field(compare=False)
+    reads_only: np.ndarray = field(compare=False)
+
+    def moments_us(self, *, reads_only: bool) -> np.ndarray:
+        """Beginnings in the order of the replay; of all statements, or of those that are no writes."""
+        return self.starts_us[self.reads_only] if reads_only else self.starts_us
 
 
 @cache
 def capture_facts(path: str) -> CaptureFacts:
-    """Read a capture's totals and all of its events; needs 16 bytes of memory for each.
+    """Read a capture's totals and all of its events; needs 25 bytes of memory for each.
 
     Raises:
         SpecError: it is no capture, or nothing of it can be replayed. HostError: it cannot be read.
     """
     totals = capture_totals(Path(path))
     reads, writes, work = False, Counter[str](), _Work()
+    starts, are_reads = array("q"), array("b")
     for event in capture_events(Path(path)):
         if "digest" in event and "not_replayable" not in event:
             reads |= "writes" not in event
             writes.update([event["writes"]] if "writes" in event else ())
+            if event.get("start_us"):
+                starts.append(int(event["start_us"]))
+                are_reads.append("writes" not in event)
         work.add(event)
     if not reads and not writes:
         raise SpecError(
@@ -64,6 +82,8 @@ def capture_facts(path: str) -> CaptureFacts:
         writes=writes,
         at_once=work.most_at_once(),
         mean_s=total_us / timed / 1e6 if timed and total_us else None,
+        starts_us=np.maximum.accumulate(np.array(starts, dtype=np.int64)),
+        reads_only=np.array(are_reads, dtype=bool),
     )
 
 
@@ -128,16 +148,52 @@ def check_capture(workload: Workload) -> None:
         raise SpecError(f"{name}: a capture has no options.", hint=f"Leave {workload.options[0][0]} out.")
     if workload.rate_per_s is not None:
         raise SpecError(f"{name}: a capture has no rate.", hint="Replay it by its own clock: speed.")
-    capture_facts(workload.script)
+    facts = capture_facts(workload.script)
+    if workload.speed is not None:
+        _check_clock(name, facts.moments_us(reads_only=workload.writes is False), workload.speed)
+
+
+def _check_clock(name: str, moments_us: np.ndarray, speed: float) -> None:
+    """Refuse a replay by the clock that has no times, or would do nothing for long."""
+    if not len(moments_us):
+        raise SpecError(f"{name}: the log has no times to replay it by.", hint="Leave the speed out.")
+    silences_us = np.diff(moments_us, append=moments_us[-1])
+    longest = int(silences_us.argmax())
+    silence_s = float(silences_us[longest]) / 1e6
+    if silence_s > _SILENCE_MAX_S * speed:
+        begin = datetime.fromtimestamp(int(moments_us[longest]) / 1e6, UTC)
+        raise SpecError(
+            f"{name}: the log is silent for {format_duration(silence_s)} from {begin:%H:%M:%S} UTC on; by the clock a "
+            f"replay would wait {format_duration(silence_s / speed)} there.",
+            hint=f"Replay it at speed {math.ceil(silence_s / _SILENCE_MAX_S)} or more, or as fast as it goes.",
+        )
 
 
 def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_per_s: float | None) -> int:
     """Statements of a chunk: as many as take about as long as a slice; of a capture that writes at most an eighth.
 
-    Their number follows from `events_per_s`, measured before; None: from the times of the log.
+    Their number follows from `events_per_s`, measured before; None: from the times of the log. By the clock it follows
+    from the log alone, and no chunk waits for long.
     """
     facts = capture_facts(cell.script)
-    if events_per_s is None:
-        events_per_s = min(_EVENTS_PER_S_MAX, cell.threads / facts.mean_s) if facts.mean_s else _EVENTS_PER_S
+    if events_per_s is None or cell.speed:
+        guess = _EVENTS_PER_S_MAX if cell.speed else _EVENTS_PER_S
+        events_per_s = min(_EVENTS_PER_S_MAX, cell.threads / facts.mean_s) if facts.mean_s else guess
     most = facts.statements if reads_only or not facts.writes else facts.statements // (2 * _BLOCKS_MIN)
-    return max(1, min(round(events_per_s * slices.slice_ns / 1e9), most))
+    wanted = max(1, min(round(events_per_s * slices.slice_ns / 1e9), most))
+    if cell.speed:
+        begun = _begun_in_time(facts.moments_us(reads_only=reads_only), slices.slice_ns / 1e3 * cell.speed, cell.speed)
+        wanted = min(wanted, begun)
+    return wanted
+
+
+def _begun_in_time(moments_us: np.ndarray, mean_us: float, speed: float) -> int:
+    """Statements that begin within `mean_us` on the mean, and anywhere within the longest chunk; 1 at least."""
+    count = len(moments_us)
+    length_us = int(moments_us[-1] - moments_us[0]) if count else 0
+    sizes = range(2, min(count, round(count * mean_us / max(length_us, 1))) + 1)
+
+    def span_us(size: int) -> int:
+        return int((moments_us[size - 1 :] - moments_us[: count + 1 - size]).max())
+
+    return 1 + bisect_right(sizes, _CHUNK_MAX_S * 1e6 * speed, key=span_us)

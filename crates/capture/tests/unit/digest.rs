@@ -74,10 +74,53 @@ fn facts_beside_the_digest() {
     assert!(read("SELECT 'a").cut && read("SELECT /* a").cut);
     assert!(read("LOAD DATA LOCAL INFILE 'x' INTO TABLE t").local_file);
     assert!(!read("LOAD DATA INFILE 'x' INTO TABLE t").local_file);
-    for sql in ["shutdown", "RESTART", "KILL 5", "/* x */ kill query 7"] {
-        assert!(read(sql).stops_server, "{sql}");
+    for sql in [
+        "shutdown",
+        "RESTART",
+        "KILL 5",
+        "/* x */ kill query 7",
+        "KILL @id",
+        "KILL USER bob",
+        "RESET MASTER",
+        "/*!50000 RESET QUERY CACHE */",
+        "PURGE BINARY LOGS TO 'x'",
+        "STOP REPLICA",
+        "START SLAVE",
+        "INSTALL PLUGIN a SONAME 'a.so'",
+        "UNINSTALL PLUGIN a",
+        "CLONE LOCAL DATA DIRECTORY '/x'",
+    ] {
+        assert!(read(sql).for_server, "{sql}");
     }
-    assert!(!read("SELECT 5").stops_server);
+    for sql in [
+        "SELECT 5",
+        "START TRANSACTION",
+        "kill connection_id()",
+        "SELECT reset FROM t",
+        "START",
+    ] {
+        assert!(!read(sql).for_server, "{sql}");
+    }
+    for sql in [
+        "SELECT GET_LOCK('a', -1)",
+        "DO release_lock ('a')",
+        "SET @a = RELEASE_ALL_LOCKS()",
+        "FLUSH TABLES WITH READ LOCK",
+        "flush local tables a, b with read lock",
+        "FLUSH TABLES a FOR EXPORT",
+        "LOCK INSTANCE FOR BACKUP",
+        "BACKUP STAGE START",
+    ] {
+        assert!(read(sql).locks, "{sql}");
+    }
+    for sql in [
+        "LOCK TABLES t READ",
+        "FLUSH TABLES",
+        "SELECT get_lock FROM t",
+        "SELECT IS_FREE_LOCK('a')",
+    ] {
+        assert!(!read(sql).locks, "{sql}");
+    }
     assert!(read("COMMIT").ends_transaction && read("ROLLBACK").ends_transaction);
     assert!(!read("ROLLBACK TO SAVEPOINT a").ends_transaction);
     assert!(read("-- nothing").empty && !read(";").empty);

@@ -127,6 +127,17 @@ fn nothing_is_left_when_there_is_nothing_to_read() {
 }
 
 #[test]
+fn what_is_for_the_server_or_holds_a_lock_is_no_part_of_a_replay() {
+    let log = "2024-11-06T09:57:35.1Z\t    7 Query\tRESET MASTER\n\
+        2024-11-06T09:57:35.2Z\t    7 Query\tFLUSH TABLES WITH READ LOCK\n\
+        2024-11-06T09:57:35.3Z\t    7 Query\tSELECT GET_LOCK('a', -1)\n\
+        2024-11-06T09:57:35.4Z\t    7 Query\tUNLOCK TABLES\n";
+    let (summary, _) = captured("locks", log, false);
+    let reasons = [("lock".to_owned(), 2), ("server".to_owned(), 1)];
+    assert_eq!(summary.overall.not_replayable, reasons.into());
+}
+
+#[test]
 fn a_text_of_a_digest_is_no_statement() {
     let head =
         "# Query_time: 0.000007  Lock_time: 0.0  Log_slow_rate_limit: 9  Digest_text: Yes\nSET timestamp=DEFAULT;\n";

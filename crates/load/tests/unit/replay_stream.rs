@@ -10,6 +10,11 @@ use super::*;
 
 /// A capture of a general log of these events: connection, command, text; one a millisecond.
 fn captured(events: &[(u64, &str, String)]) -> (PathBuf, PathBuf) {
+    captured_at(events, |at| at)
+}
+
+/// As [`captured`]; the moment of each event by its place [ms].
+fn captured_at(events: &[(u64, &str, String)], moment: impl Fn(usize) -> usize) -> (PathBuf, PathBuf) {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("bakeoff-replay-{}-{number}", std::process::id()));
@@ -19,7 +24,7 @@ fn captured(events: &[(u64, &str, String)]) -> (PathBuf, PathBuf) {
         "/usr/sbin/mysqld, Version: 8.0.33 (x). started with:\nTcp port: 3306  Unix socket: /tmp/x\nTime                 Id Command    Argument\n",
     );
     for (at, (connection, command, sql)) in events.iter().enumerate() {
-        let (second, milli) = (at / 1000, at % 1000);
+        let (second, milli) = (moment(at) / 1000, moment(at) % 1000);
         let (minute, second) = (second / 60, second % 60);
         writeln!(
             text,
@@ -134,6 +139,29 @@ fn without_autocommit_transactions_begin_by_themselves_and_definitions_end_them(
 }
 
 #[test]
+fn tables_stay_locked_in_one_chunk_until_they_are_unlocked_or_a_transaction_begins() {
+    let (folder, file) = captured(&queries(&[
+        (1, "LOCK TABLES t WRITE"),
+        (1, "ALTER TABLE t DISABLE KEYS"),
+        (1, "INSERT INTO t VALUES (1)"),
+        (1, "COMMIT"),
+        (1, "UNLOCK TABLES"),
+        (1, "SELECT 1"),
+        (1, "LOCK TABLES t READ"),
+        (1, "BEGIN"),
+        (1, "COMMIT"),
+        (1, "DELETE FROM t"),
+    ]));
+    let found: Vec<usize> = transactions(&chunks(order(&file, 1, 1), 9))
+        .concat()
+        .iter()
+        .map(Vec::len)
+        .collect();
+    assert_eq!(found, [5, 1, 1, 2, 1]);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn a_transaction_whose_connection_leaves_is_rolled_back() {
     let mut events = queries(&[
         (1, "BEGIN"),
@@ -164,17 +192,17 @@ fn reads_begin_again_and_writes_end_with_the_capture() {
             "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2"
         ]
     );
-    let (other, mixed) = captured(&[reads, queries(&[(1, "DELETE FROM t"), (1, "SELECT GET_LOCK('a', 1)")])].concat());
+    let (other, mixed) = captured(
+        &[
+            reads,
+            queries(&[(1, "DELETE FROM t"), (1, "RESET MASTER"), (1, "SELECT SLEEP(0)")]),
+        ]
+        .concat(),
+    );
     let found: Vec<String> = transactions(&chunks(order(&mixed, 1, 2), 99)).concat().concat();
     assert_eq!(
         found,
-        [
-            "SELECT 1",
-            "SELECT 2",
-            "SELECT 3",
-            "DELETE FROM t",
-            "SELECT GET_LOCK('a', 1)"
-        ]
+        ["SELECT 1", "SELECT 2", "SELECT 3", "DELETE FROM t", "SELECT SLEEP(0)"]
     );
     let reading = ReplayOrder {
         reads_only: true,
@@ -243,7 +271,7 @@ fn what_is_no_capture_or_has_nothing_to_replay_is_refused_in_a_line() {
 }
 
 #[test]
-fn offsets_count_from_the_chunk_and_messages_lose_their_literals() {
+fn offsets_count_from_the_chunk() {
     let (folder, file) = captured(&queries(&[
         (1, "SELECT 1"),
         (1, "SELECT 2"),
@@ -256,15 +284,33 @@ fn offsets_count_from_the_chunk_and_messages_lose_their_literals() {
         found.iter().map(|chunk| offsets(chunk)).collect::<Vec<_>>(),
         vec![vec![0, 1000]; 4]
     );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn by_the_clock_a_chunk_ends_soon_after_its_last_transaction_has_begun() {
+    let events = queries(&[
+        (1, "BEGIN"),
+        (2, "SELECT 1"),
+        (1, "UPDATE t SET a = 1"),
+        (1, "COMMIT"),
+        (3, "SELECT 'took 300 s'"),
+        (2, "SELECT 2"),
+    ]);
+    let (folder, file) = captured_at(&events, |at| [0, 1_000, 2_000, 600_000, 300_000, 600_100][at]);
+    let found = chunks(order(&file, 3, 3), 9);
+    let offsets = |chunk: &Chunk| {
+        let statements = chunk.transactions().flat_map(|each| &each.statements);
+        statements.map(|each| each.offset_us).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(&found[0]), [0, 2_000_000, 600_000_000, 1_000_000]);
     assert_eq!(
-        without_literals("Duplicate entry 'a-1' for key 'PRIMARY'"),
-        "Duplicate entry ? for key ?"
+        found[0].clock_us, 6_000_000,
+        "the end of the transaction is not waited for"
     );
-    assert_eq!(without_literals("near 'never ended"), "near ?");
-    assert_eq!(
-        without_literals("Table 'a.b' doesn't exist, or 'it's' (not 'c')"),
-        "Table ? doesn't exist, or ? (not ?)"
-    );
+    let mut second = offsets(&found[1]);
+    second.sort_unstable();
+    assert_eq!(second, [0, 100_000], "nor is what began before the chunk");
     std::fs::remove_dir_all(folder).unwrap();
 }
 

@@ -52,6 +52,13 @@ fn only_what_differs_is_set_and_what_is_not_known_goes_back_to_its_default() {
 }
 
 #[test]
+fn by_the_clock_nothing_waits_beyond_its_chunk_or_for_minutes() {
+    assert_eq!(wait_ns(2_000_000, 6_000_000, 2.0), Some(1_000_000_000));
+    assert_eq!(wait_ns(6_000_001, 6_000_000, 2.0), None);
+    assert_eq!(wait_ns(2_000_000, 6_000_000, 0.001), None, "half an hour");
+}
+
+#[test]
 fn values_stay_values() {
     assert_eq!(literal("a'; DROP TABLE t; -- \\"), "'a''; DROP TABLE t; -- \\\\'");
     assert_eq!(

@@ -1,0 +1,69 @@
+"""How a capture that is replayed by the clock, or on more sessions than it has, is cut and refused; no server."""
+
+import pytest
+
+from bakeoff.engine import make_capture
+from bakeoff.errors import SpecError
+from bakeoff.plan import Cell, SliceLength
+from bakeoff.run.captures import capture_facts, check_capture, chunk_events
+from bakeoff.spec import Workload
+from bakeoff.spec.study import Placement
+
+HEAD = "/usr/sbin/mysqld, Version: 8.0.15 (x). started with:\nTcp port: 0  Unix socket: x\nTime  Id Command  Argument\n"
+
+
+def log_of(folder, seconds, sql="SELECT 1", connections=4):
+    """A capture of a general log with a statement at each of these seconds after ten."""
+    events = [
+        f"2026-11-23T10:{int(at) // 60:02}:{at % 60:09.6f}Z\t    {1 + number % connections} Query\t{sql}\n"
+        for number, at in enumerate(seconds)
+    ]
+    (folder / "shop.log").write_text(HEAD + "".join(events))
+    logs = [str(folder / "shop.log")]
+    make_capture(logs, folder / "shop.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
+    capture_facts.cache_clear()
+    return folder / "shop.capture"
+
+
+def chunk(path, *, speed=None, slice_s=1.0, reads_only=True, threads=4, events_per_s=None):
+    cell = Cell(
+        name="shop/4", workload="shop", workload_index=0, script=str(path), threads=threads, writes=not reads_only,
+        freeze=False, placement=Placement.FREE, open_loop=speed is not None, replay=True, speed=speed,
+        slices=SliceLength(slice_ns=round(slice_s * 1e9), guard_ns=0),
+    )  # fmt: skip
+    return chunk_events(cell, cell.slices, reads_only=reads_only, events_per_s=events_per_s)
+
+
+def test_by_the_clock_a_chunk_is_a_slice_of_the_log_from_the_first_on(tmp_path):
+    path = log_of(tmp_path, [number / 20 for number in range(2_000)])
+    assert [chunk(path, speed=speed) for speed in (1, 4, 0.1)] == [20, 80, 2]
+    assert chunk(path, speed=1, slice_s=8, events_per_s=3.0) == 160, "what was measured holds waits, too"
+    assert chunk(path) == 1_000, "as fast as it goes"
+    writes = log_of(tmp_path, [number / 20 for number in range(2_000)], "DELETE FROM t")
+    assert chunk(writes, speed=1, reads_only=False) == 20, "not an eighth of the capture"
+
+
+def test_by_the_clock_no_chunk_waits_for_minutes(tmp_path):
+    busy = [number / 1_000 for number in range(5_000)]
+    path = log_of(tmp_path, [*busy, *(30 + 25 * number for number in range(5))])
+    assert chunk(path, speed=1, slice_s=60) == 3, "of the last ones three take 50 s, four 75 s"
+    check_capture(Workload(script=str(path), speed=1))
+
+
+def test_a_log_that_is_silent_for_long_is_refused_by_the_clock(tmp_path):
+    path = log_of(tmp_path, [0, 60, 100, 180, 180 + 14 * 60, 1_025])
+    with pytest.raises(
+        SpecError, match=r"silent for 14 min from 10:03:00 UTC on; .* would wait 28 min there"
+    ) as refused:
+        check_capture(Workload(script=str(path), speed=0.5))
+    assert refused.value.hint == "Replay it at speed 28 or more, or as fast as it goes."
+    check_capture(Workload(script=str(path), speed=28))
+    check_capture(Workload(script=str(path)))
+
+
+def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
+    (tmp_path / "shop.sql").write_text("SELECT 1;")
+    logs = [str(tmp_path / "shop.sql")]
+    make_capture(logs, tmp_path / "x.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
+    with pytest.raises(SpecError, match="the log has no times to replay it by"):
+        check_capture(Workload(script=str(tmp_path / "x.capture"), speed=1))
