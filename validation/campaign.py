@@ -25,7 +25,7 @@ from bakeoff.errors import HostError, ResultsError, SpecError
 from bakeoff.plan.model import seed_for
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.stats import interval as iv
-from bakeoff.stats.distributions import t_quantile
+from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.verdict import enough
 from bakeoff.units import format_duration
 from validation.check import fewest, most

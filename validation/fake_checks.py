@@ -11,11 +11,9 @@ import numpy as np
 from scipy.stats import binom, norm
 
 from bakeoff.plan.timing import guard_ns
-from bakeoff.results.epoch_data import EpochData
-from bakeoff.results.histogram import Histogram, decode_histogram
-from bakeoff.stats.distributions import t_quantile
+from bakeoff.results.epoch_data import EpochData, Histogram, decode_histogram
 from bakeoff.stats.estimate import PairEstimate, epoch_estimates
-from bakeoff.stats.interval import around, excludes_zero, precision_half_width, standard_deviation
+from bakeoff.stats.interval import around, excludes_zero, precision_half_width, standard_deviation, t_quantile
 from bakeoff.stats.model import Comparison, Interval, Word
 from bakeoff.stats.summary import latency_ratios
 from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most

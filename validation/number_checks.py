@@ -9,8 +9,8 @@ from bakeoff.plan import plan_study
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Study, parse_server
 from bakeoff.stats import interval as iv
-from bakeoff.stats.distributions import t_quantile
 from bakeoff.stats.estimate import PairEstimate
+from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Comparison, Stop, Word
 from bakeoff.stats.verdict import Context
 from validation.check import Check, Finding, Setting, Size, seed_of

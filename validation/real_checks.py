@@ -21,8 +21,7 @@ from bakeoff.spec import Arm, Data, Origin, Profile, ServerSpec, Study, Workload
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import carry_over, carry_over_flag
 from bakeoff.stats.differences import differences, undeclared
-from bakeoff.stats.distributions import t_quantile
-from bakeoff.stats.interval import standard_deviation
+from bakeoff.stats.interval import standard_deviation, t_quantile
 from bakeoff.stats.model import Stop, Word
 from validation.campaign import BUDGET, Campaign, Judged, Summary, describe, ever_excludes, judged, planned
 from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.results import decode_histogram
-from bakeoff.stats.distributions import t_quantile
+from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Stop
 from bakeoff.stats.verdict import Context
 from validation.check import Bias, Check, Count, Finding, Setting, Size, finding, scaled, seed_of

@@ -20,8 +20,8 @@ from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats import interval as iv
-from bakeoff.stats.distributions import t_quantile
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
+from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
 from bakeoff.stats.verdict import Context, disagree, may_claim

@@ -1,6 +1,6 @@
 #![no_main]
 
-use bakeoff_wire::charset::MultiByte;
+use bakeoff_wire::template::MultiByte;
 use bakeoff_wire::command::Parameter;
 use bakeoff_wire::template::{Dialect, Template};
 use libfuzzer_sys::fuzz_target;

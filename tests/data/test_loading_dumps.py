@@ -11,7 +11,7 @@ from test_dumps import SHOP
 
 from bakeoff import servers
 from bakeoff.errors import EngineError, HostError, ServerError
-from bakeoff.run.source_dump import dump_database, take_snapshots
+from bakeoff.run.own_data import dump_database, take_snapshots
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server
 from bakeoff.spec.dumps import quoted

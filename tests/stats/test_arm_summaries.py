@@ -6,7 +6,7 @@ import pytest
 from slices import epoch_of, quads, slice_row
 
 from bakeoff.stats import interval as iv
-from bakeoff.stats.distributions import t_quantile
+from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.summary import arm_summaries, latency_ratios
 
 CELL = "oltp_point_select/4"

@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize, special, stats
 
 from bakeoff.stats import scaling
-from bakeoff.stats.distributions import chi_squared_exceeded, f_above, noncentrality, t_above, t_quantile
+from bakeoff.stats.interval import chi_squared_exceeded, f_above, noncentrality, t_above, t_quantile
 
 DEGREES = (1, 1.1, 2, 2.3, 3, 4, 5, 7, 10, 19.5, 33, 100, 1000, 12_345, 1e5)
 BOUND = 1e-9

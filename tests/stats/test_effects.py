@@ -9,9 +9,18 @@ from bakeoff.plan.factorial import arm_names
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study import Design, Factor, Part, Published, PublishedFigure
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects
+from bakeoff.stats.effects import (
+    Judgement,
+    contrast,
+    epoch_values,
+    interactions,
+    judge,
+    main_effects,
+    median_ratios,
+    one_factor_pairs,
+    published_ratios,
+)
 from bakeoff.stats.model import Estimate, Interval, Stop
-from bakeoff.stats.published import Judgement, judge, median_ratios, one_factor_pairs, published_ratios
 
 CELL = "oltp_point_select/4"
 SERVERS, CHARSETS = ("5.7", "8.0"), ("latin1", "utf8mb4")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bakeoff.stats import interval as iv
-from bakeoff.stats.distributions import t_quantile
+from bakeoff.stats.interval import t_quantile
 
 RUNS, EPOCHS = 4000, 40
 

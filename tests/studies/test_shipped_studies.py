@@ -9,8 +9,8 @@ import pytest
 
 from bakeoff.results import open_run
 from bakeoff.spec.study_file import read_study, shipped_studies
+from bakeoff.stats.effects import published_ratios
 from bakeoff.stats.model import Analysis
-from bakeoff.stats.published import published_ratios
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bakeoff.results.histogram import decode_histogram
+from bakeoff.results.epoch_data import decode_histogram
 
 
 def result_of(ran) -> dict:

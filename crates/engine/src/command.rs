@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_load::cancel::CancelToken;
-use bakeoff_load::command as load;
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::script_workload as load;
 use bakeoff_load::script_workload::failure;
 use bakeoff_load::worker_host::Environment;
-use bakeoff_load::worker_pool::{PoolOptions, STACK_BYTES, WorkerPool};
+use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPool};
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{ScriptSource, Settings, describe, find};
 

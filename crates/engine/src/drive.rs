@@ -8,13 +8,12 @@ use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use bakeoff_load::cancel::CancelToken;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::thaw_for_good;
 use bakeoff_load::replay_stream::{Failures, Replay, ReplayOrder};
 use bakeoff_load::replay_workload::{Home, ReplayWorkload};
 use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
-use bakeoff_load::worker_pool::{allow_many_files, guarded};
+use bakeoff_load::worker_pool::{CancelToken, allow_many_files, guarded};
 use bakeoff_script::Settings;
 
 use crate::arm::{OpenArm, open};

@@ -8,11 +8,10 @@ use std::time::Instant;
 
 use bakeoff_capture::input;
 use bakeoff_capture::sql_file::read_statements;
-use bakeoff_load::cancel::CancelToken;
 use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::net::{Client, ServerAddress};
-use bakeoff_load::worker_pool::{WorkerContext, WorkerPool};
+use bakeoff_load::worker_pool::{CancelToken, WorkerContext, WorkerPool};
 use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
 use crate::arm::OpenArm;

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bakeoff_load::arm_workers::{ArmPlan, ArmWorkers, Workload};
-use bakeoff_load::arrivals::{ArrivalSchedule, intended_starts};
-use bakeoff_load::block_orders::BlockOrders;
-use bakeoff_load::cancel::CancelToken;
+use bakeoff_load::arrivals::{ArrivalSchedule, BlockOrders, intended_starts};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::Freezer;
@@ -15,7 +13,7 @@ use bakeoff_load::placement::{Pairing, Placement};
 use bakeoff_load::replay_stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
 use bakeoff_load::worker_host::Reseed;
-use bakeoff_load::worker_pool::give_back_memory;
+use bakeoff_load::worker_pool::{CancelToken, give_back_memory};
 use bakeoff_metrics::now_ns;
 
 use crate::arm::OpenArm;

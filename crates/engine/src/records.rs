@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bakeoff_load::arm_workers::SliceSum;
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::latencies::Latencies;
 use bakeoff_load::observe::Snapshot;
 use bakeoff_load::worker_host::Environment as _;
+use bakeoff_load::worker_stats::Latencies;
 use bakeoff_metrics::LatencyHistogram;
 use bakeoff_script::host::LogLevel;
 

@@ -12,17 +12,14 @@ use std::time::{Duration, Instant};
 
 use bakeoff_metrics::SliceTotals;
 
-use crate::barrier::Barrier;
-use crate::cancel::ConnectionCanceller;
 use crate::connector::Connector;
 use crate::failure::{Code, Failure};
-use crate::latencies::{Latencies, LatencyShard, LatencyStore};
-use crate::net::ServerAddress;
+use crate::net::{ConnectionCanceller, ServerAddress};
 use crate::placement::Pairing;
-use crate::start_gate::{Slice, StartGate, WaitError};
+use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
 use crate::worker_host::{Environment, Mode, Reseed, WorkerHost};
 use crate::worker_pool::{LAST_GRACE, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn};
-use crate::worker_stats::WorkerStats;
+use crate::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 
 /// How long workers may take to say goodbye to their server before their connections are cut.
 const GOODBYE: Duration = Duration::from_secs(10);

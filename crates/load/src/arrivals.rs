@@ -1,4 +1,6 @@
-//! Arrival schedules of an open loop: when events are meant to begin, fixed by a seed and moved by no reply.
+//! What is drawn before load begins: the arrival schedules of an open loop, and the order in which a block's arms take their turns.
+//!
+//! Both follow from a seed alone; no reply moves them.
 //!
 //! A slice's schedule is drawn before the slice begins. A run without a known end draws its schedule a second or less at a time. Either way a
 //! worker takes the next start with one atomic addition; a lock is taken only to go from one drawn piece to the next.
@@ -6,6 +8,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
@@ -30,7 +33,7 @@ pub enum Arrivals {
 }
 
 /// The random numbers that follow from four numbers. The same in every version and on every machine.
-pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
+fn generator(key: [u64; 4]) -> ChaCha8Rng {
     let mut seed = [0; 32];
     for (bytes, number) in seed.chunks_exact_mut(8).zip(key) {
         bytes.copy_from_slice(&number.to_le_bytes());
@@ -286,6 +289,59 @@ impl ArrivalSchedule {
     /// moment: more than there are workers, and more than 1 % of what was due.
     pub fn fell_behind(&self, waiting: u64, workers: u32, end_ns: u64) -> bool {
         waiting > u64::from(workers) && waiting > self.due(end_ns) / 100
+    }
+}
+
+/// Blocks in a permuted group of two arms: two ABBA and two BAAB, so that the counts never drift apart by more than two.
+const GROUP: usize = 4;
+
+/// The orders of successive blocks, without end. Each is a permutation of the arms and its reverse, so every arm has two slices
+/// in a block and the same mean position: a linear drift cancels exactly.
+///
+/// Two arms: ABBA or BAAB by fair coin, in permuted groups of four. More: a random permutation each block. One: itself.
+#[derive(Debug, Clone)]
+pub struct BlockOrders {
+    arms: usize,
+    random: ChaCha8Rng,
+    /// Two arms: what is left of the group, true for the reversed order.
+    group: Vec<bool>,
+}
+
+impl BlockOrders {
+    /// The orders for arms `0..arms` that follow from `seed`.
+    pub fn new(arms: usize, seed: u64) -> Self {
+        Self {
+            arms,
+            random: generator([seed, arms as u64, 0, 2]),
+            group: Vec::new(),
+        }
+    }
+
+    fn permutation(&mut self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.arms).collect();
+        if self.arms == 2 {
+            if self.group.is_empty() {
+                self.group = (0..GROUP).map(|index| index < GROUP / 2).collect();
+                self.group.shuffle(&mut self.random);
+            }
+            if self.group.pop() == Some(true) {
+                order.reverse();
+            }
+        } else {
+            order.shuffle(&mut self.random);
+        }
+        order
+    }
+}
+
+impl Iterator for BlockOrders {
+    type Item = Vec<usize>;
+
+    fn next(&mut self) -> Option<Vec<usize>> {
+        let mut order = self.permutation();
+        order.extend_from_within(..);
+        order[self.arms..].reverse();
+        Some(order)
     }
 }
 

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
-use crate::cancel::ConnectionCanceller;
-use crate::net::{Client, Endpoint, Secret, ServerAddress, Traffic};
+use crate::net::{Client, ConnectionCanceller, Endpoint, Secret, ServerAddress, Traffic};
 use crate::placement::{PairedWorker, Pairing};
 
 /// The only `thread_handling` in which a connection keeps its thread.

@@ -4,25 +4,19 @@
 //! of each other. Stands below the engine's requests and below the drop-in for sysbench, and knows nothing of either.
 //!
 //! ```text
-//! arm_workers (measure)      command      sysbench's run
+//! arm_workers (measure)   script_workload   sysbench's run
 //!        └───────────────► worker_pool ◄───────┘          threads: started, cut, joined
 //!                               │
 //!                          worker_host                    when the next event may begin, what is counted
 //!            ┌──────────────┬───┴──────────┬────────────┐
-//!        start_gate      arrivals   worker_stats,   connector ─► net
-//!                                     latencies
+//!        start_gate      arrivals    worker_stats    connector ─► net
 //! ```
 
 pub mod arm_workers;
 pub mod arrivals;
-pub mod barrier;
-pub mod block_orders;
-pub mod cancel;
-pub mod command;
 pub mod connector;
 pub mod failure;
 pub mod freeze;
-pub mod latencies;
 pub mod net;
 pub mod observe;
 pub mod placement;

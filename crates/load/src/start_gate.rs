@@ -3,6 +3,8 @@
 //! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start; the coordinator sleeps on a
 //! condition variable that the last worker to rest signals. In a running slice a worker only reads the word; the lock is taken
 //! once at a slice's start and once at its end.
+//!
+//! Also where scripts' threads wait for each other: a barrier with a way out when one of them fails, and a semaphore.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -222,6 +224,124 @@ impl StartGate {
                 .0;
         }
         state
+    }
+}
+
+/// A reusable barrier that threads may leave for good and that anyone may break.
+#[derive(Debug)]
+pub struct Barrier {
+    state: Mutex<BarrierState>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct BarrierState {
+    parties: usize,
+    waiting: usize,
+    /// Raised each time that all have arrived.
+    round: u64,
+    broken: bool,
+}
+
+impl Barrier {
+    /// A barrier for so many threads.
+    pub fn new(parties: usize) -> Self {
+        Self {
+            state: Mutex::new(BarrierState {
+                parties,
+                waiting: 0,
+                round: 0,
+                broken: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BarrierState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until every thread that has not left is here, or the barrier is broken.
+    pub fn wait(&self) {
+        let mut state = self.lock();
+        state.waiting += 1;
+        if self.release_if_complete(&mut state) {
+            return;
+        }
+        let round = state.round;
+        while state.round == round && !state.broken {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// This thread will not come any more; the others no longer wait for it.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        state.parties = state.parties.saturating_sub(1);
+        self.release_if_complete(&mut state);
+    }
+
+    /// Releases everybody, now and from now on.
+    pub fn break_up(&self) {
+        self.lock().broken = true;
+        self.changed.notify_all();
+    }
+
+    /// Has the barrier been broken up?
+    pub fn is_broken(&self) -> bool {
+        self.lock().broken
+    }
+
+    fn release_if_complete(&self, state: &mut BarrierState) -> bool {
+        let complete = state.waiting >= state.parties;
+        if complete {
+            state.waiting = 0;
+            state.round += 1;
+            self.changed.notify_all();
+        }
+        complete
+    }
+}
+
+/// Lets only so many threads through at a time.
+///
+/// Loading a script is work for the CPU and leaves garbage behind: thousands of threads that did it at once would only wait for
+/// each other and hold all that garbage together. For loading alone: a script's own `thread_init()` may wait for other threads.
+#[derive(Debug)]
+pub struct Semaphore {
+    places: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Semaphore {
+    /// As many places as there are CPUs, twice.
+    pub fn for_cpus() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(4, usize::from);
+        Self {
+            places: Mutex::new(2 * cpus),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Waits for a place, and keeps it while `work` runs.
+    pub fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
+        /// Gives the place back, also when `work` panics.
+        struct Place<'a>(&'a Semaphore);
+        impl Drop for Place<'_> {
+            fn drop(&mut self) {
+                let places = self.0.places.lock();
+                *places.unwrap_or_else(PoisonError::into_inner) += 1;
+                self.0.freed.notify_one();
+            }
+        }
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        while *places == 0 {
+            places = self.freed.wait(places).unwrap_or_else(PoisonError::into_inner);
+        }
+        *places -= 1;
+        drop(places);
+        let _place = Place(self);
+        work()
     }
 }
 

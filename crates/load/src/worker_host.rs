@@ -14,12 +14,10 @@ use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host, L
 use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::arrivals::Chunk;
-use crate::barrier::Barrier;
 use crate::connector::Connector;
-use crate::latencies::LatencyStore;
-use crate::start_gate::{Slice, StartGate};
+use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
-use crate::worker_stats::WorkerStats;
+use crate::worker_stats::{LatencyStore, WorkerStats};
 
 /// An open-loop event that begins later than this after its intended start, by a worker that was free, is the client's fault [ns].
 const LATE_NS: u64 = 1_000_000;

@@ -5,13 +5,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::barrier::Barrier;
-use crate::cancel::ConnectionCanceller;
 use crate::failure::{Code, Failure};
-use crate::start_gate::StartGate;
+use crate::net::ConnectionCanceller;
+use crate::start_gate::{Barrier, StartGate};
 
 /// C stack of a worker. LuaJIT's own data is on the heap; its parser and our debug builds want some hundred kilobytes.
 pub const STACK_BYTES: usize = 1 << 20;
@@ -21,6 +21,24 @@ pub const LAST_GRACE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 /// From so many workers on, the memory that setting them up has freed is worth a walk over the allocator's arenas.
 const MANY_WORKERS: usize = 256;
+
+/// Says that one request is to end. Set by the reader of standard input, read by whoever carries the request out.
+#[derive(Debug, Default)]
+pub struct CancelToken {
+    cancelled: AtomicBool,
+}
+
+impl CancelToken {
+    /// Asks the request to end at its next boundary.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// Has it been asked to end?
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
+    }
+}
 
 /// How a pool is made.
 #[derive(Debug, Clone, Copy)]

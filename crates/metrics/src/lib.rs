@@ -2,10 +2,24 @@
 //!
 //! Owns no thread, socket or file. Nothing here allocates or locks when an event is recorded. Times are integers of nanoseconds.
 
-mod clock;
 mod counters;
 mod histogram;
 
-pub use clock::now_ns;
 pub use counters::{SliceCounters, SliceTotals};
 pub use histogram::{EncodeError, HIGHEST_NS, LOWEST_NS, LatencyHistogram};
+
+/// Nanoseconds of `CLOCK_MONOTONIC`: comparable between threads and processes of one machine, never set back.
+///
+/// Read through the vDSO, so no system call on common hardware (20 to 50 ns). The same clock as absolute futex and
+/// `clock_nanosleep` time limits use.
+#[inline]
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place to write to. CLOCK_MONOTONIC exists on every Linux, so the call cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/lib.rs"]
+mod tests;

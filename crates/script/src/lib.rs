@@ -12,7 +12,6 @@
 //! The program that links this crate must be linked with `-rdynamic` (a line in its `build.rs`): `ffi.C` finds only what an
 //! executable exports. [`Script::load`] fails with a message when it was not.
 
-mod c_types;
 pub mod error;
 pub mod host;
 pub mod options;
@@ -20,16 +19,14 @@ pub mod random;
 mod runtime;
 pub mod script;
 mod session;
-pub mod settings;
 pub mod source;
 mod symbols;
 
 pub use error::{ScriptError, SqlCall};
-pub use options::{OptionDecl, OptionType, OptionValue};
+pub use options::{IgnoreErrors, OptionDecl, OptionType, OptionValue, Settings};
 pub use random::{RandKind, RandSettings};
 pub use runtime::{CommandDecl, Statistics, luajit_version};
 pub use script::{Description, Script, ThreadRole, describe};
 pub use session::reseed;
-pub use settings::{IgnoreErrors, Settings};
 pub use source::{ScriptSource, bundled_names, find, find_on_path};
 pub use symbols::keep_symbols;

@@ -7,8 +7,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
 
 use crate::error::ScriptError;
-use crate::options::{OptionDecl, OptionType, OptionValue};
-use crate::settings::Settings;
+use crate::options::{OptionDecl, OptionType, OptionValue, Settings};
 use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
 use crate::symbols;
 

@@ -4,11 +4,10 @@ use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Tab
 
 use crate::error::{ScriptError, nearest, split_place};
 use crate::host::{HostRef, NullHost};
-use crate::options::{OptionDecl, OptionType, OptionValue};
+use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
 use crate::runtime::{self, CommandDecl, DebugInfo, Statistics, load_chunk};
 use crate::session::{Failure, Session};
-use crate::settings::{self, Settings};
 use crate::source::ScriptSource;
 
 /// Which thread a state serves.
@@ -376,7 +375,7 @@ impl Script {
         if declares {
             self.withdraw_legacy_globals(settings, legacy)?;
         }
-        let mut values = settings::values(settings);
+        let mut values = general_values(settings);
         // A file is the one option that may have no value at all.
         let has_value = |decl: &&OptionDecl| decl.default.is_some() || decl.kind != OptionType::File;
         for decl in self.options.iter().filter(has_value) {
@@ -422,7 +421,7 @@ impl Script {
     }
 
     fn unknown_option(&self, name: &str) -> ScriptError {
-        let mut known: Vec<&str> = settings::names().collect();
+        let mut known: Vec<&str> = general_names().collect();
         known.extend(self.options.iter().map(|decl| decl.name.as_str()));
         ScriptError::UnknownOption {
             name: name.to_owned(),

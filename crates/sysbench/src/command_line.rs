@@ -5,8 +5,7 @@ use std::path::Path;
 
 use bakeoff_script::{OptionDecl, OptionType, OptionValue, bundled_names, describe, find_on_path};
 
-use crate::option_files::config_file;
-use crate::options::{self, OPTIONS, OptionSpec, REFUSED_TESTS, Section};
+use crate::options::{self, OPTIONS, OptionSpec, REFUSED_TESTS, Section, config_file};
 use crate::server::tls_mode;
 
 /// What was typed, checked for form.

@@ -18,7 +18,7 @@ use crate::command_line::{CommandLine, bad_value, help, needs_value};
 use crate::console::Console;
 use crate::options::REFUSED_TESTS;
 use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
-use crate::report::text::{header, preamble};
+use crate::report::{header, preamble};
 use crate::run::{Ending, Outcome, Run};
 use crate::run_options::{JsonTarget, RunOptions, deprecations};
 use crate::server::MySqlOptions;

@@ -4,18 +4,16 @@
 //! it is here); its bugs are not taken over. Workers, connections and histograms are `bakeoff-load`'s, as for `drive`.
 //!
 //! ```text
-//! invocation ─► command_line ─► options, option_files
+//! invocation ─► command_line ─► options
 //!     ├─► run_options, server
 //!     ├─► test                       a script and its commands, or cpu
-//!     └─► run ─► test, stats, idle   one worker pool
+//!     └─► run ─► test, stats, session   one worker pool
 //!          └─► report/reporter ─► report/*
 //! ```
 
 mod command_line;
 mod console;
-mod idle;
 mod invocation;
-mod option_files;
 mod options;
 mod report;
 mod run;

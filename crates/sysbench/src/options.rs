@@ -1,6 +1,12 @@
 //! Every option of the command, of both sysbench dialects and of our own: name, type, default, words.
 //!
 //! One table, from which the command line is read, `--help` is printed and `docs/sysbench.md` is checked.
+//!
+//! Also option files: `--my-cnf`, MySQL's own files with account, address and TLS; `--config-file`, one `name=value` a line. sysbench reads
+//! `flag=off` in a configuration file as on, takes no line of 256 bytes and silently forgets an option with a space before its `=`; here all
+//! three mean what they say.
+
+use std::path::{Path, PathBuf};
 
 use bakeoff_script::OptionType;
 use bakeoff_script::OptionType::{Bool, Double, File, Int, List, Size, String as Text};
@@ -153,6 +159,146 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
     option(Refused, "pgsql_password", Text, "", "PostgreSQL"),
     option(Refused, "pgsql_db", Text, "", "PostgreSQL"),
 ];
+
+/// Files that MySQL's clients read, in their order; `~` is the home directory.
+const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf"];
+/// Groups that are read; a later line wins over an earlier one.
+const GROUPS: [&str; 4] = ["client", "client-server", "mysql", "sysbench"];
+/// How deep `!include` may go.
+const DEEPEST: u32 = 8;
+
+/// The options of MySQL's files by their names here, in the order found; a later one wins. An empty `path` stands for the usual files.
+///
+/// # Errors
+/// One line: the named file, or one that it includes, cannot be read.
+pub(crate) fn my_cnf(path: &str) -> Result<Vec<(&'static str, String)>, String> {
+    let mut found = Vec::new();
+    if path.is_empty() {
+        for path in USUAL.iter().map(|path| expand(path)).filter(|path| path.is_file()) {
+            read_file(&path, 0, &mut found)?;
+        }
+    } else {
+        read_file(&expand(path), 0, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn expand(path: &str) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => PathBuf::from(std::env::var("HOME").unwrap_or_default()).join(rest),
+        None => PathBuf::from(path),
+    }
+}
+
+fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -> Result<(), String> {
+    let failed = |words: String| format!("--my-cnf {}: {words}", path.display());
+    if depth > DEEPEST {
+        return Err(failed("too many !include within each other".to_owned()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let mut wanted = false;
+    for line in text.lines().map(str::trim) {
+        if let Some(file) = line.strip_prefix("!include ") {
+            read_file(&path.with_file_name("").join(file.trim()), depth + 1, found)?;
+        } else if let Some(folder) = line.strip_prefix("!includedir") {
+            for file in cnf_files(&path.with_file_name("").join(folder.trim())) {
+                read_file(&file, depth + 1, found)?;
+            }
+        } else if let Some(group) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            wanted = GROUPS.contains(&group.trim());
+        } else if wanted && !line.starts_with(['#', ';']) {
+            found.extend(my_cnf_option(line));
+        }
+    }
+    Ok(())
+}
+
+fn cnf_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cnf"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// One line as one of our options; `None` for those that mean nothing to us.
+fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
+    let (name, value) = line.split_once('=').unwrap_or((line, ""));
+    let name = match name.trim().replace('_', "-").as_str() {
+        "host" => "mysql_host",
+        "port" => "mysql_port",
+        "socket" => "mysql_socket",
+        "user" => "mysql_user",
+        "password" => "mysql_password",
+        "database" => "mysql_db",
+        "default-character-set" => "mysql_charset",
+        "ssl-mode" => "mysql_ssl",
+        "ssl-ca" => "mysql_ssl_ca",
+        "ssl-cert" => "mysql_ssl_cert",
+        "ssl-key" => "mysql_ssl_key",
+        _ => return None,
+    };
+    let value = value.trim();
+    let unquoted = ['"', '\'']
+        .iter()
+        .find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    let value = unquoted.unwrap_or(value);
+    Some((
+        name,
+        if name == "mysql_ssl" {
+            value.to_ascii_lowercase()
+        } else {
+            value.to_owned()
+        },
+    ))
+}
+
+/// Names and values in the order of the file. Empty lines and those that begin with `#` are skipped; values may be quoted.
+///
+/// # Errors
+/// One line: the file cannot be read, or a line has no `=`. Unless `strict`, sysbench's line for a file that is not there.
+pub(crate) fn config_file(path: &Path, strict: bool) -> Result<Vec<(String, String)>, String> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !strict => {
+            eprintln!("{}: No such file or directory", path.display());
+            String::new()
+        }
+        read => read.map_err(|error| format!("--config-file {}: {error}", path.display()))?,
+    };
+    parse(&text, strict).map_err(|(line, words)| format!("{}:{line}: {words}", path.display()))
+}
+
+fn parse(text: &str, strict: bool) -> Result<Vec<(String, String)>, (usize, String)> {
+    let mut options = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=') else {
+            if !strict {
+                continue;
+            }
+            return Err((index + 1, format!("{line:?} is not name=value")));
+        };
+        let name = name.trim().trim_start_matches("--").replace('-', "_");
+        options.push((name, value_of(value).to_owned()));
+    }
+    Ok(options)
+}
+
+/// The value without the quotes around it, or without the comment behind it.
+fn value_of(value: &str) -> &str {
+    let value = value.trim();
+    for quote in ['"', '\''] {
+        if let Some((quoted, _)) = value.strip_prefix(quote).and_then(|inner| inner.split_once(quote)) {
+            return quoted;
+        }
+    }
+    value.split_once(" #").map_or(value, |(before, _)| before.trim_end())
+}
 
 #[cfg(test)]
 #[path = "../tests/unit/options.rs"]

@@ -8,11 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
-use bakeoff_load::barrier::Semaphore;
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::placement::{Pairing, Placement};
-use bakeoff_load::start_gate::{Slice, WaitError};
+use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
 use bakeoff_load::worker_host::{Environment, Mode, WorkerHost};
 use bakeoff_load::worker_pool::{LAST_GRACE, PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
 use bakeoff_metrics::now_ns;
@@ -20,13 +19,12 @@ use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
 use serde_json::Value;
 
-use crate::idle::IdleConnections;
-use crate::report::final_block::{Heading, block};
+use crate::report::final_block::{Heading, block, tpcc};
 use crate::report::machine_readable::HdrLog;
 use crate::report::reporter::{Reported, Reporter};
-use crate::report::{cumulative_statistics, text, tpcc};
+use crate::report::{cumulative_statistics, histogram, of_thread, operations};
 use crate::run_options::RunOptions;
-use crate::session::Session;
+use crate::session::{IdleConnections, Session};
 use crate::stats::{Delta, Snapshot, Stats};
 use crate::test::{Test, TestWorker};
 
@@ -332,10 +330,10 @@ impl Run {
     /// What the script has named: nothing for a script of sysbench's.
     fn report_operations(&self, delta: &Delta) {
         let tpcc = match &*self.test {
-            Test::Script(script) => tpcc::block(delta, &script.settings),
+            Test::Script(script) => tpcc(delta, &script.settings),
             Test::Cpu { .. } => None,
         };
-        for text in text::operations(delta).into_iter().chain(tpcc) {
+        for text in operations(delta).into_iter().chain(tpcc) {
             self.session.console.notice(&text);
         }
     }
@@ -346,7 +344,7 @@ impl Run {
         let (console, options) = (&self.session.console, &self.options);
         let delta = stats.period(&mut period, end_ns);
         if options.histogram {
-            console.notice(&text::histogram(&delta));
+            console.notice(&histogram(&delta));
         }
         #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
         let total_s = end_ns.saturating_sub(count_from_ns) as f64 / 1e9;
@@ -363,7 +361,7 @@ impl Run {
         if options.debug {
             console.log(LogLevel::Debug, "Verbose per-thread statistics:\n");
             for (thread, (events, seconds)) in delta.by_worker.iter().enumerate() {
-                for line in text::of_thread(thread, *events, *seconds, stats.extremes_ms(thread)) {
+                for line in of_thread(thread, *events, *seconds, stats.extremes_ms(thread)) {
                     console.log(LogLevel::Debug, &line);
                 }
             }

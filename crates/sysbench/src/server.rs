@@ -7,7 +7,7 @@ use std::time::Duration;
 use bakeoff_script::IgnoreErrors;
 
 use crate::command_line::CommandLine;
-use crate::option_files::my_cnf;
+use crate::options::my_cnf;
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
 

@@ -6,8 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bakeoff_load::latencies::{Latencies, LatencyShard, LatencyStore};
-use bakeoff_load::worker_stats::WorkerStats;
+use bakeoff_load::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 use bakeoff_metrics::{LatencyHistogram, SliceTotals};
 
 use crate::report::ms;

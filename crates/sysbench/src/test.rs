@@ -3,10 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bakeoff_load::barrier::Semaphore;
-use bakeoff_load::command::Command;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::script_workload::failure;
+use bakeoff_load::script_workload::{Command, failure};
+use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_host::{Environment, WorkerHost};
 use bakeoff_load::worker_pool::PoolOptions;
 use bakeoff_script::host::{EventEnd, Host, HostRef, LogLevel};

@@ -8,10 +8,7 @@
 
 mod auth;
 mod bytes;
-pub mod capability;
-pub mod charset;
 pub mod command;
-mod inbox;
 mod login;
 mod outcome;
 pub mod packet;
@@ -21,9 +18,12 @@ pub mod template;
 
 pub use auth::{AuthError, Channel};
 pub use bytes::Malformed;
-pub use inbox::Inbox;
-pub use login::{Greeting, GreetingError, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish};
+pub use login::{
+    Greeting, GreetingError, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, capability,
+    login_collation_id,
+};
 pub use outcome::{Done, Outcome, Prepared, ResultSet, ServerError};
+pub use packet::Inbox;
 pub use reply::{Answering, ReplyScanner};
 
 // Named so that the choice of its backend, made in Cargo.toml for mysql_common's sake, is seen to be used.

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use crate::charset::MultiByte;
 use crate::command::Parameter;
 
 /// How the server reads SQL text at present.
@@ -208,6 +207,67 @@ fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
                 _ if dialect.multi_byte.is_lead(byte) => out.extend_from_slice(&[b'\\', byte]),
                 _ => out.push(byte),
             }
+        }
+    }
+}
+
+/// Which bytes begin a character whose second byte may be taken for ASCII (a backslash, a quote's escape, a letter).
+///
+/// Source: the standards' own tables for lead and trail bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MultiByte {
+    /// None: ASCII bytes are always ASCII characters (latin1, utf8, ujis, euckr, …).
+    Safe,
+    /// sjis and cp932.
+    Sjis,
+    /// gbk.
+    Gbk,
+    /// big5.
+    Big5,
+    /// gb18030.
+    Gb18030,
+}
+
+impl MultiByte {
+    /// By the character set's name.
+    pub fn of(charset: &str) -> Self {
+        match charset {
+            "sjis" | "cp932" => Self::Sjis,
+            "gbk" => Self::Gbk,
+            "big5" => Self::Big5,
+            "gb18030" => Self::Gb18030,
+            _ => Self::Safe,
+        }
+    }
+
+    /// May `byte` begin a character of several bytes?
+    pub(crate) fn is_lead(self, byte: u8) -> bool {
+        match self {
+            Self::Safe => false,
+            Self::Sjis => matches!(byte, 0x81..=0x9f | 0xe0..=0xfc),
+            Self::Gbk | Self::Gb18030 => matches!(byte, 0x81..=0xfe),
+            Self::Big5 => matches!(byte, 0xa1..=0xf9),
+        }
+    }
+
+    /// Length of the character of several bytes that `bytes` begins with, if it does.
+    pub(crate) fn character_bytes(self, bytes: &[u8]) -> Option<usize> {
+        let (&lead, &trail) = (bytes.first()?, bytes.get(1)?);
+        if !self.is_lead(lead) {
+            return None;
+        }
+        let two = match self {
+            Self::Safe => false,
+            Self::Sjis => matches!(trail, 0x40..=0x7e | 0x80..=0xfc),
+            Self::Gbk | Self::Gb18030 => matches!(trail, 0x40..=0x7e | 0x80..=0xfe),
+            Self::Big5 => matches!(trail, 0x40..=0x7e | 0xa1..=0xfe),
+        };
+        if two {
+            return Some(2);
+        }
+        match (self, trail, bytes.get(2), bytes.get(3)) {
+            (Self::Gb18030, b'0'..=b'9', Some(0x81..=0xfe), Some(b'0'..=b'9')) => Some(4),
+            _ => None,
         }
     }
 }

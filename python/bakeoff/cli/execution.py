@@ -22,7 +22,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run import run_study
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import forecast, require_budget, require_disk
-from bakeoff.run.source_dump import with_expected_sizes
+from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.spec import Origin, Study
 from bakeoff.stats.answers import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word

@@ -10,7 +10,7 @@ from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.errors import ExitCode
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
-from bakeoff.run.source_dump import with_expected_sizes
+from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.spec import Origin
 from bakeoff.units import format_bytes, format_duration
 

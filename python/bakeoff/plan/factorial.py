@@ -19,8 +19,7 @@ from math import comb
 from pathlib import Path
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.model import workload_names
-from bakeoff.plan.sizes import workload_bytes
+from bakeoff.plan.model import workload_bytes, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, is_url, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, part_of

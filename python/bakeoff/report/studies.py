@@ -10,9 +10,17 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import Charts, Panel, Row, Section, Table, Value
 from bakeoff.results import EpochData
 from bakeoff.spec.study import Design
-from bakeoff.stats.effects import Interaction, contrast, epoch_values, interactions, main_effects
+from bakeoff.stats.effects import (
+    SETS,
+    Interaction,
+    contrast,
+    epoch_values,
+    interactions,
+    main_effects,
+    median_ratios,
+    published_ratios,
+)
 from bakeoff.stats.model import Estimate
-from bakeoff.stats.published import SETS, median_ratios, published_ratios
 from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, ladders
 from bakeoff.stats.tpcc import CrossCheck, Judgement, TpccSummary, cross_checks, tpcc_summaries
 from bakeoff.units import format_ns, format_rate

@@ -2,8 +2,16 @@
 
 from bakeoff.redaction import Redactor
 from bakeoff.results.directory import RunDirectory, RunSummary, find_run, list_runs, open_run, runs_root
-from bakeoff.results.epoch_data import HOST_SCHEMA, RSS_PREFIX, SLICE_SCHEMA, EpochData, EpochWriter, Outcome
-from bakeoff.results.histogram import Histogram, decode_histogram
+from bakeoff.results.epoch_data import (
+    HOST_SCHEMA,
+    RSS_PREFIX,
+    SLICE_SCHEMA,
+    EpochData,
+    EpochWriter,
+    Histogram,
+    Outcome,
+    decode_histogram,
+)
 from bakeoff.results.manifest import FORMAT, FileSystem, Host, Manifest, file_system_of, gather_host
 
 __all__ = [

@@ -16,8 +16,7 @@ from typing import Any
 
 from bakeoff.engine import capture_events, capture_totals
 from bakeoff.errors import SpecError
-from bakeoff.plan.model import rounds
-from bakeoff.plan.sizes import database_of
+from bakeoff.plan.model import database_of, rounds
 from bakeoff.results import RunDirectory
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools

@@ -15,8 +15,7 @@ from typing import Any
 from bakeoff.engine import Engine, Measurement, Message, declares
 from bakeoff.errors import EngineError, ServerError, TrialInvalid
 from bakeoff.plan import Cell, EpochDraft, SliceLength, guard_ns, whole_blocks
-from bakeoff.plan.model import ROUND_BLOCKS
-from bakeoff.plan.sizes import database_of
+from bakeoff.plan.model import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup

@@ -13,7 +13,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress
 from bakeoff.plan import EpochDraft
-from bakeoff.plan.sizes import database_of
+from bakeoff.plan.model import database_of
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener

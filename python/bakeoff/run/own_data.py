@@ -1,17 +1,34 @@
-"""Load one's own data, a dump, into a server of ours, in place of what a script's `prepare` makes (docs/data.md)."""
+"""Load one's own data, a dump or that of a running server, in place of what a script's `prepare` makes (docs/data.md).
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+A running server is only read: one connection, one transaction, no lock but those of reading. Its data becomes a
+consistent snapshot: a dump in the cache, which every arm loads. That is a directory laid out as mydumper's, so that
+`bakeoff.spec.dumps` finds its files; rows are INSERTs of some 256 KB.
+"""
+
+import gzip
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pymysql
 
 from bakeoff.engine import Engine, Message, head_of
-from bakeoff.errors import EngineError, SpecError
+from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
-from bakeoff.servers import Instance, Server
+from bakeoff.servers import Instance, RemoteServer, Server
+from bakeoff.servers.client import lift_limits, raw_rows
+from bakeoff.servers.paths import cache_root
 from bakeoff.spec import Origin, Study, parse_server
-from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, is_url, read_dump, used_databases
-from bakeoff.spec.server import url_password
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, is_url, quoted, read_dump, used_databases
+from bakeoff.spec.server import url_database, url_password
 
 # Rows as large as servers take, and functions that a binary log would not like; both end with the server.
 _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_creators = 1")
@@ -166,3 +183,284 @@ def _note(found: Message, label: str, listener: Listener) -> None:
     if found["left_out"]:
         what = ", ".join(f"{reason} ({count})" for reason, count in found["left_out"].items())
         listener.note(f"{label}: statements of the dump that were left out: {what}")
+
+
+_INSERT_BYTES = 256 * 1024
+_DELIMITER = "//bakeoff//"
+_HEAD = "SET NAMES utf8mb4;\nSET time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO';\n"
+_NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "double", "float"})
+_BINARY = re.compile(
+    r"(tiny|medium|long)?blob|(var)?binary|bit|vector|geometry|point|linestring|polygon|multi\w+|geom(etry)?collection"
+)
+# MySQL's column of a default that is an expression says DEFAULT_GENERATED.
+_GENERATED = re.compile(r"\b(virtual|stored|persistent)\b", re.IGNORECASE)
+
+
+def sources_of(study: Study) -> list[str]:
+    """Running servers whose data the study's arms load."""
+    return list(dict.fromkeys(arm.data.source for arm in study.arms if is_url(arm.data.source)))
+
+
+def with_expected_sizes(study: Study, passwords: Mapping[str, str]) -> Study:
+    """The study with the size of the data that running servers give, as they reckon it.
+
+    Raises:
+        HostError, ServerError: one does not answer, or refuses.
+    """
+    sizes = {source: _server(source, passwords).data_bytes(url_database(source)) for source in sources_of(study)}
+    return _with_data(study, {source: {"source_bytes": size} for source, size in sizes.items()})
+
+
+def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str], stop: threading.Event) -> Study:
+    """The study with a dump in the place of every running server whose data is asked for.
+
+    Args:
+        study: as it was asked.
+        listener: receives progress.
+        passwords: of the servers, by the study's `source`.
+        stop: set it to give up.
+
+    Raises:
+        HostError, ServerError: a server does not answer, or refuses; the disk is full.
+        KeyboardInterrupt: `stop` was set.
+    """
+    taken: dict[str, dict[str, Any]] = {}
+    for source in sources_of(study):
+        folder = cache_root() / "dumps" / f"{url_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+        folder = folder.with_name(f"{folder.name}-{secrets.token_hex(2)}")
+        folder.mkdir(parents=True, mode=0o700)
+        listener.stage(f"taking the data of {source}")
+        try:
+            dump_database(_server(source, passwords), url_database(source), folder, listener, stop)
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise HostError(f"data {source}: it cannot be written to {folder}: {error.strerror}.") from None
+            raise
+        listener.note(f"the data of {source} was taken to {folder}; `bakeoff cache prune` deletes it")
+        taken[source] = {"source": str(folder), "source_bytes": 0}
+    return _with_data(study, taken)
+
+
+def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:
+    arms = tuple(
+        arm.model_copy(update={"data": arm.data.model_copy(update=changes.get(arm.data.source, {}))})
+        for arm in study.arms
+    )
+    return study.model_copy(update={"arms": arms}) if changes else study
+
+
+def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:
+    return RemoteServer(parse_server(source), password=passwords.get(source), name=source)
+
+
+def dump_database(server: RemoteServer, database: str, folder: Path, listener: Listener, stop: threading.Event) -> None:
+    """Write a database into an empty folder.
+
+    Raises:
+        HostError, ServerError: the server does not answer, refuses, or has no such database.
+        KeyboardInterrupt: `stop` was set.
+    """
+    total = server.data_bytes(database)
+
+    def report(done: int) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        listener.progress(database, done, total, "bytes")
+
+    connection = server.connect()
+    try:
+        _Dumper(connection, database, folder, report).run(listener.note)
+    except pymysql.MySQLError as problem:
+        raise ServerError(f"data {server.name}: {problem.args[-1]}.") from None
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    kind: str
+
+    @property
+    def selected(self) -> str:
+        """A float as a double, which is written in full."""
+        return f"{quoted(self.name)} + 0e0" if self.kind == "float" else quoted(self.name)
+
+    @property
+    def literal(self) -> Callable[[bytes | None], bytes]:
+        """How a value is written."""
+        if _BINARY.fullmatch(self.kind):
+            return lambda value: b"NULL" if value is None else b"0x" + value.hex().encode() if value else b"''"
+        if self.kind in _NUMBERS:
+            return lambda value: b"NULL" if value is None else value
+        return lambda value: b"NULL" if value is None else b"'" + _escaped(value) + b"'"
+
+
+def _escaped(value: bytes) -> bytes:
+    return value.replace(b"\\", b"\\\\").replace(b"'", b"\\'") if b"\\" in value or b"'" in value else value
+
+
+@dataclass
+class _Dumper:
+    """One database on its way into a folder.
+
+    Attributes:
+        report: receives the bytes of rows so far.
+    """
+
+    connection: pymysql.connections.Connection
+    database: str
+    folder: Path
+    report: Callable[[int], None]
+    done_bytes: int = field(default=0, init=False)
+
+    def run(self, note: Callable[[str], None]) -> None:
+        self._begin()
+        ((_, create, *_),) = self._texts(f"SHOW CREATE DATABASE {quoted(self.database)}")
+        self._write("-schema-create", [create.replace("CREATE DATABASE", "CREATE DATABASE IF NOT EXISTS", 1)])
+        kinds = self._texts(
+            "SELECT table_name, table_type, engine FROM information_schema.tables WHERE table_schema = %s "
+            "ORDER BY data_length DESC, table_name",
+            self.database,
+        )
+        tables = [(name, engine) for name, kind, engine in kinds if kind in ("BASE TABLE", "SYSTEM VERSIONED")]
+        views = [name for name, kind, _ in kinds if kind == "VIEW"]
+        if other := [name for name, kind, _ in kinds if kind == "SEQUENCE"]:
+            note(f"sequences are left out of the data: {', '.join(other)}")
+        if apart := [name for name, engine in tables if engine != "InnoDB"]:
+            note(f"tables that are not InnoDB's may have changed while they were read: {', '.join(apart)}")
+        for number, (table, _) in enumerate(tables):
+            self._table(number, table)
+        self._views(views)
+        self._routines()
+        self._triggers()
+        self.connection.rollback()
+
+    def _begin(self) -> None:
+        """One transaction that sees one moment."""
+        lift_limits(self.connection)
+        self._run("SET SESSION sql_mode = '', time_zone = '+00:00', sql_quote_show_create = 1")
+        self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        self._run(f"USE {quoted(self.database)}")
+
+    def _run(self, sql: str) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql)
+
+    def _texts(self, sql: str, *arguments: str) -> list[tuple[str, ...]]:
+        """Rows as texts: some versions give bytes."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, arguments or None)
+            return [
+                tuple(each.decode() if isinstance(each, bytes) else "" if each is None else str(each) for each in row)
+                for row in cursor.fetchall()
+            ]
+
+    @contextmanager
+    def _file(self, name: str) -> Iterator[Any]:
+        path = self.folder / f"{self.database}{name}.sql.gz"
+        path.touch(mode=0o600)
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            file.write(_HEAD.encode())
+            yield file
+
+    def _write(self, name: str, statements: Sequence[str]) -> None:
+        if statements:
+            with self._file(name) as file:
+                file.write(f"DELIMITER {_DELIMITER}\n".encode())
+                for statement in statements:
+                    file.write(f"{statement}\n{_DELIMITER}\n".encode())
+
+    def _table(self, number: int, table: str) -> None:
+        # What is locked by reading a table is let go after it.
+        self._run("SAVEPOINT before_table")
+        ((_, create, *_),) = self._texts(f"SHOW CREATE TABLE {quoted(table)}")
+        self._write(f".{number:05}-schema", [create])
+        described = self._texts(
+            "SELECT column_name, data_type, extra FROM information_schema.columns "
+            "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+            self.database,
+            table,
+        )
+        columns = [_Column(name, kind.lower()) for name, kind, extra in described if not _GENERATED.search(extra)]
+        if columns:
+            with self._file(f".{number:05}") as file:
+                self._rows(table, columns, file)
+        self._run("ROLLBACK TO SAVEPOINT before_table")
+
+    def _rows(self, table: str, columns: Sequence[_Column], file: Any) -> None:  # noqa: ANN401 — a file of bytes
+        names = ", ".join(quoted(column.name) for column in columns)
+        insert = f"INSERT INTO {quoted(table)} ({names}) VALUES\n".encode()
+        literals = [column.literal for column in columns]
+        pending: list[bytes] = []
+        size = 0
+        selected = ", ".join(each.selected for each in columns)
+        for rows in raw_rows(self.connection, f"SELECT {selected} FROM {quoted(table)}"):
+            for row in rows:
+                text = b"(" + b",".join([literal(value) for literal, value in zip(literals, row, strict=True)]) + b")"
+                pending.append(text)
+                size += len(text)
+                if size >= _INSERT_BYTES:
+                    file.write(insert + b",\n".join(pending) + b";\n")
+                    self.done_bytes += size
+                    pending, size = [], 0
+            self.report(self.done_bytes)
+        if pending:
+            file.write(insert + b",\n".join(pending) + b";\n")
+
+    def _views(self, views: Sequence[str]) -> None:
+        """First views of the same columns, so that one may use another whatever their order."""
+        stand_ins, statements = [], []
+        for view in views:
+            columns = self._texts(
+                "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+                "ORDER BY ordinal_position",
+                self.database,
+                view,
+            )
+            ones = ", ".join(f"1 AS {quoted(name)}" for (name,) in columns) or "1"
+            stand_ins.append(f"CREATE OR REPLACE VIEW {quoted(view)} AS SELECT {ones}")
+            ((_, create, _, collation),) = self._texts(f"SHOW CREATE VIEW {quoted(view)}")
+            statements += [f"SET collation_connection = {collation}", create.replace("CREATE", "CREATE OR REPLACE", 1)]
+        self._write(".views-schema", stand_ins)
+        self._write("-schema-view", statements)
+
+    def _routines(self) -> None:
+        statements = []
+        routines = self._texts(
+            "SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = %s "
+            "AND routine_type IN ('PROCEDURE', 'FUNCTION') ORDER BY 1, 2",
+            self.database,
+        )
+        events = self._texts(
+            "SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = %s", self.database
+        )
+        for kind, name in [*routines, *events]:
+            (row,) = self._texts(f"SHOW CREATE {kind} {quoted(name)}")
+            _, mode, *rest = row
+            if kind == "EVENT":
+                rest = rest[1:]  # the time zone
+            statements += self._with_session(f"{kind.lower()} {name}", rest[0], mode, rest[2])
+        self._write("-schema-post", statements)
+
+    def _triggers(self) -> None:
+        statements = []
+        for (name,) in self._texts(
+            "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = %s "
+            "ORDER BY event_object_table, action_timing, event_manipulation, action_order",
+            self.database,
+        ):
+            ((_, mode, create, _, collation, *_),) = self._texts(f"SHOW CREATE TRIGGER {quoted(name)}")
+            statements += self._with_session(f"trigger {name}", create, mode, collation)
+        self._write("-schema-triggers", statements)
+
+    def _with_session(self, what: str, create: str, mode: str, collation: str) -> list[str]:
+        """A routine is kept by the server with the mode and the collation of the session that made it."""
+        if not create:
+            raise SpecError(
+                f"data: the account may not read {what} of {self.database}.",
+                hint="Grant it SHOW_ROUTINE or SELECT on mysql.proc, EVENT and TRIGGER; or dump without them yourself.",
+            )
+        return [f"SET sql_mode = '{mode}', collation_connection = {collation}", create]

@@ -41,6 +41,7 @@ from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
+from bakeoff.run.own_data import take_snapshots
 from bakeoff.run.resume import (
     Before,
     check_machine,
@@ -51,7 +52,6 @@ from bakeoff.run.resume import (
     note_extension,
     read_before,
 )
-from bakeoff.run.source_dump import take_snapshots
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Study

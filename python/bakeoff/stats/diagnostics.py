@@ -20,8 +20,8 @@ from bakeoff.results import EpochData
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement
 from bakeoff.stats import interval as iv
-from bakeoff.stats.distributions import f_above, t_quantile
 from bakeoff.stats.estimate import PairEstimate, with_rates
+from bakeoff.stats.interval import f_above, t_quantile
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, Frozen
 from bakeoff.units import percent_text
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bakeoff.results.histogram import Histogram, decode_histogram
+from bakeoff.results.epoch_data import Histogram, decode_histogram
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate, Frozen, Interval, Stop
 

@@ -12,8 +12,8 @@ from bakeoff.plan import EPOCHS_MIN, Plan, best_seconds_per_cell, comfortable_se
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement, Study
 from bakeoff.stats import interval as iv
-from bakeoff.stats.distributions import chi_squared_exceeded
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
+from bakeoff.stats.interval import chi_squared_exceeded
 from bakeoff.stats.model import Frozen
 
 MINUTES = (5, 10, 30)

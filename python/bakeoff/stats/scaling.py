@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.stats.distributions import f_above
+from bakeoff.stats.interval import f_above
 
 RUNGS_MIN = 4
 """Fewest rungs of the ladder: three parameters and something left to see whether they fit."""

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.epoch_data import EpochData, decode_histogram
 from bakeoff.results.frame import Frame
-from bakeoff.results.histogram import decode_histogram
 from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.interval import throughput_interval
 from bakeoff.stats.model import Frozen

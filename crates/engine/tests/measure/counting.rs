@@ -9,8 +9,8 @@ use bakeoff_engine::contract::{Load, Measure};
 use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arrivals::Arrivals;
-use bakeoff_load::cancel::CancelToken;
 use bakeoff_load::worker_host::WorkerHost;
+use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Host, QueryClass};
 
 use super::world::{arm, cell, events, reply, run, sleeping, sum, throughput};

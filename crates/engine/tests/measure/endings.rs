@@ -8,9 +8,9 @@ use bakeoff_engine::contract::{Length, Measure};
 use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arm_workers::Workload;
-use bakeoff_load::cancel::CancelToken;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::worker_host::WorkerHost;
+use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Host};
 
 use super::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};

@@ -11,11 +11,11 @@ use bakeoff_engine::contract::{Length, Load, Measure, Work};
 use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_load::arm_workers::Workload;
-use bakeoff_load::cancel::CancelToken;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::placement::Placement;
 use bakeoff_load::worker_host::WorkerHost;
+use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Host, QueryClass, Reply};
 use serde_json::Value;
 

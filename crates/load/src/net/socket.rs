@@ -1,11 +1,11 @@
-//! Unix and TCP sockets: connecting within a time, and reading with a limit to the silence.
+//! Unix and TCP sockets: connecting within a time, reading with a limit to the silence, and ending both from another thread.
 
 use std::cell::Cell;
 use std::io;
 use std::net::ToSocketAddrs as _;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
@@ -13,9 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockAddr, Type};
 
-use super::address::Endpoint;
+use super::Endpoint;
 use super::errors::{CANNOT_CONNECT_TCP, CANNOT_CONNECT_UNIX, fatal};
-use crate::cancel::{Attachment, ConnectionCanceller};
 
 /// A connected socket. Closed when dropped.
 pub(super) struct Socket {
@@ -234,3 +233,67 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<socket2::
     }
     Err(last)
 }
+
+/// Ends one worker's connections from outside. Shared by the worker, which attaches, and its coordinator, which cuts.
+///
+/// The client attaches each new socket. After [`ConnectionCanceller::cut`] a blocking `recv` or `poll` returns at once, the script gets
+/// a fatal error, and the worker can be joined. So no request waits for ever, and no query needs a timer.
+#[derive(Debug, Default)]
+pub struct ConnectionCanceller {
+    state: Mutex<AttachedSockets>,
+}
+
+#[derive(Debug, Default)]
+struct AttachedSockets {
+    /// Descriptors of the sockets in use. Each is detached before it is closed, so none is ever another file's.
+    sockets: Vec<RawFd>,
+    cut: bool,
+}
+
+impl ConnectionCanceller {
+    /// Registers a freshly connected socket; one that is attached after [`ConnectionCanceller::cut`] is shut down at once.
+    ///
+    /// # Safety
+    /// The socket stays open until [`ConnectionCanceller::detach`] has been called with what this returns.
+    pub unsafe fn attach(&self, socket: BorrowedFd<'_>) -> Attachment {
+        let mut state = self.lock();
+        if state.cut {
+            shut_down(socket);
+        }
+        state.sockets.push(socket.as_raw_fd());
+        Attachment(socket.as_raw_fd())
+    }
+
+    /// Forgets a socket that its connection is about to close.
+    pub fn detach(&self, attachment: &Attachment) {
+        self.lock().sockets.retain(|socket| *socket != attachment.0);
+    }
+
+    /// Shuts down every attached socket, now and from now on.
+    pub fn cut(&self) {
+        let mut state = self.lock();
+        state.cut = true;
+        for &socket in &state.sockets {
+            // SAFETY: open, for whoever attached it detaches it first, which waits for this lock.
+            shut_down(unsafe { BorrowedFd::borrow_raw(socket) });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, AttachedSockets> {
+        // A panic elsewhere leaves the list as valid as before.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Names one attached socket for [`ConnectionCanceller::detach`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Attachment(RawFd);
+
+fn shut_down(socket: BorrowedFd<'_>) {
+    // The peer may be gone already; then there is nothing left to end.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/net_socket.rs"]
+mod tests;

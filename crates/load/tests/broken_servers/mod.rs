@@ -5,8 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bakeoff_load::cancel::ConnectionCanceller;
-use bakeoff_load::net::{Client, Endpoint, ServerAddress, TlsMode, TlsOptions};
+use bakeoff_load::net::{Client, ConnectionCanceller, Endpoint, ServerAddress, TlsMode, TlsOptions};
 use bakeoff_script::host::{Connection as _, SqlError};
 
 /// A greeting of protocol 4.1 with `mysql_native_password`, without TLS.

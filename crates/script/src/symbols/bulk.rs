@@ -3,10 +3,9 @@
 use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
-use crate::c_types::{Bulk, NONE, SqlConnection};
 use crate::error::SqlCall;
 use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_decimal};
-use crate::session::current;
+use crate::session::{Bulk, NONE, SqlConnection, current};
 
 pub(super) const CDEF: &str = r"
 int db_bulk_insert_init(sql_connection *con, const char *query, size_t len);

@@ -8,10 +8,11 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::text_of;
-use crate::c_types::{Bulk, FATAL, IGNORABLE, NONE, RowBuffer, SqlConnection, SqlDriver, c_text};
 use crate::error::SqlCall;
 use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlError};
-use crate::session::{Session, current, shielded};
+use crate::session::{
+    Bulk, FATAL, IGNORABLE, NONE, RowBuffer, Session, SqlConnection, SqlDriver, c_text, current, shielded,
+};
 
 pub(super) const CDEF: &str = r"
 typedef enum { SQL_ERROR_NONE, SQL_ERROR_IGNORABLE, SQL_ERROR_FATAL } sql_error_t;

@@ -4,10 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use super::bytes_of;
-use crate::c_types::SqlConnection;
 use crate::error::nearest;
 use crate::random::{Content, Distributions, Encoding, Generator, Texts, fill_template, fill_varied};
-use crate::session::current;
+use crate::session::{SqlConnection, current};
 
 pub(super) const CDEF: &str = r"
 uint32_t sb_rand_default(uint32_t a, uint32_t b);

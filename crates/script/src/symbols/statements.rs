@@ -6,10 +6,9 @@ use std::ptr;
 
 use super::bytes_of;
 use super::connections::{client_error, guarded};
-use crate::c_types::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue};
 use crate::error::SqlCall;
 use crate::host::{QueryClass, Reply, StatementId, Value};
-use crate::session::current;
+use crate::session::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue, current};
 
 pub(super) const CDEF: &str = r"
 typedef struct { uint32_t len; const char *ptr; } sql_value;

@@ -11,8 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 
 use super::final_block::mean_and_deviation;
-use super::text::Queue;
-use super::{ms, percentile_ms};
+use super::{Queue, ms, percentile_ms};
 use crate::Build;
 use crate::run_options::{JsonTarget, Percentile, RunOptions};
 use crate::session::ServerFacts;

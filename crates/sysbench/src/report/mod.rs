@@ -1,14 +1,14 @@
-//! What a run reports: lines while it runs, the block at its end, and the forms for programs.
+//! What a run reports: the texts in sysbench's layout (here and in `final_block`), and the forms for programs.
 
 pub(crate) mod final_block;
 pub(crate) mod machine_readable;
 pub(crate) mod reporter;
-pub(crate) mod text;
-pub(crate) mod tpcc;
 
-use bakeoff_script::Statistics;
+use std::fmt::Write as _;
 
-use crate::run_options::Percentile;
+use bakeoff_script::{Statistics, luajit_version};
+
+use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
 
 /// A latency percentile [ms].
@@ -56,3 +56,202 @@ pub(crate) fn cumulative_statistics(
         ..statistics(delta, time_total, percentile)
     }
 }
+
+/// The first line of all but `--help` and `--version`, and the empty one after it.
+pub(crate) fn header(options: &RunOptions) -> String {
+    format!(
+        "sysbench {} (using bundled {})\n",
+        options.dialect.version(),
+        luajit_version()
+    )
+}
+
+/// The options of the run. `of_test`: a line of a built-in test.
+pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
+    let mut lines = vec![
+        "Running the test with following options:".to_owned(),
+        format!("Number of threads: {}", options.threads),
+    ];
+    if !options.warmup.is_zero() {
+        lines.push(format!("Warmup time: {}s", options.warmup.as_secs()));
+    }
+    if let Some(rate) = options.rate_per_s {
+        lines.push(format!("Target transaction rate: {rate}/sec"));
+    }
+    if let Some(seconds) = options.report_interval_s {
+        lines.push(format!("Report intermediate results every {seconds} second(s)"));
+    }
+    if !options.checkpoints_s.is_empty() {
+        let seconds: Vec<String> = options.checkpoints_s.iter().map(u64::to_string).collect();
+        lines.push(format!("Report checkpoint(s) at {} seconds", seconds.join(", ")));
+    }
+    if options.debug {
+        lines.push("Debug mode enabled.\n".to_owned());
+    }
+    if options.validate {
+        lines.push("Validation checks: on.\n".to_owned());
+    }
+    lines.push(match options.given_seed {
+        Some(seed) => format!("Initializing random number generator from seed ({seed}).\n"),
+        None => "Initializing random number generator from current time\n".to_owned(),
+    });
+    if let (Some(time), Some(grace)) = (options.time, options.forced_shutdown) {
+        lines.push(format!(
+            "Forcing shutdown in {} seconds",
+            (options.warmup + time + grace).as_secs()
+        ));
+    }
+    lines.push(String::new());
+    lines.extend(of_test.map(|line| format!("{line}\n")));
+    lines.push("Initializing worker threads...\n".to_owned());
+    lines.join("\n")
+}
+
+/// `--debug`: what one worker did.
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_ms): (f64, f64)) -> [String; 2] {
+    let (min, avg, max) = (min_ms / 1e3, seconds / events.max(1) as f64, max_ms / 1e3);
+    [
+        format!("    thread #{thread:3}: min: {min:.4}s  avg: {avg:.4}s  max: {max:.4}s  events: {events}"),
+        format!("                 total time taken by event execution: {seconds:.4}s"),
+    ]
+}
+
+/// With `--rate`: what waits, and what runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// Events whose time has come and that no worker has taken.
+    pub(crate) length: u64,
+    /// Events that run.
+    pub(crate) concurrency: u64,
+}
+
+/// The line, with a second one for the queue.
+pub(crate) fn interval(
+    at_s: f64,
+    threads: u32,
+    delta: &Delta,
+    percentile: Option<&Percentile>,
+    queue: Option<Queue>,
+    uses_database: bool,
+) -> String {
+    let rate = |count| delta.per_second(count);
+    let totals = &delta.totals;
+    let (label, latency_ms) = match percentile {
+        Some(percentile) => (percentile.label.as_str(), percentile_ms(delta, percentile)),
+        None => ("0", 0.0),
+    };
+    let latency = format!("lat (ms,{label}%): {latency_ms:4.2}");
+    let mut text = if uses_database {
+        format!(
+            "[ {at_s:.0}s ] thds: {threads} tps: {:4.2} qps: {:4.2} (r/w/o: {:4.2}/{:4.2}/{:4.2}) {latency} err/s: {:4.2} reconn/s: {:4.2}",
+            rate(totals.events),
+            rate(delta.queries()),
+            rate(totals.reads),
+            rate(totals.writes),
+            rate(totals.other),
+            rate(delta.errors()),
+            rate(totals.reconnects),
+        )
+    } else {
+        format!(
+            "[ {at_s:.0}s ] thds: {threads} eps: {:4.2} {latency}",
+            rate(totals.events)
+        )
+    };
+    if let Some(Queue { length, concurrency }) = queue {
+        let comma = if uses_database { "," } else { "" };
+        text += &format!("\n[ {at_s:.0}s ] queue length: {length}{comma} concurrency: {concurrency}");
+    }
+    text
+}
+
+/// sysbench's buckets: so many, equally wide on a logarithmic axis between these latencies [ms].
+const BUCKETS: f64 = 1024.0;
+const LOWEST_MS: f64 = 1e-3;
+const HIGHEST_MS: f64 = 1e5;
+/// Length of the longest bar.
+const BAR: usize = 40;
+
+/// The table, without the newline that the console adds; rows are those buckets that hold anything.
+pub(crate) fn histogram(delta: &Delta) -> String {
+    let mut rows: Vec<(usize, u64)> = Vec::new();
+    for (latency_ns, count) in delta.events().buckets() {
+        let bucket = bucket_of(ms(latency_ns));
+        match rows.last_mut() {
+            Some((last, sum)) if *last == bucket => *sum += count,
+            _ => rows.push((bucket, count)),
+        }
+    }
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let mut text = "Latency histogram (values are in milliseconds)\n       value  ------------- distribution ------------- count\n".to_owned();
+    for (bucket, count) in rows {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "0 to the bar's length"
+        )]
+        let length = (count as f64 / most as f64 * BAR as f64 + 0.5) as usize;
+        text += &format!("{:12.3} |{:BAR$} {count}\n", value_of(bucket), "*".repeat(length));
+    }
+    text + " "
+}
+
+fn per_log() -> f64 {
+    (BUCKETS - 1.0) / (HIGHEST_MS / LOWEST_MS).ln()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1023")]
+fn bucket_of(latency_ms: f64) -> usize {
+    let within_ms = latency_ms.clamp(LOWEST_MS, HIGHEST_MS);
+    ((within_ms / LOWEST_MS).ln() * per_log() + 0.5) as usize
+}
+
+#[expect(clippy::cast_precision_loss, reason = "0 to 1023")]
+fn value_of(bucket: usize) -> f64 {
+    LOWEST_MS * (bucket as f64 / per_log()).exp()
+}
+
+/// The table, without the newline that the console adds; none when the script has named nothing.
+///
+/// A name with a point (`new_order.rollback`) is a part of the events of the name before the point, and its share is of these.
+pub(crate) fn operations(delta: &Delta) -> Option<String> {
+    let named = delta.latencies.by_operation();
+    let (all, named) = named.split_first()?;
+    if named.is_empty() {
+        return None;
+    }
+    let mut text = format!(
+        "Operations:{:>26}{:>9}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
+        "count", "share", "per minute", "50% ms", "90% ms", "95% ms", "99% ms", "max ms"
+    );
+    for (name, histogram) in named {
+        let of = name.split_once('.').map_or(all.1, |(whole, _)| {
+            let found = named.iter().find(|(other, _)| *other == whole);
+            found.map_or(all.1, |(_, histogram)| *histogram)
+        });
+        let _ = write!(
+            text,
+            "    {name:<22}{:>11}{:>8.2}%{:>12.1}",
+            histogram.count(),
+            100.0 * share(histogram.count(), of.count()),
+            60.0 * delta.per_second(histogram.count()),
+        );
+        for quantile in [0.5, 0.9, 0.95, 0.99] {
+            let _ = write!(text, "{:>10.2}", ms(histogram.quantile_ns(quantile)));
+        }
+        let _ = writeln!(text, "{:>10.2}", ms(histogram.max_ns()));
+    }
+    Some(text)
+}
+
+/// A part of a whole, 0 to 1; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+pub(crate) fn share(count: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { count as f64 / of as f64 }
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/report_mod.rs"]
+mod tests;

@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use super::final_block::{Heading, block};
 use super::machine_readable::{self, HdrLog};
-use super::text::{self, Queue};
-use super::{cumulative_statistics, statistics};
+use super::{Queue, cumulative_statistics, interval, statistics};
 use crate::run_options::RunOptions;
 use crate::session::Session;
 use crate::stats::{Delta, Snapshot, Stats};
@@ -180,7 +179,7 @@ impl Reporter {
             match reported {
                 Some(reported) => self.complain("report_intermediate", reported),
                 None => {
-                    let lines = text::interval(at_s, threads, delta, percentile, queue, self.uses_database());
+                    let lines = interval(at_s, threads, delta, percentile, queue, self.uses_database());
                     self.session.console.notice(&lines);
                 }
             }

@@ -15,3 +15,59 @@ fn names_are_unique_and_found_in_either_spelling() {
     }
     assert!(find("table-size").is_none());
 }
+
+#[test]
+fn the_clients_groups_are_read_and_the_servers_are_not() {
+    let folder = std::env::temp_dir().join(format!("bakeoff-my-cnf-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("more.cnf"), "[client]\nuser = bench\n").expect("written");
+    let main = folder.join("main.cnf");
+    std::fs::write(&main, "[mysqld]\nport=1\n[client]\nport = 3307\n# no\nssl-mode=REQUIRED\npassword='a b'\nbinary-mode\n!include more.cnf\n")
+            .expect("written");
+    let read = my_cnf(&main.display().to_string());
+    let _ = std::fs::remove_dir_all(&folder);
+    let expected = [
+        ("mysql_port", "3307"),
+        ("mysql_ssl", "required"),
+        ("mysql_password", "a b"),
+        ("mysql_user", "bench"),
+    ];
+    assert_eq!(
+        read,
+        Ok(expected.map(|(name, value)| (name, value.to_owned())).to_vec())
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = my_cnf("/nowhere/my.cnf").expect_err("not there");
+    assert!(error.starts_with("--my-cnf /nowhere/my.cnf: "), "{error}");
+}
+
+#[test]
+fn comments_quotes_lists_and_spaces() {
+    let text =
+        "# all\n\nthreads=3\nreport-interval = 1\nmysql-password=\"a # b\"\nmysql-port=1,2 # two\nhistogram=off\n";
+    let expected = [
+        ("threads", "3"),
+        ("report_interval", "1"),
+        ("mysql_password", "a # b"),
+        ("mysql_port", "1,2"),
+        ("histogram", "off"),
+    ];
+    let read = parse(text, true).expect("fine");
+    let read: Vec<_> = read
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_line_without_a_value_is_named() {
+    assert_eq!(
+        parse("threads=1\nnonsense\n", true),
+        Err((2, "\"nonsense\" is not name=value".to_owned()))
+    );
+    assert_eq!(parse("threads=1\nnonsense\n", false).expect("as sysbench").len(), 1);
+}

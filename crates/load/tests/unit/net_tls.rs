@@ -1,10 +1,10 @@
-//! Tests of `src/net/tls_dhe.rs`.
+//! Tests of `src/net/tls.rs`.
 
 use super::*;
 
 #[test]
 fn both_sides_come_to_the_same_secret() {
-    let (here, there) = (GROUP.start().unwrap(), GROUP.start().unwrap());
+    let (here, there) = (DHE_GROUP.start().unwrap(), DHE_GROUP.start().unwrap());
     let (ours, theirs) = (here.pub_key().to_vec(), there.pub_key().to_vec());
     assert_ne!(ours, theirs);
     let (one, other) = (here.complete(&theirs).unwrap(), there.complete(&ours).unwrap());
@@ -13,15 +13,15 @@ fn both_sides_come_to_the_same_secret() {
 
 #[test]
 fn keys_that_give_the_secret_away_are_refused() {
-    let last = padded(&(BigUint::from_bytes_be(&PRIME) - BigUint::from(1_u8)));
-    for weak in [&[0][..], &[1], &last, &PRIME] {
-        assert!(GROUP.start().unwrap().complete(weak).is_err());
+    let last = padded(&(BigUint::from_bytes_be(&DHE_PRIME) - BigUint::from(1_u8)));
+    for weak in [&[0][..], &[1], &last, &DHE_PRIME] {
+        assert!(DHE_GROUP.start().unwrap().complete(weak).is_err());
     }
 }
 
 #[test]
 fn the_suites_are_the_elliptic_ones_but_for_the_exchange() {
-    let names: Vec<_> = cipher_suites().iter().map(|suite| suite.suite().as_str()).collect();
+    let names: Vec<_> = dhe_cipher_suites().iter().map(|suite| suite.suite().as_str()).collect();
     assert_eq!(
         names,
         [

@@ -1,4 +1,4 @@
-//! Tests of `src/latencies.rs`.
+//! Tests of `src/worker_stats.rs`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of `src/net/address.rs`.
+//! Tests of `src/net/mod.rs`.
 
 use super::*;
 

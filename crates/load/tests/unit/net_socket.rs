@@ -1,4 +1,4 @@
-//! Tests of `src/cancel.rs`.
+//! Tests of `src/net/socket.rs`.
 
 use super::*;
 use std::io::Read;

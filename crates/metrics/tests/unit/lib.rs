@@ -1,4 +1,4 @@
-//! Tests of `src/clock.rs`.
+//! Tests of `src/lib.rs`.
 
 use super::now_ns;
 

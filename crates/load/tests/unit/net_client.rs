@@ -1,4 +1,4 @@
-//! Tests of `src/net/statement.rs`.
+//! Tests of `src/net/client.rs`.
 
 use super::*;
 
@@ -47,5 +47,5 @@ fn statements_that_come_and_go_take_no_more_room() {
 
 const DIALECT: bakeoff_wire::template::Dialect = bakeoff_wire::template::Dialect {
     no_backslash_escapes: false,
-    multi_byte: bakeoff_wire::charset::MultiByte::Safe,
+    multi_byte: bakeoff_wire::template::MultiByte::Safe,
 };

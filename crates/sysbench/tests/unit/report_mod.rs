@@ -1,4 +1,4 @@
-//! Tests of `src/report/text.rs`.
+//! Tests of `src/report/mod.rs`.
 
 use super::*;
 use crate::command_line::CommandLine;
