@@ -11,7 +11,6 @@ from bakeoff.errors import ExitCode
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.run.own_data import with_expected_sizes
-from bakeoff.spec import Origin
 from bakeoff.units import format_bytes, format_duration
 
 
@@ -100,7 +99,7 @@ def _print(seen: Forecast) -> None:
 
 def _smallest_budget(seen: Forecast) -> str:
     """What a verdict takes, or why there will be none."""
-    if any(arm.server.origin is Origin.URL for arm in seen.study.arms):
+    if seen.study.has_running_server:
         return "; a running server is not restarted, so there will be no verdict"
     small = "" if seen.plan.fits else " is too small"
     return f"{small}; a verdict takes about {format_duration(seen.smallest_budget_s)} or more"

@@ -171,8 +171,7 @@ def require_budget(seen: Forecast) -> None:
         SpecError: no machine gives a verdict in it.
     """
     study = seen.study
-    remote = any(arm.server.origin is Origin.URL for arm in study.arms)
-    if remote or study.budget_s * timing.GRACE >= seen.least_s:
+    if study.has_running_server or study.budget_s * timing.GRACE >= seen.least_s:
         return
     cells = "1 cell" if len(seen.plan.cells) == 1 else f"{len(seen.plan.cells)} cells"
     raise SpecError(

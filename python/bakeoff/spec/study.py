@@ -321,6 +321,11 @@ class Study(Frozen):
         """The arm that every ratio is over."""
         return self.arms[0]
 
+    @property
+    def has_running_server(self) -> bool:
+        """A server among them was running already: it is not restarted, and its tables outlive the run."""
+        return any(arm.server.origin is Origin.URL for arm in self.arms)
+
     @model_validator(mode="after")
     def _consistent(self) -> "Study":
         names = [arm.name for arm in self.arms]
