@@ -14,7 +14,7 @@ from bakeoff.servers import ServerPool
 
 SMALL = (
     "--tables", "1", "--table-size", "2000", "--builds", "1", "--threads", "2", "--workload", "oltp_point_select",
-    "--warm-up", "1s", "--budget", "40s",
+    "--warm-up", "1s", "--budget", "40s", "--no-verdict",
 )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def test_a_refused_password_is_named_and_never_shown(shell, sandbox):
 def test_a_script_with_a_lua_error_names_file_and_line(shell):
     script = shell.folder / "broken.lua"
     script.write_text("function prepare() end\nfunction event()\n   local x = nil\n   return x.y\nend\n")
-    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--no-verdict", "--workload", str(script))
+    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--workload", str(script))
     assert ran.code == 4
     assert "broken.lua:4" in ran.complaint
     assert shell.runs == []

@@ -59,8 +59,9 @@ def test_the_shell_completes_commands_and_options(shell, words, found):
 
 def test_a_dry_run_says_what_it_would_take_and_starts_nothing(shell, inside):
     ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15,sort_buffer_size=1M", "--dry-run", "--budget", "20s")
-    assert ran.code == 0, ran
     assert "1 (oltp_read_only/4)" in ran.out and "20 s is too small; a verdict takes about 1 min" in ran.out
+    assert (ran.code, "Give --budget 75s or more" in ran.complaint) == (2, True), "as the run would"
+    assert inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--dry-run", "--budget", "20s", "--no-verdict").code == 0
     assert shell.runs == []
     assert inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--fail-on", "faster").code == 2
 

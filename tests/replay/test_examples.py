@@ -80,7 +80,7 @@ def test_an_example_is_the_same_every_time(example, tmp_path):
 @pytest.mark.server
 def test_a_log_without_its_tables_is_refused_before_anything_is_timed(shell):
     make("shop", shell.folder, rows=10, statements=300)
-    ran = shell.run("replay", "shop.log", "mysql:8.0.15", "mysql:8.0.15", "--budget", "60s", "--seed", "1", "-q")
+    ran = shell.run("replay", "shop.log", "mysql:8.0.15", "mysql:8.0.15", "--budget", "90s", "--seed", "1", "-q")
     assert ran.code == 2, ran
     assert "every statement fails on every server" in ran.complaint and "--data" in ran.complaint
     assert not list(shell.folder.glob("runs/*/epochs"))

@@ -12,7 +12,7 @@ from view_parts import panels_of
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.spec import Data, parse_server
 from bakeoff.spec.study import Design, Factor, Part
-from bakeoff.stats.model import Flag
+from bakeoff.stats.model import Flag, Interval, Word
 
 
 def built(root, study, truth=None, *, change=None, epochs=6):
@@ -165,3 +165,39 @@ def test_checks_of_the_measurement_are_folded_at_the_end_of_the_page(view, page)
     assert "<h2" not in appendix.partition("</details>")[2]
     assert section.title not in render_markdown(view), "all that this one holds is folded, and Markdown cannot fold"
     assert "slices" in json.loads(render_json(view))["tables"]
+
+
+def with_ratios(root, *ratios):
+    """One contender in a cell for each (mean, low, high), all of them claimed."""
+    study = duel_study(workloads=("oltp_read_only",), threads=tuple(range(1, len(ratios) + 1)), control=False)
+    run = make_run(root, study, epochs=6, blocks=2)
+    analysis = plain_analysis(run, study)
+    claimed = []
+    for comparison, each in zip(analysis.comparisons, ratios, strict=True):
+        mean, low, high = map(math.log, each)
+        interval = Interval(low=low, high=high)
+        verdict = comparison.verdict.model_copy(
+            update={"words": (Word.FASTER if low > 0 else Word.SLOWER,), "at_least": low if low > 0 else high}
+        )
+        estimate = comparison.estimate.model_copy(update={"mean": mean, "interval": interval})
+        claimed.append(comparison.model_copy(update={"estimate": estimate, "verdict": verdict}))
+    return build_view(run, analysis.model_copy(update={"comparisons": tuple(claimed)}))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "headline"),
+    [
+        ((1.07, 1.003, 1.14), "is 7.0% faster (0.3% to 14.0%)"),
+        ((0.93, 0.87, 0.9996), "is 7.00% slower (0.04% to 13.00%)"),
+        ((1.24, 1.19, 1.29), "is 24% faster (19% to 29%)"),
+    ],
+)
+def test_the_headline_of_a_claim_never_seems_to_touch_nothing(tmp_path, ratio, headline):
+    assert with_ratios(tmp_path, ratio).verdicts[0].headline == headline
+
+
+def test_a_lead_never_rests_on_a_ratio_that_is_hardly_known(tmp_path):
+    vague, clear = (10.2, 2.2, 46.4), (1.5, 1.45, 1.55)
+    lead = " ".join(with_ratios(tmp_path / "both", vague, clear).summary)
+    assert "1.5" in lead and "10" not in lead
+    assert "The largest" not in " ".join(with_ratios(tmp_path / "vague", vague, (7.0, 2.5, 20.0)).summary)

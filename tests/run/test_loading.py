@@ -10,6 +10,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.loading import Loader
+from bakeoff.spec import parse_server
 
 
 class Pool:
@@ -38,13 +39,14 @@ class Engine:
     """Does what `during` says while it loads."""
 
     def __init__(self, during):
-        self._during, self.loads = during, 0
+        self._during, self.loads, self.seeds = during, 0, []
 
     def open(self, _arms):
         pass
 
-    def command(self, *_, **__):
+    def command(self, *_, seed, **__):
         self.loads += 1
+        self.seeds.append(seed)
         self._during()
 
 
@@ -79,3 +81,24 @@ def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
     assert pool.made == []
+
+
+def test_rows_beside_a_running_server_are_the_same_whatever_the_seed(monkeypatch, pretended):
+    """Its tables of an earlier run are used as they are, and a server of bakeoff's own must be given the same rows."""
+    monkeypatch.setattr(loading, "_has_tables", lambda *_: False)
+    monkeypatch.setattr(loading, "check_data", lambda *_: None)
+    url = parse_server("mysql://root@localhost/")
+
+    def seed_of(seed, *, running):
+        arms = study().arms
+        arms = (arms[0].model_copy(update={"server": url}), *arms[1:]) if running else arms
+        asked = study().model_copy(update={"seed": seed, "arms": arms})
+        engine = Engine(lambda: None)
+        loader = Loader(asked, None, None, QuietLive(), engine, threading.Event())
+        loader.load_remote(ArmSetup(arms[0], remote=object()))
+        loader._fill_all(ArmSetup(arms[1], installation=object()), object(), build=0)
+        assert len(set(engine.seeds)) == 1 and len(engine.seeds) == 2
+        return engine.seeds[0]
+
+    assert seed_of(1, running=True) == seed_of(2, running=True)
+    assert seed_of(1, running=False) != seed_of(2, running=False)

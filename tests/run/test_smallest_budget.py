@@ -1,12 +1,11 @@
-"""The smallest budget for a verdict: refused below it before anything starts, and the same wherever it is told."""
+"""The smallest budget for a verdict: refused below it before anything starts, and the same wherever it is named."""
 
 import json
 
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.timing import EPOCHS_MIN, GRACE
-from bakeoff.results import open_run
+from bakeoff.plan.timing import EPOCHS_MIN
 from bakeoff.run.doctor import smallest_budget_s
 from bakeoff.run.forecast import forecast, require_budget
 from bakeoff.spec import Arm, Study, Workload, parse_server
@@ -22,32 +21,26 @@ def study(*servers, budget_s=30.0, scripts=("oltp_read_only",), **more):
     )
 
 
-def test_a_budget_too_small_on_any_machine_is_refused_with_the_smallest_that_would_do():
-    seen = forecast(study(budget_s=30))
-    with pytest.raises(SpecError) as refused:
-        require_budget(seen)
-    assert "a budget of 30 s is too small for a verdict: 6 restarts of 2 servers with 1 cell" in str(refused.value)
-    assert f"--budget {seen.smallest_budget_s:.0f}s" in str(refused.value)
-    enough = forecast(study(budget_s=seen.smallest_budget_s))
+@pytest.mark.parametrize("more", [{}, {"scripts": ("oltp_write_only", "tpcc")}, {"threads": (1, 4, 16)}])
+def test_a_budget_below_the_smallest_that_would_do_is_refused_with_it(more):
+    needed_s = forecast(study(**more)).plan.budget_needed_s
+    for budget_s in (30, needed_s - 1):
+        seen = forecast(study(budget_s=budget_s, **more))
+        with pytest.raises(SpecError) as refused:
+            require_budget(seen)
+        words = f"is too small for a verdict: 6 restarts of 2 servers with {len(seen.plan.cells)} cell"
+        assert words in str(refused.value)
+        assert f"--budget {needed_s:.0f}s" in str(refused.value)
+    enough = forecast(study(budget_s=needed_s, **more))
     require_budget(enough)
     assert enough.plan.fits
 
 
-@pytest.mark.parametrize("more", [{}, {"scripts": ("oltp_write_only", "tpcc")}, {"threads": (1, 4, 16)}])
-def test_what_a_fast_machine_can_do_is_not_refused(more):
-    seen = forecast(study(**more))
-    least_s = EPOCHS_MIN * len(seen.plan.cells) * 2.0  # nothing but measuring
-    assert least_s < seen.least_s < 0.8 * seen.smallest_budget_s
-    require_budget(forecast(study(budget_s=1.001 * seen.least_s / GRACE, **more)))
-    with pytest.raises(SpecError):
-        require_budget(forecast(study(budget_s=0.999 * seen.least_s / GRACE, **more)))
-
-
 def test_more_servers_cells_and_rows_take_a_larger_budget():
-    base = forecast(study()).smallest_budget_s
+    base = forecast(study()).plan.budget_needed_s
     for more in ({"threads": (1, 4)}, {"scripts": ("oltp_read_only", "oltp_insert")}, {"table_size": 1_000_000}):
-        assert forecast(study(**more)).smallest_budget_s > base
-    assert forecast(study(*TWO, TWO[0])).smallest_budget_s > base
+        assert forecast(study(**more)).plan.budget_needed_s > base
+    assert forecast(study(*TWO, TWO[0])).plan.budget_needed_s > base
 
 
 def test_a_running_server_gets_no_verdict_and_is_not_refused():
@@ -57,8 +50,9 @@ def test_a_running_server_gets_no_verdict_and_is_not_refused():
 def test_it_is_the_same_number_everywhere(shell, inside):
     shown = json.loads(inside("duel", *TWO, "--dry-run", "--format", "json").out)["budget_needed_s"]
     assert smallest_budget_s("mysql:8.0.15", threads=4) == shown
-    ran = inside("duel", *TWO, "--budget", "20s")
-    assert (ran.code, f"Give --budget {shown:.0f}s or more" in ran.complaint) == (2, True), ran
+    for dry in ([], ["--dry-run"]):
+        ran = inside("duel", *TWO, "--budget", f"{shown - 1:.0f}s", *dry)
+        assert (ran.code, f"Give --budget {shown:.0f}s or more" in ran.complaint) == (2, True), ran
     (shell.folder / "my.yaml").write_text(
         'title: t\nservers: ["mysql:8.0.15", "mysql:8.0.15,sort_buffer_size=1M"]\n'
         "workloads: [oltp_read_only]\nbudget: 20s\n"
@@ -72,15 +66,12 @@ def test_it_is_the_same_number_everywhere(shell, inside):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_figures_without_a_verdict_are_to_be_had_and_the_machine_is_slower_than_the_least(shell):
+def test_figures_without_a_verdict_are_to_be_had(shell):
     ran = shell.run("duel", *TWO, *SMALL, "--budget", "12s", "--no-verdict", "--format", "json")
     assert ran.code == 0, ran
     (comparison,) = json.loads(ran.out)["comparisons"]
     assert 1 <= comparison["epochs"] < EPOCHS_MIN
     assert 0.1 < comparison["ratio"] < 10
-    run = open_run(shell.runs[0])
-    # Measured here: what loading and an epoch without its measuring take.
-    assert forecast(run.study()).least_s < run.plan()["budget_needed_s"]
 
 
 @pytest.mark.slow

@@ -87,6 +87,14 @@ def test_inconclusive_says_what_it_would_take():
     assert "±1% would take about 4 more restarts (about 2 min)." in sentence
 
 
+@pytest.mark.parametrize(("n", "more_epochs", "more_s"), [(8, 702, 13_500.0), (8, 8931, 187_000.0), (2, 4, 60.0)])
+def test_nothing_is_said_of_a_precision_that_was_not_asked_for(n, more_epochs, more_s):
+    open_case = case(
+        -0.02, 0.5, n=n, stop=Stop.BUDGET, has_target=False, more_epochs=more_epochs, more_s=more_s, sd=0.3
+    )
+    assert "±1%" not in verdict(open_case).sentence
+
+
 def test_a_target_beyond_a_day_is_out_of_reach_and_says_why():
     sentence = verdict(case(-0.2, 0.12, stop=Stop.BUDGET, sd=0.3, more_epochs=8931, more_s=187_000.0)).sentence
     assert "±1% is not within reach on this machine: ratios differ by 35% between restarts." in sentence

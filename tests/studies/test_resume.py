@@ -84,7 +84,7 @@ def slice_lengths_ns(plan):
 @pytest.mark.server
 def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
     (shell.folder / "my.yaml").write_text(STUDY)
-    process = start_in_a_group(shell, "run", "my.yaml", "--seed", "3", "--quiet")
+    process = start_in_a_group(shell, "run", "my.yaml", "--seed", "3", "--quiet", "--no-verdict")
     try:
         wait_for(lambda: list(shell.folder.glob("runs/*/epochs/001")), 200, "the second epoch")
         wait_for(lambda: any("mysqld" in " ".join(each.cmdline()) for each in servers_of(process)), 30, "a server")

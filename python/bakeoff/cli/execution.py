@@ -62,11 +62,11 @@ def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_ru
     check_workloads(study.workloads, study.arms)
     seen = forecast(with_expected_sizes(study, options.passwords))
     if dry_run:
-        return show(seen, Format.JSON if options.json else Format.TEXT)
+        show(seen, Format.JSON if options.json else Format.TEXT)
     require_disk(seen)
     if not no_verdict:
         require_budget(seen)
-    return run_and_report(study, options)
+    return ExitCode.DONE if dry_run else run_and_report(study, options)
 
 
 def run_and_report(study: Study, options: RunOptions) -> int:

@@ -7,11 +7,9 @@ import typer
 
 from bakeoff.cli.arguments import Format, format_option, naming_the_line, request_study
 from bakeoff.cli.printing import console, print_sentence, print_table
-from bakeoff.errors import ExitCode
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.run.own_data import with_expected_sizes
-from bakeoff.spec import Origin
 from bakeoff.units import format_bytes, format_duration
 
 
@@ -29,13 +27,12 @@ def plan(
         show(forecast(with_expected_sizes(request.study, {})), output)
 
 
-def show(seen: Forecast, output: Format) -> ExitCode:
+def show(seen: Forecast, output: Format) -> None:
     """Print what a study would take."""
     if output is Format.JSON:
         typer.echo(json.dumps(_record(seen), indent=1))
     else:
         _print(seen)
-    return ExitCode.DONE
 
 
 def _record(seen: Forecast) -> dict[str, object]:
@@ -66,8 +63,8 @@ def _record(seen: Forecast) -> dict[str, object]:
         "epoch_s": round(plan.epoch_s, 1),
         "epochs_min": plan.epochs_min,
         "budget_s": plan.budget_s,
-        "budget_needed_s": seen.smallest_budget_s,
-        "fits": plan.fits,
+        "budget_needed_s": plan.budget_needed_s,
+        "fits": not seen.is_too_small,
     }
 
 
@@ -100,10 +97,10 @@ def _print(seen: Forecast) -> None:
 
 def _smallest_budget(seen: Forecast) -> str:
     """What a verdict takes, or why there will be none."""
-    if any(arm.server.origin is Origin.URL for arm in seen.study.arms):
+    if seen.study.has_running_server:
         return "; a running server is not restarted, so there will be no verdict"
-    small = "" if seen.plan.fits else " is too small"
-    return f"{small}; a verdict takes about {format_duration(seen.smallest_budget_s)} or more"
+    small = " is too small" if seen.is_too_small else ""
+    return f"{small}; a verdict takes about {format_duration(seen.plan.budget_needed_s)} or more"
 
 
 def _print_arms(seen: Forecast) -> None:

@@ -21,6 +21,8 @@ WARM_MIN_S = 2.0
 # What analysis and report take after the last epoch: the budget ends with the verdict.
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
 
+_BUDGET_STEP_S = 5.0  # a budget is named in such steps
+
 LONG_S = 20.0
 """As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
 
@@ -65,8 +67,12 @@ def report_seconds(cells: int) -> float:
 
 
 def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: int) -> float:
-    """The smallest budget with a verdict: loading and report, and the fewest epochs, each cell measured its least."""
-    return load_s + EPOCHS_MIN * (overhead_s + cells * seconds_min(turns))
+    """The smallest budget with a verdict: loading and report, and the fewest epochs, each cell measured its least.
+
+    Rounded up, so that it is the same figure wherever it is named.
+    """
+    needed_s = load_s + EPOCHS_MIN * (overhead_s + cells * seconds_min(turns))
+    return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
 
 def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int = 2) -> float:

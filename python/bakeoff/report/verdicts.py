@@ -30,6 +30,7 @@ _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _NOISY = math.log(1.1)  # spread of a ratio between restarts
 _COUNTS_ABOVE = 3  # cells; fewer are seen at a glance
 _TWICE = math.log(2.0)
+_VAGUE = _TWICE / 2  # half-width of a ratio of which no lead is made: its ends differ by more than a factor of two
 _EDGE = 4.0  # per cent of the axis kept free on both sides
 _MARGIN_LEAST = 0.9  # per cent of the axis: 3 px on a phone
 
@@ -68,12 +69,12 @@ def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str,
 
 
 def summary(context: Context) -> tuple[str, ...]:
-    """Three sentences, two when there is no ratio; none while nothing was compared."""
+    """Three sentences, two when there is no ratio to rest on; none while nothing was compared."""
     if not context.primary:
         return ()
     measured = [each for each in context.primary if each.estimate.n and not _is_rate_fixed(each)]
-    largest = (_largest(context, measured),) if measured else ()
-    return (_direction(context), *largest, _basis(context))
+    largest = _largest(context, measured) if measured else ""
+    return (_direction(context), *([largest] if largest else ()), _basis(context))
 
 
 def _direction(context: Context) -> str:
@@ -89,11 +90,14 @@ def _direction(context: Context) -> str:
 
 
 def _largest(context: Context, measured: Sequence[Comparison]) -> str:
-    """The clearest interaction, where a study has one; else the largest difference."""
+    """The clearest interaction, where a study has one; else the largest difference; empty where all are vague."""
     if found := _interaction(context):
         return found
     claimed = [c for c in measured if _tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
-    chosen = max(claimed or measured, key=_sure_size)
+    clear = [c for c in claimed or measured if (c.estimate.interval.half_width or 0.0) <= _VAGUE]
+    if not clear:
+        return ""
+    chosen = max(clear, key=_sure_size)
     estimate = chosen.estimate
     ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
     interval = numbers.interval(estimate.interval) or "no interval yet"
@@ -244,15 +248,19 @@ def _headline(context: Context, comparison: Comparison) -> str:
 
 
 def _change(estimate: Estimate) -> str:
-    """`9.0% slower (8.6% to 9.5%)`, `3.1× as fast (2.9 to 3.3)`: the estimate and its interval."""
+    """`9.0% slower (8.6% to 9.5%)`, `3.1× as fast (2.9 to 3.3)`: the estimate and its interval, never from 0."""
     mean, interval = estimate.mean, estimate.interval
     assert interval.low is not None and interval.high is not None
     if not -_TWICE < mean < _TWICE:
         return f"{numbers.ratio(mean, interval.half_width)} as fast ({numbers.interval(interval)})"
-    digits = numbers.percent_decimals(mean, interval.half_width)
     near, far = sorted((abs(math.expm1(interval.low)), abs(math.expm1(interval.high))))
-    scale = 10 ** (digits + 2)
-    ends = f"{math.floor(near * scale) / scale:.{digits}%} to {math.ceil(far * scale) / scale:.{digits}%}"
+    fewest = numbers.percent_decimals(mean, interval.half_width)
+    for digits in range(fewest, fewest + 5):
+        scale = 10 ** (digits + 2)
+        bottom, top = math.floor(near * scale + 1e-9) / scale, math.ceil(far * scale - 1e-9) / scale
+        if bottom:
+            break
+    ends = f"{bottom:.{digits}%} to {top:.{digits}%}"
     return f"{abs(math.expm1(mean)):.{digits}%} {'faster' if mean > 0 else 'slower'} ({ends})"
 
 

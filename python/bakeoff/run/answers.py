@@ -90,7 +90,7 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
             before = found.get(workload.script)
             found[workload.script] = merged(before, answers) if before else answers
     for answers in found.values():
-        _check_that_some_work(answers, on_running=study.on_running)
+        _check_that_some_work(answers, on_running=study.has_running_server)
     run.write_json(DOCUMENT, {script: answers.model_dump(mode="json") for script, answers in found.items()})
 
 

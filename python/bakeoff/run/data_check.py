@@ -15,7 +15,7 @@ from bakeoff.errors import RunInvalid
 from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Study
 from bakeoff.spec.dumps import quoted
 from bakeoff.stats.differences import Answer, RowAnswers, RowDifference, row_differences
 from bakeoff.stats.tpcc import ServerCounts
@@ -117,7 +117,7 @@ def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listen
     if not differences:
         return
     text = _sentence(study, differences[0], len(differences))
-    ours = all(arm.server.origin is not Origin.URL for arm in study.arms)
+    ours = not study.has_running_server
     # What versions make of one's own data is for the person to judge.
     ours = ours and not study.baseline.data.source
     if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):

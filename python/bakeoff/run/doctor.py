@@ -260,7 +260,7 @@ def smallest_budget_s(server: str, *, threads: int) -> float:
     """
     study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
     duel = Study(title=study.title, arms=study.arms, workloads=(Workload(script="oltp_read_only"),), threads=(threads,))
-    return forecast(duel).smallest_budget_s
+    return forecast(duel).plan.budget_needed_s
 
 
 def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> list[Proof]:

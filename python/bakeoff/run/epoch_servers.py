@@ -116,7 +116,7 @@ class EpochServers:
             )
             for setup in self.setups
         ]
-        refusing = study.on_running and is_capture(workload.script) and not workload.writes
+        refusing = study.has_running_server and is_capture(workload.script) and not workload.writes
         return [replace(each, read_only=True) for each in addresses] if refusing else addresses
 
     def start(self) -> None:

@@ -1,6 +1,5 @@
 """Estimate what a study would take before anything is started: arms, shared builds, minutes, memory, disk."""
 
-import math
 import os
 import string
 from dataclasses import dataclass
@@ -25,9 +24,6 @@ _LOAD_FIXED_S = 4.0  # a server started, analysed, flushed, stopped, copied
 _COPY_BYTES_PER_S = 500e6
 _EPOCH_FIXED_S = 1.5
 _EPOCH_PER_SERVER_S = 0.9
-# No machine is taken to be faster than that many times these figures.
-_FASTEST = 3.0
-_BUDGET_STEP_S = 5.0  # a budget is named in such steps
 _DATADIR_BYTES = 120 * 2**20  # system tables and what InnoDB makes at the start
 _REDO_BYTES = 256 * 2**20
 _WRITE_GROWTH = 1.3
@@ -55,7 +51,6 @@ class Forecast:
     """What a study would take.
 
     Attributes:
-        least_s: wall seconds of a run with a verdict that no machine goes below; its own are `smallest_budget_s`.
         loads: how many times data is loaded.
         disk_bytes: at the worst moment: snapshots, running servers, and what is taken of other servers' data.
     """
@@ -64,7 +59,6 @@ class Forecast:
     arms: tuple[ArmForecast, ...]
     plan: Plan
     share: MemoryShare
-    least_s: float
     loads: int
     load_bytes: int
     disk_bytes: int
@@ -72,9 +66,9 @@ class Forecast:
     disk_path: Path
 
     @property
-    def smallest_budget_s(self) -> float:
-        """The smallest budget that would do for a verdict on a machine like most, rounded up."""
-        return math.ceil(self.plan.budget_needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
+    def is_too_small(self) -> bool:
+        """The budget cannot hold a verdict on a machine like most; a running server gets none, so that any does."""
+        return self.study.budget_s < self.plan.budget_needed_s and not self.study.has_running_server
 
 
 def forecast(study: Study) -> Forecast:
@@ -99,7 +93,7 @@ def forecast(study: Study) -> Forecast:
     snapshots = study.builds * sum(size + _DATADIR_BYTES + _REDO_BYTES for size in sizes.values())
     running = share.at_once * int(load_bytes * _WRITE_GROWTH + _DATADIR_BYTES + _REDO_BYTES)
     taken = {arm.data.source: arm.data.source_bytes for arm in ours if is_url(arm.data.source)}
-    plan, least_s = _duration(study, share, list(sizes.values()))
+    plan = _duration(study, share, list(sizes.values()))
     folder = work_root()
     while not folder.exists():
         folder = folder.parent
@@ -109,7 +103,6 @@ def forecast(study: Study) -> Forecast:
         arms=tuple(_arms(study, downloads)),
         plan=plan,
         share=share,
-        least_s=least_s,
         loads=loads,
         load_bytes=load_bytes,
         disk_bytes=snapshots + running + int(_TAKEN_SHARE * sum(taken.values())),
@@ -118,8 +111,8 @@ def forecast(study: Study) -> Forecast:
     )
 
 
-def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> tuple[Plan, float]:
-    """The plan on a machine like most, and the least seconds to a verdict on any (`Forecast.least_s`).
+def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
+    """The plan on a machine like most.
 
     Args:
         study: the question.
@@ -132,24 +125,12 @@ def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> tuple[Plan,
     build_s = sum(_LOAD_FIXED_S + size / _LOAD_BYTES_PER_S for size in sizes)
     server_s = _EPOCH_PER_SERVER_S + max(sizes, default=0) / _COPY_BYTES_PER_S
     machine_s = rounds * _EPOCH_FIXED_S + share.servers * server_s
-    warm_s = timing.warm_seconds(study.warm_s)
-    report_s = timing.report_seconds(cells)
-    plan = plan_study(
+    return plan_study(
         study,
-        overhead_s=machine_s + rounds * len(study.workloads) * warm_s,
-        load_s=study.builds * build_s + report_s,
+        overhead_s=machine_s + rounds * len(study.workloads) * timing.warm_seconds(study.warm_s),
+        load_s=study.builds * build_s + timing.report_seconds(cells),
         turns=every_turn,
     )
-    # Where all only read, a warm-up may end early.
-    fixed = {cell.workload_index for cell in plan.cells if cell.writes or cell.open_loop}
-    least_warm_s = len(fixed) * warm_s + (len(study.workloads) - len(fixed)) * timing.WARM_MIN_S
-    least_s = timing.smallest_budget_s(
-        load_s=(build_s + report_s) / _FASTEST,
-        overhead_s=machine_s / _FASTEST + rounds * least_warm_s,
-        cells=cells,
-        turns=every_turn,
-    )
-    return plan, least_s
 
 
 def require_disk(seen: Forecast) -> None:
@@ -168,21 +149,19 @@ def require_disk(seen: Forecast) -> None:
 
 
 def require_budget(seen: Forecast) -> None:
-    """Check that the budget can hold a verdict; a running server gets none, so that any budget does for it.
+    """Check that the budget can hold a verdict (`Forecast.is_too_small`).
 
     Raises:
-        SpecError: no machine gives a verdict in it.
+        SpecError: it cannot.
     """
-    study = seen.study
-    remote = any(arm.server.origin is Origin.URL for arm in study.arms)
-    if remote or study.budget_s * timing.GRACE >= seen.least_s:
+    if not seen.is_too_small:
         return
+    study, needed_s = seen.study, seen.plan.budget_needed_s
     cells = "1 cell" if len(seen.plan.cells) == 1 else f"{len(seen.plan.cells)} cells"
     raise SpecError(
         f"a budget of {format_duration(study.budget_s)} is too small for a verdict: {seen.plan.epochs_min} restarts of "
-        f"{len(study.arms)} servers with {cells} take about {format_duration(seen.smallest_budget_s)} with loading.",
-        hint=f"Give --budget {seen.smallest_budget_s:.0f}s or more, or take fewer servers or cells; --no-verdict "
-        "measures all the same.",
+        f"{len(study.arms)} servers with {cells} take about {format_duration(needed_s)} with loading.",
+        hint=f"Give --budget {needed_s:.0f}s or more, or take fewer servers or cells; --no-verdict measures anyway.",
     )
 
 

@@ -232,7 +232,7 @@ class Loader:
                     options=script_options(self.study, workload, arm.data)
                     | {"mysql_storage_engine": table_engine(arm.server, arm.data, setup.installation)},
                     threads=loader_threads(),
-                    seed=seed_for(self.study.seed, "build", build),
+                    seed=_load_seed(self.study, build),
                     on_progress=lambda label, done, total: self.listener.progress(
                         f"{arm.label} {label}", done, total, label
                     ),
@@ -246,6 +246,11 @@ class Loader:
     def _end_if_stopped(self) -> None:
         if self.stop.is_set():
             raise KeyboardInterrupt
+
+
+def _load_seed(study: Study, build: int) -> int:
+    """Of a build's rows; fixed beside a running server, whose tables of an earlier run are used as they are."""
+    return seed_for(0 if study.has_running_server else study.seed, "build", build)
 
 
 def loader_threads() -> int:

@@ -324,8 +324,8 @@ class Study(Frozen):
         return self.arms[0]
 
     @property
-    def on_running(self) -> bool:
-        """Whether an arm is a running server."""
+    def has_running_server(self) -> bool:
+        """A server among them was running already: it is not restarted, and its tables outlive the run."""
         return any(arm.server.origin is Origin.URL for arm in self.arms)
 
     @model_validator(mode="after")

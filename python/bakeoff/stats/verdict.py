@@ -457,7 +457,7 @@ def _missing(case: Case, interval: Interval) -> str:
 
 
 def _more(case: Case) -> str:
-    if not case.more_epochs:
+    if not case.has_target or not case.more_epochs:
         return ""
     target = f"±{percent_text(case.precision)}"
     if case.more_s is not None and case.more_s > _WITHIN_REACH_S:
