@@ -183,17 +183,23 @@ impl Redactor {
 
     /// Copies `sql` to `out` with its literals replaced, and without comments.
     ///
-    /// Kept: numbers after `LIMIT` and `OFFSET` and in definitions (lengths of columns), and `SET` of the server's own
-    /// variables, without which a statement would be another one.
+    /// Kept: numbers after `LIMIT` and `OFFSET` and in definitions (lengths of columns) up to a `SELECT`, and `SET` of the
+    /// server's own variables, without which a statement would be another one.
     pub fn redact(&self, sql: &[u8], facts: &Facts, out: &mut Vec<u8>) {
         let named = &*NAMED;
-        let keeps_numbers = is_definition(facts.first);
-        let sets_variables = facts.first == named.SET && !has_user_variable(sql);
-        copy(sql, out, |kind, before, text, out| match kind {
-            Kind::Comment => {}
-            Kind::Text | Kind::Cut if !sets_variables => self.replace_text(text, kind == Kind::Text, out),
-            Kind::Number if !sets_variables && !keeps_numbers && !is_limit(before) => self.replace(text, out),
-            _ => out.extend_from_slice(text),
+        let mut defines = is_definition(facts.first);
+        let sets_variables = facts.first == named.SET && sets_variables(sql);
+        copy(sql, out, |kind, before, text, out| {
+            // From there on CREATE TABLE … SELECT and CREATE VIEW … AS SELECT are a query.
+            defines &= kind != Kind::Word || !is_one_of(text, &["select"]);
+            match kind {
+                Kind::Comment => {}
+                Kind::Text | Kind::Cut if !sets_variables => self.replace_text(text, kind == Kind::Text, out),
+                Kind::Number if !sets_variables && !defines && !is_one_of(before, &["limit", "offset"]) => {
+                    self.replace(text, out);
+                }
+                _ => out.extend_from_slice(text),
+            }
         });
     }
 
@@ -261,12 +267,16 @@ impl Redactor {
     }
 }
 
-fn has_user_variable(sql: &[u8]) -> bool {
-    Lexer::new(sql).any(|token| &sql[token.start..token.end] == b"@")
+/// Whether a `SET` has server variables alone: no user's, and no statement as `SET STATEMENT … FOR` of MariaDB has.
+fn sets_variables(sql: &[u8]) -> bool {
+    let mut tokens = Lexer::new(sql).filter(|token| token.kind != Kind::Comment);
+    let text = |token: Token| &sql[token.start..token.end];
+    let second = tokens.nth(1);
+    !second.is_some_and(|token| is_one_of(text(token), &["statement", "@"])) && tokens.all(|token| text(token) != b"@")
 }
 
-fn is_limit(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"limit") || word.eq_ignore_ascii_case(b"offset")
+fn is_one_of(word: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
 }
 
 /// The `e` of `1.5e10`.

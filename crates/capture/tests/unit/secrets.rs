@@ -119,11 +119,29 @@ fn redaction_keeps_what_makes_the_statement() {
         "SET NAMES 'utf8mb4'",
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES', autocommit = 0",
         "CREATE TABLE t (a VARCHAR(255), b DECIMAL(10,2))",
+        "CREATE TABLE t (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (10))",
+        "ALTER TABLE t AUTO_INCREMENT = 77",
         "SELECT a FROM t LIMIT 10 OFFSET 20",
         "SELECT '0000-00-00', '%', 0",
     ] {
         assert_eq!(redacted(&redactor, sql), sql);
     }
-    assert_ne!(redacted(&redactor, "SET @name = 'Bob'"), "SET @name = 'Bob'");
-    assert!(!redacted(&redactor, "SELECT 'unended Bob").contains("Bob"));
+    assert!(redacted(&redactor, "CREATE TABLE t (a VARCHAR(255)) AS SELECT 48151 AS a").contains("(255)"));
+}
+
+#[test]
+fn redaction_leaves_no_value_of_a_query() {
+    let redactor = Redactor::new().unwrap();
+    for sql in [
+        "SET @name = 'Bob'",
+        "SET sql_mode = '', @name = 'Bob'",
+        "SELECT 'unended Bob",
+        "SET STATEMENT max_statement_time = 1 FOR SELECT 'Bob', 48151",
+        "set /* x */ statement max_statement_time=1 for update t set a = 'Bob' where b = 48151",
+        "CREATE TABLE u (a INT) AS SELECT * FROM t WHERE a = 48151 AND b = 'Bob'",
+        "CREATE VIEW v AS SELECT * FROM t WHERE a = 48151",
+    ] {
+        let out = redacted(&redactor, sql);
+        assert!(!out.contains("Bob") && !out.contains("48151"), "{out}");
+    }
 }
