@@ -32,7 +32,8 @@ def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
 
 
 def test_what_a_killed_run_needs_follows_from_its_own_plan(tmp_path):
-    run = make_run(tmp_path, duel_study(), Truth(effect={"B": 0.0}, sd_slice=0.1), epochs=6)
+    study = duel_study().model_copy(update={"has_target": True})
+    run = make_run(tmp_path, study, Truth(effect={"B": 0.0}, sd_slice=0.1), epochs=6)
     plan = Plan.model_validate(run.plan()).model_copy(update={"overhead_s": 30.0})
     run.write_json("plan.json", plan)
     report(str(run.path), output=ReportFormat.JSON, to=tmp_path / "report.json")

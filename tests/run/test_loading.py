@@ -1,6 +1,7 @@
 """Loading, with an engine and servers that are pretended."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from messages import study
@@ -96,7 +97,7 @@ def test_rows_beside_a_running_server_are_the_same_whatever_the_seed(monkeypatch
         engine = Engine(lambda: None)
         loader = Loader(asked, None, None, QuietLive(), engine, threading.Event())
         loader.load_remote(ArmSetup(arms[0], remote=object()))
-        loader._fill_all(ArmSetup(arms[1], installation=object()), object(), build=0)
+        loader._fill_all(ArmSetup(arms[1], installation=object()), SimpleNamespace(ours=True), build=0)
         assert len(set(engine.seeds)) == 1 and len(engine.seeds) == 2
         return engine.seeds[0]
 
