@@ -49,7 +49,7 @@ def replayed(shell, log, data):
 def test_an_upgrade_of_the_shop_is_judged_by_query(shell):
     make("shop", shell.folder, rows=600, statements=3000)
     ran = shell.run(
-        "replay", "shop.log", *UPGRADE, "--data", "shop.sql", "--budget", "30s", "--no-verdict",
+        "replay", "shop.log", *UPGRADE, "--data", "shop.sql", "--budget", "45s", "--no-verdict",
         "--fail-on", "errors", "--show-literals",
     )  # fmt: skip
     assert ran.code == 1, ran
