@@ -27,37 +27,13 @@ fn commit() -> String {
     if log != "unknown" {
         println!("cargo:rerun-if-changed={log}");
     }
-    let changed = output(
-        "git",
-        &[
-            "status",
-            "--porcelain",
-            "--",
-            "..",
-            "../../Cargo.toml",
-            "../../Cargo.lock",
-        ],
-    );
-    if head == "unknown" || changed == "unknown" {
-        head
-    } else {
-        format!("{head}+")
-    }
+    let changed = output("git", &["status", "--porcelain", "--", "..", "../../Cargo.toml", "../../Cargo.lock"]);
+    if head == "unknown" || changed == "unknown" { head } else { format!("{head}+") }
 }
 
 /// The first line that a program says, or `unknown` when it cannot be run, fails or says nothing.
 fn output(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .ok()
-        .filter(|output| output.status.success());
-    let text = output
-        .and_then(|output| String::from_utf8(output.stdout).ok())
-        .unwrap_or_default();
-    text.lines()
-        .next()
-        .filter(|line| !line.is_empty())
-        .unwrap_or("unknown")
-        .to_owned()
+    let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
+    let text = output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+    text.lines().next().filter(|line| !line.is_empty()).unwrap_or("unknown").to_owned()
 }

@@ -11,10 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 const BUFFER_BYTES: usize = 256 << 10;
-const LONG: Timespec = Timespec {
-    tv_sec: 600,
-    tv_nsec: 0,
-};
+const LONG: Timespec = Timespec { tv_sec: 600, tv_nsec: 0 };
 
 const CONNECT_WITH_DB: u32 = 1 << 3;
 const PROTOCOL_41: u32 = 1 << 9;
@@ -105,13 +102,7 @@ impl Connection {
     }
 
     fn new(socket: OwnedFd, wait: Wait) -> Self {
-        Self {
-            socket,
-            wait,
-            deprecate_eof: false,
-            buffer: vec![0; BUFFER_BYTES].into(),
-            reply: Reply::default(),
-        }
+        Self { socket, wait, deprecate_eof: false, buffer: vec![0; BUFFER_BYTES].into(), reply: Reply::default() }
     }
 
     /// Reads the greeting and logs in as a user without a password.
@@ -135,19 +126,13 @@ impl Connection {
         let mut answer = self.one_packet()?;
         if answer.first() == Some(&0xFE) {
             // caching_sha2_password reads one zero byte as an empty password, mysql_native_password an empty packet.
-            let empty: &[u8] = if answer[1..].starts_with(b"caching_sha2_password") {
-                &[0]
-            } else {
-                &[]
-            };
+            let empty: &[u8] = if answer[1..].starts_with(b"caching_sha2_password") { &[0] } else { &[] };
             self.send_payload(empty, 3)?;
             answer = self.one_packet()?;
         }
         check_error(&answer)?;
         if answer.first() != Some(&0) {
-            return Err(Failure::Protocol(
-                "the server asks for a password; the bare loop has none",
-            ));
+            return Err(Failure::Protocol("the server asks for a password; the bare loop has none"));
         }
         Ok(())
     }

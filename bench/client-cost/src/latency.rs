@@ -13,11 +13,7 @@ pub(crate) struct Latencies {
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        Self {
-            counts: vec![0; BUCKETS],
-            total: 0,
-            max_ns: 0,
-        }
+        Self { counts: vec![0; BUCKETS], total: 0, max_ns: 0 }
     }
 
     pub(crate) fn record(&mut self, ns: u64) {
@@ -73,26 +69,10 @@ mod tests {
 
     #[test]
     fn buckets_hold_their_middle_and_are_narrow() {
-        for ns in [
-            0,
-            1,
-            127,
-            128,
-            255,
-            256,
-            257,
-            1000,
-            46_123,
-            1_000_000,
-            3_600_000_000_000,
-            u64::MAX / 4,
-        ] {
+        for ns in [0, 1, 127, 128, 255, 256, 257, 1000, 46_123, 1_000_000, 3_600_000_000_000, u64::MAX / 4] {
             let middle = middle_ns(bucket(ns));
             assert_eq!(bucket(middle), bucket(ns), "{ns}");
-            assert!(
-                middle.abs_diff(ns) as f64 <= ns as f64 * 0.008,
-                "{ns} in the bucket around {middle}"
-            );
+            assert!(middle.abs_diff(ns) as f64 <= ns as f64 * 0.008, "{ns} in the bucket around {middle}");
         }
     }
 

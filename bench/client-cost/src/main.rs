@@ -99,11 +99,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
-    let threads = if options.wait.shares_threads() {
-        options.threads.min(options.loops)
-    } else {
-        options.threads
-    };
+    let threads = if options.wait.shares_threads() { options.threads.min(options.loops) } else { options.threads };
     let ready = Arc::new(Barrier::new(threads));
     let handles: Vec<_> = (0..threads)
         .map(|thread| {
@@ -115,9 +111,8 @@ fn run(options: &Options) -> Result<(), Failure> {
                 let cpu = options.cpus.iter().cycle().nth(thread).copied();
                 // Connections are dealt out in turn; with a thread each there is one.
                 let own = (thread..options.threads).step_by(threads);
-                let workers = own
-                    .map(|number| Worker::set_up(&options, number as u64, cpu))
-                    .collect::<Result<Vec<_>, _>>();
+                let workers =
+                    own.map(|number| Worker::set_up(&options, number as u64, cpu)).collect::<Result<Vec<_>, _>>();
                 // Nobody may be left waiting at the barrier: a failure passes it too.
                 ready.wait();
                 let (workers, time) = (workers?, Duration::from_secs_f64(options.time));

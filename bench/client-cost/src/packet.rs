@@ -32,10 +32,7 @@ pub(crate) struct Packet {
 impl Packet {
     /// COM_QUERY with the parameters as literals.
     pub(crate) fn text(statement: &Statement) -> Self {
-        let mut packet = Self {
-            bytes: vec![0, 0, 0, 0, 0x03],
-            places: vec![],
-        };
+        let mut packet = Self { bytes: vec![0, 0, 0, 0, 0x03], places: vec![] };
         let mut parameters = statement.parameters.iter();
         for part in statement.sql.split_inclusive('?') {
             packet.bytes.extend_from_slice(part.trim_end_matches('?').as_bytes());
@@ -53,28 +50,19 @@ impl Packet {
 
     /// COM_STMT_EXECUTE of a prepared statement; `with_types` in the first execution, which tells the parameters' types.
     pub(crate) fn execute(statement: &Statement, id: u32, with_types: bool) -> Self {
-        let mut packet = Self {
-            bytes: vec![0, 0, 0, 0, 0x17],
-            places: vec![],
-        };
+        let mut packet = Self { bytes: vec![0, 0, 0, 0, 0x17], places: vec![] };
         packet.bytes.extend_from_slice(&id.to_le_bytes());
         packet.bytes.extend_from_slice(&[0, 1, 0, 0, 0]);
         if statement.parameters.is_empty() {
             return packet.close();
         }
-        packet
-            .bytes
-            .extend(std::iter::repeat_n(0, statement.parameters.len().div_ceil(8)));
+        packet.bytes.extend(std::iter::repeat_n(0, statement.parameters.len().div_ceil(8)));
         packet.bytes.push(u8::from(with_types));
         if with_types {
             const LONGLONG: u8 = 8;
             const VAR_STRING: u8 = 253;
             for parameter in &statement.parameters {
-                let code = if matches!(parameter, Parameter::Text(_)) {
-                    VAR_STRING
-                } else {
-                    LONGLONG
-                };
+                let code = if matches!(parameter, Parameter::Text(_)) { VAR_STRING } else { LONGLONG };
                 packet.bytes.extend_from_slice(&[code, 0]);
             }
         }
@@ -93,11 +81,7 @@ impl Packet {
     }
 
     fn put_place(&mut self, plus: Option<u64>, form: Form) {
-        self.places.push(Place {
-            offset: self.bytes.len(),
-            plus,
-            form,
-        });
+        self.places.push(Place { offset: self.bytes.len(), plus, form });
         let width = if form == Form::Binary { 8 } else { DECIMAL_DIGITS };
         self.bytes.extend(std::iter::repeat_n(b'0', width));
     }
@@ -137,19 +121,12 @@ mod tests {
     use super::*;
 
     fn statement(sql: &str, parameters: Vec<Parameter>) -> Statement {
-        Statement {
-            sql: sql.to_owned(),
-            parameters,
-            always_text: false,
-        }
+        Statement { sql: sql.to_owned(), parameters, always_text: false }
     }
 
     #[test]
     fn a_range_is_filled_in_both_forms() {
-        let range = statement(
-            "SELECT c FROM t WHERE id BETWEEN ? AND ?",
-            vec![Parameter::RowId, Parameter::Plus(99)],
-        );
+        let range = statement("SELECT c FROM t WHERE id BETWEEN ? AND ?", vec![Parameter::RowId, Parameter::Plus(99)]);
         let (mut random, mut row_id) = (Random::new(1), 0);
         let mut text = Packet::text(&range);
         text.fill(&mut random, 1, &mut row_id);
@@ -157,9 +134,8 @@ mod tests {
         assert_eq!(sql, "SELECT c FROM t WHERE id BETWEEN 0000000001 AND 0000000100");
         let mut binary = Packet::execute(&range, 7, false);
         binary.fill(&mut random, 1, &mut row_id);
-        let expected: &[u8] = &[
-            28, 0, 0, 0, 0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0,
-        ];
+        let expected: &[u8] =
+            &[28, 0, 0, 0, 0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(binary.bytes, expected);
     }
 }

@@ -9,9 +9,7 @@ pub(crate) struct Random {
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
         // The state must never be zero; a golden-ratio multiple parts neighbouring seeds.
-        Self {
-            state: seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
-        }
+        Self { state: seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
     }
 
     pub(crate) fn next_u64(&mut self) -> u64 {

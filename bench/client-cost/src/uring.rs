@@ -17,10 +17,7 @@ const POLL_FIRST: u16 = 1;
 /// Runs all workers for so long.
 pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Failure> {
     let entries = (2 * workers.len()).next_power_of_two().max(8) as u32;
-    let mut ring = IoUring::builder()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .build(entries)?;
+    let mut ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries)?;
     let files: Vec<_> = workers.iter().map(|worker| worker.as_fd().as_raw_fd()).collect();
     ring.submitter().register_files(&files)?;
     let mut tally = Tally::new();

@@ -23,12 +23,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        Self {
-            events: 0,
-            queries: 0,
-            restarts: 0,
-            latencies: Latencies::new(),
-        }
+        Self { events: 0, queries: 0, restarts: 0, latencies: Latencies::new() }
     }
 
     /// Counts an event that began at `start` and has just ended; returns when that was, which is when the next one begins.
@@ -70,9 +65,8 @@ impl Worker {
     /// Connects and prepares; with a CPU both threads of the connection are pinned to it.
     pub(crate) fn set_up(options: &Options, number: u64, cpu: Option<usize>) -> Result<Self, Failure> {
         let mut random = Random::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
-        let steps = workload::steps(&options.workload, options.tables, &mut random).ok_or(Failure::Protocol(
-            "unknown workload: the bare loop has the oltp_* workloads but oltp_delete",
-        ))?;
+        let steps = workload::steps(&options.workload, options.tables, &mut random)
+            .ok_or(Failure::Protocol("unknown workload: the bare loop has the oltp_* workloads but oltp_delete"))?;
         let mut connection = match (&options.socket, options.port) {
             (Some(path), _) => Connection::unix(path, options.wait)?,
             (None, port) => Connection::tcp(&options.host, port.unwrap_or(3306), options.wait)?,
@@ -85,25 +79,13 @@ impl Worker {
         for Step { by_table, repeat } in steps {
             let mut packets = Vec::with_capacity(by_table.len());
             for statements in by_table {
-                let group = statements
-                    .iter()
-                    .map(|statement| encode(&mut connection, statement, options, &mut random));
+                let group = statements.iter().map(|statement| encode(&mut connection, statement, options, &mut random));
                 packets.push(group.collect::<Result<Vec<_>, _>>()?);
             }
-            encoded.push(Step {
-                by_table: packets,
-                repeat,
-            });
+            encoded.push(Step { by_table: packets, repeat });
         }
         let table_size = options.table_size;
-        Ok(Self {
-            connection,
-            steps: encoded,
-            next: Next::default(),
-            row_id: 1,
-            random,
-            table_size,
-        })
+        Ok(Self { connection, steps: encoded, next: Next::default(), row_id: 1, random, table_size })
     }
 
     /// Fills in the next packet of the event and hands it to `give` with the connection; false when the event is over.
@@ -153,16 +135,11 @@ impl Worker {
     /// # Errors
     /// Any other failure, handed back.
     pub(crate) fn restart(&mut self, failure: Failure) -> Result<(), Failure> {
-        let Failure::Sql {
-            code: 1213 | 1020 | 1205,
-            ..
-        } = failure
-        else {
+        let Failure::Sql { code: 1213 | 1020 | 1205, .. } = failure else {
             return Err(failure);
         };
         self.next = Next::default();
-        self.connection
-            .round_trip(&Packet::text(&Statement::text("ROLLBACK", &[])).bytes)
+        self.connection.round_trip(&Packet::text(&Statement::text("ROLLBACK", &[])).bytes)
     }
 }
 

@@ -24,26 +24,16 @@ pub(crate) struct Statement {
 
 impl Statement {
     fn new(sql: &str, parameters: &[Parameter]) -> Self {
-        Self {
-            sql: sql.to_owned(),
-            parameters: parameters.to_vec(),
-            always_text: false,
-        }
+        Self { sql: sql.to_owned(), parameters: parameters.to_vec(), always_text: false }
     }
 
     /// A statement that is never prepared.
     pub(crate) fn text(sql: &str, parameters: &[Parameter]) -> Self {
-        Self {
-            always_text: true,
-            ..Self::new(sql, parameters)
-        }
+        Self { always_text: true, ..Self::new(sql, parameters) }
     }
 
     fn on_table(&self, table: u32) -> Self {
-        Self {
-            sql: self.sql.replace("{t}", &format!("sbtest{table}")),
-            ..self.clone()
-        }
+        Self { sql: self.sql.replace("{t}", &format!("sbtest{table}")), ..self.clone() }
     }
 }
 
@@ -64,9 +54,7 @@ pub(crate) fn steps(workload: &str, tables: u32, random: &mut Random) -> Option<
     let (c, pad) = (groups(10), groups(5));
 
     let step = |repeat: u32, statements: &[Statement]| Step {
-        by_table: (1..=tables)
-            .map(|table| statements.iter().map(|s| s.on_table(table)).collect())
-            .collect(),
+        by_table: (1..=tables).map(|table| statements.iter().map(|s| s.on_table(table)).collect()).collect(),
         repeat,
     };
     let point = Statement::new("SELECT c FROM {t} WHERE id=?", &[RowId]);
@@ -79,10 +67,7 @@ pub(crate) fn steps(workload: &str, tables: u32, random: &mut Random) -> Option<
         range("SELECT DISTINCT c FROM {t} WHERE id BETWEEN ? AND ? ORDER BY c"),
     ];
     let update_index = step(1, &[Statement::new("UPDATE {t} SET k=k+1 WHERE id=?", &[RowId])]);
-    let update_non_index = step(
-        1,
-        &[Statement::new("UPDATE {t} SET c=? WHERE id=?", &[c.clone(), RowId])],
-    );
+    let update_non_index = step(1, &[Statement::new("UPDATE {t} SET c=? WHERE id=?", &[c.clone(), RowId])]);
     let replace = step(
         1,
         &[
@@ -97,10 +82,7 @@ pub(crate) fn steps(workload: &str, tables: u32, random: &mut Random) -> Option<
     let writes = vec![update_index.clone(), update_non_index.clone(), replace];
     let append = Statement::text("INSERT INTO {t} (k, c, pad) VALUES (?, ?, ?)", &[RowId, c, pad]);
 
-    let alone = |sql| Step {
-        by_table: vec![vec![Statement::text(sql, &[])]],
-        repeat: 1,
-    };
+    let alone = |sql| Step { by_table: vec![vec![Statement::text(sql, &[])]], repeat: 1 };
     let transaction = |inner: Vec<Step>| [vec![alone("BEGIN")], inner, vec![alone("COMMIT")]].concat();
     Some(match workload {
         "oltp_point_select" => vec![step(1, &[point])],
@@ -122,19 +104,10 @@ mod tests {
     fn events_have_sysbench_s_number_of_statements() {
         let count = |workload| -> usize {
             let steps = steps(workload, 4, &mut Random::new(1)).expect("known");
-            steps
-                .iter()
-                .map(|step| step.repeat as usize * step.by_table[0].len())
-                .sum()
+            steps.iter().map(|step| step.repeat as usize * step.by_table[0].len()).sum()
         };
-        let counts = [
-            "oltp_point_select",
-            "oltp_read_only",
-            "oltp_read_write",
-            "oltp_write_only",
-            "oltp_insert",
-        ]
-        .map(count);
+        let counts =
+            ["oltp_point_select", "oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_insert"].map(count);
         assert_eq!(counts, [1, 16, 20, 6, 1]);
         assert_eq!(steps("nonsense", 1, &mut Random::new(1)), None);
     }

@@ -236,10 +236,7 @@ pub fn add_line(lines: &mut Vec<u8>, line: &EventLine) {
 }
 
 fn damaged(path: &Path, reason: impl ToString) -> Error {
-    Error::Capture {
-        path: path.to_owned(),
-        reason: reason.to_string(),
-    }
+    Error::Capture { path: path.to_owned(), reason: reason.to_string() }
 }
 
 /// Opens a capture at its first event; its header.
@@ -247,21 +244,12 @@ fn damaged(path: &Path, reason: impl ToString) -> Error {
 /// # Errors
 /// [`Error::Open`], [`Error::Capture`]: not a capture, or of a version that this program does not know.
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
-    let file = File::open(path).map_err(|error| Error::Open {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let file = File::open(path).map_err(|error| Error::Open { path: path.to_owned(), reason: error.to_string() })?;
     // The totals are a frame of their own.
-    let decoder = zstd::Decoder::new(file)
-        .map_err(|error| damaged(path, error))?
-        .single_frame();
+    let decoder = zstd::Decoder::new(file).map_err(|error| damaged(path, error))?.single_frame();
     let mut lines = BufReader::with_capacity(1 << 20, decoder);
     let mut first = Vec::new();
-    lines
-        .by_ref()
-        .take(1 << 16)
-        .read_until(b'\n', &mut first)
-        .map_err(|_| damaged(path, "it is no capture"))?;
+    lines.by_ref().take(1 << 16).read_until(b'\n', &mut first).map_err(|_| damaged(path, "it is no capture"))?;
     let header: Header = serde_json::from_slice(&first).map_err(|_| damaged(path, "it is no capture"))?;
     if header.r#type != "bakeoff-capture" {
         return Err(damaged(path, "it is no capture"));
@@ -269,10 +257,7 @@ pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error>
     if header.version != VERSION {
         return Err(damaged(
             path,
-            format!(
-                "it has version {} of the form, this program reads {VERSION}",
-                header.version
-            ),
+            format!("it has version {} of the form, this program reads {VERSION}", header.version),
         ));
     }
     Ok((header, lines))
@@ -287,9 +272,7 @@ pub fn read_events(path: &Path, mut see: impl FnMut(EventLine) -> Result<(), Err
     let mut line = Vec::new();
     loop {
         line.clear();
-        lines
-            .read_until(b'\n', &mut line)
-            .map_err(|error| damaged(path, error))?;
+        lines.read_until(b'\n', &mut line).map_err(|error| damaged(path, error))?;
         if line.is_empty() {
             return Ok(());
         }
@@ -320,11 +303,7 @@ pub fn read_summary(path: &Path) -> Result<Summary, Error> {
         match serde_json::from_slice(&line).map_err(|error| damaged(path, error))? {
             TotalsLine::Digest(found) => digests.push(found),
             TotalsLine::Overall(overall) => {
-                return Ok(Summary {
-                    header,
-                    overall,
-                    digests,
-                });
+                return Ok(Summary { header, overall, digests });
             }
         }
     }
@@ -342,10 +321,7 @@ impl WholeFile {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = path.with_file_name(name);
-        Ok(Self {
-            file: BufWriter::new(File::create(&partial)?),
-            partial,
-        })
+        Ok(Self { file: BufWriter::new(File::create(&partial)?), partial })
     }
 
     pub(crate) fn keep(mut self, path: &Path) -> io::Result<()> {

@@ -63,12 +63,7 @@ pub fn step(sql: &[u8]) -> Step {
     let first: Vec<Part> = Lexer::new(sql)
         .filter(|token| token.kind != Kind::Comment)
         .take(5)
-        .map(|token| Part {
-            kind: token.kind,
-            text: &sql[token.start..token.end],
-            end: token.end,
-            version: None,
-        })
+        .map(|token| Part { kind: token.kind, text: &sql[token.start..token.end], end: token.end, version: None })
         .collect();
     let second = |words: &[&str]| is_any(&first, 1, words);
     if is(&first, 0, "BEGIN")
@@ -187,12 +182,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
                 if version.is_some() && memchr::memmem::find(text, b"*/").is_some() {
                     doubt = Some("comment");
                 }
-                parts.push(Part {
-                    kind: token.kind,
-                    text,
-                    end: token.end,
-                    version,
-                });
+                parts.push(Part { kind: token.kind, text, end: token.end, version });
             }
         }
     }
@@ -209,10 +199,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
 }
 
 fn number(digits: &[u8]) -> u32 {
-    std::str::from_utf8(digits)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
+    std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// A server sees the code in comments of its own version and lower ones: all that it can see must be a read.
@@ -236,9 +223,7 @@ fn class_of_versions(parts: &[Part]) -> Class {
 }
 
 fn is(parts: &[Part], at: usize, word: &str) -> bool {
-    parts
-        .get(at)
-        .is_some_and(|part| part.kind != Kind::Text && part.text.eq_ignore_ascii_case(word.as_bytes()))
+    parts.get(at).is_some_and(|part| part.kind != Kind::Text && part.text.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 fn is_any(parts: &[Part], at: usize, words: &[&str]) -> bool {

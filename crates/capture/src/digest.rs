@@ -180,20 +180,14 @@ impl Digester {
 
     fn push_name(&mut self, id: Id, name: &[u8]) {
         self.push(id);
-        self.key
-            .extend_from_slice(&u32::try_from(name.len()).unwrap_or(u32::MAX).to_le_bytes());
+        self.key.extend_from_slice(&u32::try_from(name.len()).unwrap_or(u32::MAX).to_le_bytes());
         self.key.extend_from_slice(name);
         self.floor = self.key.len();
     }
 
     /// The last token (0), the one before it (1), unless a name lies between.
     fn last(&self, back: usize) -> Id {
-        let Some(at) = self
-            .key
-            .len()
-            .checked_sub(2 * (back + 1))
-            .filter(|&at| at >= self.floor)
-        else {
+        let Some(at) = self.key.len().checked_sub(2 * (back + 1)).filter(|&at| at >= self.floor) else {
             return NONE;
         };
         Id::from_le_bytes([self.key[at], self.key[at + 1]])
@@ -255,10 +249,7 @@ fn symbol(text: &[u8]) -> Id {
 }
 
 fn is_charset(word: &[u8]) -> bool {
-    word.first() == Some(&b'_')
-        && CHARSETS
-            .iter()
-            .any(|name| word[1..].eq_ignore_ascii_case(name.as_bytes()))
+    word.first() == Some(&b'_') && CHARSETS.iter().any(|name| word[1..].eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// Whether an expression follows this token, so that `+` and `-` after it are signs.
@@ -292,15 +283,7 @@ fn begins_expression(id: Id) -> bool {
 /// Whether `NULL` after this token is a value, not part of `IS NULL`, `NOT NULL` or a column's type.
 fn is_value_after(id: Id) -> bool {
     let named = &*NAMED;
-    let also = [
-        named.WHERE,
-        named.HAVING,
-        named.BY,
-        named.DISTINCT,
-        named.ALL,
-        named.ON,
-        named.BINARY,
-    ];
+    let also = [named.WHERE, named.HAVING, named.BY, named.DISTINCT, named.ALL, named.ON, named.BINARY];
     (begins_expression(id) && id != named.NOT) || also.contains(&id) || id == symbol(b":=")
 }
 
@@ -330,10 +313,7 @@ pub fn text_of(key: &[u8]) -> String {
         at += 2;
         match id {
             IDENT | HINT_NAME => {
-                let size = key
-                    .get(at..at + 4)
-                    .and_then(|bytes| bytes.try_into().ok())
-                    .map_or(0, u32::from_le_bytes);
+                let size = key.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
                 let name = key.get(at + 4..at + 4 + size as usize).unwrap_or_default();
                 at += 4 + size as usize;
                 let quote = if id == IDENT { "`" } else { "" };
@@ -365,10 +345,7 @@ pub fn text_of(key: &[u8]) -> String {
 
 /// A digest's name: the first 16 hexadecimal digits of the SHA-256 of its text.
 pub fn name_of(text: &str) -> String {
-    Sha256::digest(text.as_bytes())[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(text.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -36,14 +36,8 @@ impl Command {
 
     /// The command of that name in a log; every unknown one is `Other`.
     pub fn from_name(name: &[u8]) -> Self {
-        const KNOWN: [Command; 6] = [
-            Command::Query,
-            Command::Execute,
-            Command::Prepare,
-            Command::Connect,
-            Command::Quit,
-            Command::InitDb,
-        ];
+        const KNOWN: [Command; 6] =
+            [Command::Query, Command::Execute, Command::Prepare, Command::Connect, Command::Quit, Command::InitDb];
         let found = KNOWN.into_iter().find(|each| each.name().as_bytes() == name);
         found.unwrap_or(Self::Other)
     }
@@ -170,8 +164,5 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
     [&b"PREPARE "[..], b"EXECUTE ", b"DEALLOCATE ", b"DROP PREPARE "]
         .iter()
-        .any(|word| {
-            sql.get(..word.len())
-                .is_some_and(|begin| begin.eq_ignore_ascii_case(word))
-        })
+        .any(|word| sql.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)))
 }

@@ -76,12 +76,7 @@ pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
     let (time_us, rest) = if let Some(rest) = line.strip_prefix(b"\t\t") {
         (None, rest)
     } else if let Some((moment, len)) = iso(line) {
-        (
-            Some(moment),
-            line.get(len..)?
-                .strip_prefix(b"\t")
-                .or(line.get(len..)?.strip_prefix(b" "))?,
-        )
+        (Some(moment), line.get(len..)?.strip_prefix(b"\t").or(line.get(len..)?.strip_prefix(b" "))?)
     } else {
         (Some(old(line)?), line.get(15..)?.strip_prefix(b"\t")?)
     };
@@ -89,10 +84,7 @@ pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
     let connection = number(rest)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = rest.get(digits..)?.strip_prefix(b" ")?;
-    let end = rest
-        .iter()
-        .position(|byte| matches!(byte, b'\t' | b'\n' | b'\r'))
-        .unwrap_or(rest.len());
+    let end = rest.iter().position(|byte| matches!(byte, b'\t' | b'\n' | b'\r')).unwrap_or(rest.len());
     let command = rest[..end].trim_ascii_end();
     COMMANDS.iter().any(|name| name.as_bytes() == command).then(|| Prefix {
         time_us,
@@ -197,9 +189,7 @@ pub fn used_schema(sql: &[u8]) -> Option<&[u8]> {
     (word.eq_ignore_ascii_case(b"use") && matches!(rest.first()?, b' ' | b'\t' | b'`')).then(|| {
         let name = rest.trim_ascii();
         let name = name.strip_suffix(b";").unwrap_or(name).trim_ascii_end();
-        name.strip_prefix(b"`")
-            .and_then(|inner| inner.strip_suffix(b"`"))
-            .unwrap_or(name)
+        name.strip_prefix(b"`").and_then(|inner| inner.strip_suffix(b"`")).unwrap_or(name)
     })
 }
 

@@ -83,15 +83,9 @@ impl<R: Read> Read for Counted<R> {
 /// # Errors
 /// Of the system, and of a decompressor that cannot begin.
 pub fn open(path: &Path, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
-    let raw: Box<dyn Read + Send> = if path == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(File::open(path)?)
-    };
-    let mut raw = Counted {
-        inner: raw,
-        progress: progress.clone(),
-    };
+    let raw: Box<dyn Read + Send> =
+        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+    let mut raw = Counted { inner: raw, progress: progress.clone() };
     let mut head = Vec::new();
     raw.by_ref().take(6).read_to_end(&mut head)?;
     let whole = BufReader::with_capacity(BUFFER / 4, io::Cursor::new(head.clone()).chain(raw));
@@ -174,19 +168,11 @@ pub fn read_logs(
     sink: &mut dyn Sink,
 ) -> Result<Vec<Format>, Error> {
     let mut formats: Vec<Format> = Vec::new();
-    let mut feed = Feed {
-        sink,
-        reader: None,
-        buffer: vec![0; BUFFER],
-        filled: 0,
-        begins: true,
-    };
+    let mut feed = Feed { sink, reader: None, buffer: vec![0; BUFFER], filled: 0, begins: true };
     for path in paths {
         let (path, failed) = (path.clone(), |error: io::Error| (path.clone(), error.to_string()));
         let read_error = |(path, reason)| Error::Read { path, reason };
-        let mut input = open(&path, progress)
-            .map_err(failed)
-            .map_err(|(path, reason)| Error::Open { path, reason })?;
+        let mut input = open(&path, progress).map_err(failed).map_err(|(path, reason)| Error::Open { path, reason })?;
         let mut head = vec![0; HEAD];
         let filled = fill(&mut *input, &mut head).map_err(failed).map_err(read_error)?;
         head.truncate(filled);

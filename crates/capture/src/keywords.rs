@@ -49,14 +49,9 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 
 impl Table {
     fn new() -> Self {
-        let mut table = Self {
-            words: Vec::new(),
-            slots: vec![0; SLOTS],
-        };
+        let mut table = Self { words: Vec::new(), slots: vec![0; SLOTS] };
         let plain = WORDS.split_whitespace().chain(IN_HINTS.split_whitespace());
-        let named = plain
-            .map(|word| (word, false))
-            .chain(FUNCTIONS.split_whitespace().map(|word| (word, true)));
+        let named = plain.map(|word| (word, false)).chain(FUNCTIONS.split_whitespace().map(|word| (word, true)));
         for (text, function) in named {
             if table.find(text.as_bytes()).is_none() {
                 let id = FIRST + u16::try_from(table.words.len()).unwrap_or(u16::MAX);
@@ -124,10 +119,7 @@ pub(crate) fn id(word: &str) -> Id {
 
 /// How a keyword is printed.
 pub(crate) fn text(id: Id) -> &'static str {
-    TABLE
-        .words
-        .get(usize::from(id.saturating_sub(FIRST)))
-        .map_or("", |word| word.text)
+    TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
 }
 
 /// Declares numbers of keywords that code asks for by name.
@@ -213,14 +205,7 @@ named!(
 impl Named {
     /// Whether a statement that begins so is for the server itself.
     pub(crate) fn is_for_server(&self, first: Id) -> bool {
-        let plain = [
-            self.SHUTDOWN,
-            self.RESTART,
-            self.KILL,
-            self.RESET,
-            self.PURGE,
-            self.STOP,
-        ];
+        let plain = [self.SHUTDOWN, self.RESTART, self.KILL, self.RESET, self.PURGE, self.STOP];
         plain.contains(&first) || [self.INSTALL, self.UNINSTALL, self.CLONE].contains(&first)
     }
 }

@@ -111,10 +111,7 @@ impl<'a> Lexer<'a> {
 
     /// As [`Lexer::new`], where texts end as they do in these modes of the server; `"…"` stays a text.
     pub fn in_mode(sql: &'a [u8], no_backslash_escapes: bool, ansi_quotes: bool) -> Self {
-        Self {
-            escapes: [!no_backslash_escapes, !no_backslash_escapes && !ansi_quotes],
-            ..Self::new(sql)
-        }
+        Self { escapes: [!no_backslash_escapes, !no_backslash_escapes && !ansi_quotes], ..Self::new(sql) }
     }
 
     /// Whether the next token belongs to a hint.
@@ -129,11 +126,7 @@ impl<'a> Lexer<'a> {
     fn token(&mut self, kind: Kind, len: usize) -> Token {
         let start = self.at;
         self.at = (self.at + len).min(self.sql.len());
-        Token {
-            kind,
-            start,
-            end: self.at,
-        }
+        Token { kind, start, end: self.at }
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -144,11 +137,7 @@ impl<'a> Lexer<'a> {
     fn quoted(&self, from: usize, quote: u8) -> Option<usize> {
         let mut at = from;
         let rest = self.rest();
-        let escape = if self.escapes[usize::from(quote == b'"')] {
-            b'\\'
-        } else {
-            quote
-        };
+        let escape = if self.escapes[usize::from(quote == b'"')] { b'\\' } else { quote };
         loop {
             at += memchr2(quote, escape, rest.get(at..)?)?;
             if rest[at] == quote && rest.get(at + 1) != Some(&quote) {
@@ -190,15 +179,9 @@ impl<'a> Lexer<'a> {
             return self.token(Kind::HintBegin, 3);
         }
         if self.peek(2) == b'!' && !self.in_version {
-            let digits = self.rest()[3..]
-                .iter()
-                .take(6)
-                .take_while(|byte| byte.is_ascii_digit())
-                .count();
+            let digits = self.rest()[3..].iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
             let digits = if digits < 5 { 0 } else { digits };
-            let number = std::str::from_utf8(&self.rest()[3..3 + digits])
-                .ok()
-                .and_then(|text| text.parse().ok());
+            let number = std::str::from_utf8(&self.rest()[3..3 + digits]).ok().and_then(|text| text.parse().ok());
             if number.unwrap_or(0) <= HIGHEST_VERSION {
                 self.in_version = true;
                 return self.token(Kind::Comment, 3 + digits);
@@ -211,31 +194,19 @@ impl<'a> Lexer<'a> {
     }
 
     fn word(&mut self) -> Token {
-        let len = self
-            .rest()
-            .iter()
-            .position(|&byte| !is_ident(byte))
-            .unwrap_or(self.rest().len());
+        let len = self.rest().iter().position(|&byte| !is_ident(byte)).unwrap_or(self.rest().len());
         self.token(Kind::Word, len)
     }
 
     /// What begins with a digit, or with a point before one.
     fn number(&mut self) -> Token {
         let rest = self.rest();
-        let digits = |from: usize| {
-            rest.get(from..)
-                .unwrap_or_default()
-                .iter()
-                .take_while(|b| b.is_ascii_digit())
-                .count()
-        };
+        let digits =
+            |from: usize| rest.get(from..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count();
         let radix = |allowed: fn(u8) -> bool| rest[2..].iter().take_while(|&&byte| allowed(byte)).count();
         if rest[0] == b'0' && matches!(self.peek(1), b'x' | b'b') {
-            let len = 2 + if rest[1] == b'x' {
-                radix(|b| b.is_ascii_hexdigit())
-            } else {
-                radix(|b| b == b'0' || b == b'1')
-            };
+            let len =
+                2 + if rest[1] == b'x' { radix(|b| b.is_ascii_hexdigit()) } else { radix(|b| b == b'0' || b == b'1') };
             if len > 2 && !rest.get(len).is_some_and(|&byte| is_ident(byte)) {
                 return self.token(Kind::Number, len);
             }
@@ -245,11 +216,7 @@ impl<'a> Lexer<'a> {
         let exponent = |at: usize| {
             let sign = usize::from(matches!(rest.get(at + 1), Some(b'+' | b'-')));
             let power = digits(at + 1 + sign);
-            if matches!(rest.get(at), Some(b'e' | b'E')) && power > 0 {
-                1 + sign + power
-            } else {
-                0
-            }
+            if matches!(rest.get(at), Some(b'e' | b'E')) && power > 0 { 1 + sign + power } else { 0 }
         };
         if rest.get(whole) == Some(&b'.') {
             let at = whole + 1 + digits(whole + 1);
@@ -314,11 +281,7 @@ impl<'a> Lexer<'a> {
 
     /// What follows a single `@`, up to a byte that names of variables and hosts do not have.
     fn host(&mut self) -> Option<Token> {
-        let len = self
-            .rest()
-            .iter()
-            .take_while(|&&byte| is_ident(byte) || byte == b'.')
-            .count();
+        let len = self.rest().iter().take_while(|&&byte| is_ident(byte) || byte == b'.').count();
         (len > 0).then(|| self.token(Kind::Host, len))
     }
 }
@@ -335,11 +298,7 @@ impl Iterator for Lexer<'_> {
             self.after_dot = false;
             return Some(found);
         }
-        self.at += self
-            .rest()
-            .iter()
-            .position(|&byte| !is_space(byte))
-            .unwrap_or(self.rest().len());
+        self.at += self.rest().iter().position(|&byte| !is_space(byte)).unwrap_or(self.rest().len());
         if self.at == self.sql.len() {
             return None;
         }
@@ -356,9 +315,7 @@ impl Iterator for Lexer<'_> {
 
 fn takes_hint(word: &[u8]) -> bool {
     match word.len() {
-        6 => [b"select", b"insert", b"update", b"delete"]
-            .iter()
-            .any(|each| word.eq_ignore_ascii_case(*each)),
+        6 => [b"select", b"insert", b"update", b"delete"].iter().any(|each| word.eq_ignore_ascii_case(*each)),
         7 => word.eq_ignore_ascii_case(b"replace"),
         _ => false,
     }

@@ -38,20 +38,9 @@ pub struct Order {
 /// # Errors
 /// [`Error`]: a log that cannot be read or is none, a capture that cannot be written.
 pub fn capture(order: &Order, progress: &Progress) -> Result<Summary, Error> {
-    let cannot_write = |error: io::Error| Error::Write {
-        path: order.output.clone(),
-        reason: error.to_string(),
-    };
-    let header = Header {
-        r#type: "bakeoff-capture".to_owned(),
-        version: VERSION,
-        redacted: order.redact,
-    };
-    let redactor = if order.redact {
-        Some(Redactor::new().map_err(cannot_write)?)
-    } else {
-        None
-    };
+    let cannot_write = |error: io::Error| Error::Write { path: order.output.clone(), reason: error.to_string() };
+    let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: order.redact };
+    let redactor = if order.redact { Some(Redactor::new().map_err(cannot_write)?) } else { None };
     let file = WholeFile::create(&order.output).map_err(cannot_write)?;
     let mut recorder = Recorder::new(file, &header, redactor).map_err(cannot_write)?;
     let formats = read_logs(&order.logs, order.format, progress, &mut recorder);
@@ -61,11 +50,7 @@ pub fn capture(order: &Order, progress: &Progress) -> Result<Summary, Error> {
     }
     let (file, digests, overall) = ended.map_err(cannot_write)?;
     file.keep(&order.output).map_err(cannot_write)?;
-    Ok(Summary {
-        header,
-        overall,
-        digests,
-    })
+    Ok(Summary { header, overall, digests })
 }
 
 /// Sends lines to a thread that compresses and writes them.
@@ -79,19 +64,13 @@ impl<W: Write + Send + 'static> Lines<W> {
     fn new(out: W, header: &Header) -> io::Result<Self> {
         let mut writer = Writer::new(out, header)?;
         let (sender, receiver) = sync_channel::<Vec<u8>>(BATCHES_MAX);
-        let thread = std::thread::Builder::new()
-            .name("capture-writer".to_owned())
-            .spawn(move || {
-                for batch in receiver {
-                    writer.lines(&batch)?;
-                }
-                Ok(writer)
-            })?;
-        Ok(Self {
-            batch: Vec::with_capacity(BATCH_BYTES),
-            sender: Some(sender),
-            thread,
-        })
+        let thread = std::thread::Builder::new().name("capture-writer".to_owned()).spawn(move || {
+            for batch in receiver {
+                writer.lines(&batch)?;
+            }
+            Ok(writer)
+        })?;
+        Ok(Self { batch: Vec::with_capacity(BATCH_BYTES), sender: Some(sender), thread })
     }
 
     fn add(&mut self, line: &EventLine) {
@@ -114,9 +93,7 @@ impl<W: Write + Send + 'static> Lines<W> {
     fn finish(mut self) -> io::Result<Writer<W>> {
         self.send();
         drop(self.sender.take());
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the writer's thread panicked")))
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer's thread panicked")))
     }
 }
 

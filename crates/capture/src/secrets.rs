@@ -47,11 +47,7 @@ impl Watch {
                 facts.for_server &= facts.first != named.KILL || !text.eq_ignore_ascii_case(b"connection_id");
                 facts.local_file |= id == named.LOCAL && facts.first == named.LOAD;
                 facts.ends_transaction &= id != named.TO;
-                let next = sql[token.end..]
-                    .iter()
-                    .find(|byte| !byte.is_ascii_whitespace())
-                    .copied()
-                    .unwrap_or(0);
+                let next = sql[token.end..].iter().find(|byte| !byte.is_ascii_whitespace()).copied().unwrap_or(0);
                 facts.secret |= is_secret(facts.first, self.before, id, text, next);
                 facts.locks |= is_lock(facts.first, self.before, id, text, next);
             }
@@ -205,10 +201,7 @@ impl Redactor {
 
     /// Everything but the quotes, the letter before them and escapes; `closed`: there is a quote at the end.
     fn replace_text(&self, text: &[u8], closed: bool, out: &mut Vec<u8>) {
-        let open = text
-            .iter()
-            .position(|byte| matches!(byte, b'\'' | b'"' | b'`' | b'*'))
-            .map_or(0, |at| at + 1);
+        let open = text.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'`' | b'*')).map_or(0, |at| at + 1);
         let inner = &text[open..];
         let inner = &inner[..inner.len().saturating_sub(usize::from(closed))];
         out.extend_from_slice(&text[..open]);
@@ -220,13 +213,7 @@ impl Redactor {
     }
 
     fn random(&self, content: &[u8]) -> ChaCha8Rng {
-        ChaCha8Rng::from_seed(
-            Sha256::new()
-                .chain_update(self.key)
-                .chain_update(content)
-                .finalize()
-                .into(),
-        )
+        ChaCha8Rng::from_seed(Sha256::new().chain_update(self.key).chain_update(content).finalize().into())
     }
 
     /// Digits of a hexadecimal or binary literal.
@@ -292,13 +279,11 @@ fn is_exponent(content: &[u8], at: usize) -> bool {
 /// `2026-11-23`, not `0000-00-00`.
 fn is_date(ten: &[u8]) -> bool {
     &ten[5..7] != b"00"
-        && ten.iter().enumerate().all(|(at, byte)| {
-            if matches!(at, 4 | 7) {
-                *byte == b'-'
-            } else {
-                byte.is_ascii_digit()
-            }
-        })
+        && ten.iter().enumerate().all(
+            |(at, byte)| {
+                if matches!(at, 4 | 7) { *byte == b'-' } else { byte.is_ascii_digit() }
+            },
+        )
 }
 
 /// A digit at a place of `YYYY-MM-DD hh:mm:ss.ffffff` with which the date exists: tens of months and days are 0 or as they were
@@ -336,10 +321,7 @@ fn piece_at(content: &[u8]) -> &[u8] {
         0xF0..=0xF4 => 4,
         _ => 1,
     };
-    content
-        .get(..len)
-        .filter(|piece| std::str::from_utf8(piece).is_ok())
-        .unwrap_or(&content[..1])
+    content.get(..len).filter(|piece| std::str::from_utf8(piece).is_ok()).unwrap_or(&content[..1])
 }
 
 #[cfg(test)]

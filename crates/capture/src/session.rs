@@ -35,17 +35,11 @@ impl Session {
 
     /// The state that a capture has of an event's session; fields that are no variables of this list are left out.
     pub fn from_json(json: Option<&RawValue>) -> Self {
-        let read: BTreeMap<String, String> = json
-            .and_then(|json| serde_json::from_str(json.get()).ok())
-            .unwrap_or_default();
+        let read: BTreeMap<String, String> =
+            json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
         let known = |name: &str| VARIABLES.iter().find(|(_, key)| *key == name).map(|(_, key)| *key);
-        let values = read
-            .into_iter()
-            .filter_map(|(name, value)| Some((known(&name)?, value)));
-        Self {
-            values: values.collect(),
-            json: json.map(ToOwned::to_owned),
-        }
+        let values = read.into_iter().filter_map(|(name, value)| Some((known(&name)?, value)));
+        Self { values: values.collect(), json: json.map(ToOwned::to_owned) }
     }
 
     /// The variables that are known to be set, by name, with their values as they were written.
@@ -59,10 +53,7 @@ impl Session {
             .filter(|token| token.kind != Kind::Comment)
             .map(|token| (token.kind, &sql[token.start..token.end]))
             .collect();
-        if !tokens
-            .first()
-            .is_some_and(|(_, word)| word.eq_ignore_ascii_case(b"set"))
-        {
+        if !tokens.first().is_some_and(|(_, word)| word.eq_ignore_ascii_case(b"set")) {
             return;
         }
         let mut depth = 0_i32;
@@ -72,16 +63,12 @@ impl Session {
         }) {
             self.assign(part);
         }
-        self.json = serde_json::value::to_raw_value(&self.values)
-            .ok()
-            .filter(|_| !self.values.is_empty());
+        self.json = serde_json::value::to_raw_value(&self.values).ok().filter(|_| !self.values.is_empty());
     }
 
     fn assign(&mut self, part: &[(Kind, &[u8])]) {
-        let is = |at: usize, word: &str| {
-            part.get(at)
-                .is_some_and(|(_, text)| text.eq_ignore_ascii_case(word.as_bytes()))
-        };
+        let is =
+            |at: usize, word: &str| part.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word.as_bytes()));
         if is(0, "names") {
             // A collation that is named after it is kept with it.
             let words: Vec<String> = part[1..].iter().map(|(_, text)| plain(text)).collect();
@@ -123,9 +110,7 @@ impl Session {
 /// A word or a literal without its quotes.
 fn plain(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    let inner = text
-        .strip_prefix(['\'', '"', '`'])
-        .and_then(|rest| rest.strip_suffix(['\'', '"', '`']));
+    let inner = text.strip_prefix(['\'', '"', '`']).and_then(|rest| rest.strip_suffix(['\'', '"', '`']));
     inner.unwrap_or(&text).to_owned()
 }
 

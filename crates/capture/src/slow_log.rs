@@ -137,10 +137,7 @@ impl SlowLog {
             }
             if let Some(name) = plain.strip_prefix(b"use ").and_then(|rest| rest.strip_suffix(b";")) {
                 self.schema.clear();
-                let name = name
-                    .strip_prefix(b"`")
-                    .and_then(|rest| rest.strip_suffix(b"`"))
-                    .unwrap_or(name);
+                let name = name.strip_prefix(b"`").and_then(|rest| rest.strip_suffix(b"`")).unwrap_or(name);
                 self.schema.extend_from_slice(name);
                 return;
             }
@@ -205,18 +202,13 @@ impl SlowLog {
         let host = rest[..host_end].trim_ascii();
         self.event.user.extend_from_slice(user);
         self.event.user.push(b'@');
-        self.event
-            .user
-            .extend_from_slice(if host.is_empty() { address } else { host });
+        self.event.user.extend_from_slice(if host.is_empty() { address } else { host });
         self.fields(rest.get(address_end + 1..).unwrap_or_default());
     }
 
     /// `Name: value` pairs divided by blanks; a name right after a name has no value.
     fn fields(&mut self, line: &[u8]) {
-        let mut words = line
-            .split(|byte| *byte == b' ')
-            .filter(|word| !word.is_empty())
-            .peekable();
+        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).peekable();
         while let Some(word) = words.next() {
             let Some(name) = word.strip_suffix(b":") else { continue };
             let is_value = |next: &&[u8]| {
@@ -290,8 +282,7 @@ impl SlowLog {
 
 /// `# Time: 150709 15:14:09` or `# Time: 2023-08-01T12:00:01.000123Z`.
 pub(crate) fn is_time_line(line: &[u8]) -> bool {
-    line.strip_prefix(b"# Time: ")
-        .is_some_and(|text| iso(text).is_some() || old(text).is_some())
+    line.strip_prefix(b"# Time: ").is_some_and(|text| iso(text).is_some() || old(text).is_some())
 }
 
 /// `# User@Host: root[root] @ localhost []`

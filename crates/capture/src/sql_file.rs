@@ -82,15 +82,8 @@ impl SqlFile {
     /// `DELIMITER //`, and `USE name` without an end.
     fn client_command(&mut self, line: &[u8], sink: &mut dyn Sink) -> bool {
         let plain = without_line_end(line).trim_ascii();
-        if plain
-            .get(..10)
-            .is_some_and(|word| word.eq_ignore_ascii_case(b"delimiter "))
-        {
-            let wanted = plain[10..]
-                .trim_ascii()
-                .split(|byte| byte.is_ascii_whitespace())
-                .next()
-                .unwrap_or_default();
+        if plain.get(..10).is_some_and(|word| word.eq_ignore_ascii_case(b"delimiter ")) {
+            let wanted = plain[10..].trim_ascii().split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
             // mysql has at most 15 bytes.
             if !wanted.is_empty() && wanted.len() <= 15 {
                 self.delimiter = wanted.to_vec();
@@ -246,16 +239,8 @@ pub fn read_statements(
     let reason = |error: io::Error| (path.to_owned(), error.to_string());
     let opened = input::open(path, progress).map_err(reason);
     let mut input = BufReader::new(opened.map_err(|(path, reason)| Error::Open { path, reason })?);
-    let mut reader = SqlFile {
-        limit: SERVER_MAX,
-        delimiter: delimiter.as_bytes().to_vec(),
-        ..SqlFile::default()
-    };
-    let mut sink = Numbered {
-        line: 1,
-        see,
-        ended: false,
-    };
+    let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
+    let mut sink = Numbered { line: 1, see, ended: false };
     let (mut piece, mut begins) = (Vec::new(), true);
     while !sink.ended {
         piece.clear();
@@ -311,9 +296,7 @@ pub(crate) fn looks_like_sql(head: &[u8]) -> bool {
     let word = Lexer::new(head).find(|token| token.kind != Kind::Comment && &head[token.start..token.end] != b"(");
     word.is_some_and(|token| {
         let word = &head[token.start..token.end];
-        FIRST
-            .split_whitespace()
-            .any(|each| each.as_bytes().eq_ignore_ascii_case(word))
+        FIRST.split_whitespace().any(|each| each.as_bytes().eq_ignore_ascii_case(word))
     })
 }
 

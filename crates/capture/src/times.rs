@@ -48,9 +48,7 @@ pub(crate) fn iso(text: &[u8]) -> Option<(i64, usize)> {
     let mut fraction = 0;
     if text.get(at) == Some(&b'.') {
         let digits: Vec<u8> = text[at + 1..].iter().copied().take_while(u8::is_ascii_digit).collect();
-        fraction = (0..6).fold(0, |sum, place| {
-            sum * 10 + i64::from(digits.get(place).map_or(0, |digit| digit - b'0'))
-        });
+        fraction = (0..6).fold(0, |sum, place| sum * 10 + i64::from(digits.get(place).map_or(0, |digit| digit - b'0')));
         at += 1 + digits.len();
     }
     let zone = match text.get(at) {
@@ -83,10 +81,7 @@ pub(crate) fn old(text: &[u8]) -> Option<i64> {
 pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     let whole = crate::event::number(text)?;
     let at = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let fraction = text
-        .get(at + 1..)
-        .filter(|_| text.get(at) == Some(&b'.'))
-        .unwrap_or_default();
+    let fraction = text.get(at + 1..).filter(|_| text.get(at) == Some(&b'.')).unwrap_or_default();
     let micros = (0..6).fold((0, true), |(sum, going), place| match fraction.get(place) {
         Some(digit @ b'0'..=b'9') if going => (sum * 10 + u64::from(digit - b'0'), true),
         _ => (sum * 10, false),

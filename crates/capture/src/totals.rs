@@ -142,10 +142,7 @@ impl Totals {
         sum(&mut totals.rows_sent, event.rows_sent);
         sum(&mut totals.rows_examined, event.rows_examined);
         sum(&mut totals.rows_affected, event.rows_affected);
-        sum(
-            &mut totals.errors,
-            Some(u64::from(event.errno.is_some_and(|errno| errno != 0))),
-        );
+        sum(&mut totals.errors, Some(u64::from(event.errno.is_some_and(|errno| errno != 0))));
         if let Some(reason) = reason {
             *totals.not_replayable.entry(reason.to_owned()).or_default() += 1;
             *overall.not_replayable.entry(reason.to_owned()).or_default() += 1;
@@ -172,22 +169,14 @@ impl Totals {
             return at;
         }
         let full = self.groups.len() >= DIGESTS_MAX;
-        let text = if full {
-            "(other statements)".to_owned()
-        } else {
-            digest::text_of(key)
-        };
+        let text = if full { "(other statements)".to_owned() } else { digest::text_of(key) };
         if full {
             self.key.clear();
             if let Some(&at) = self.index.get(self.key.as_slice()) {
                 return at;
             }
         }
-        let totals = DigestTotals {
-            digest: digest::name_of(&text),
-            text: shortened(&text),
-            ..DigestTotals::default()
-        };
+        let totals = DigestTotals { digest: digest::name_of(&text), text: shortened(&text), ..DigestTotals::default() };
         self.groups.push(Group { totals, times: times() });
         self.index.insert(self.key.clone(), self.groups.len() - 1);
         self.groups.len() - 1
@@ -197,9 +186,7 @@ impl Totals {
     pub(crate) fn finish(mut self) -> (Vec<DigestTotals>, Overall) {
         let mut digests: Vec<DigestTotals> = self.groups.into_iter().map(Group::finish).collect();
         digests.sort_by(|one, other| {
-            (other.total_us, other.count)
-                .cmp(&(one.total_us, one.count))
-                .then_with(|| one.text.cmp(&other.text))
+            (other.total_us, other.count).cmp(&(one.total_us, one.count)).then_with(|| one.text.cmp(&other.text))
         });
         self.overall.connections = self.connections.len() as u64;
         self.overall.digests = digests.len() as u64;
@@ -216,11 +203,7 @@ impl Group {
     fn finish(mut self) -> DigestTotals {
         let max = self.totals.max_us;
         let quantile = |share: f64| {
-            if self.times.is_empty() {
-                0
-            } else {
-                self.times.value_at_quantile(share).min(max)
-            }
+            if self.times.is_empty() { 0 } else { self.times.value_at_quantile(share).min(max) }
         };
         (self.totals.p50_us, self.totals.p95_us, self.totals.p99_us) = (quantile(0.5), quantile(0.95), quantile(0.99));
         self.totals

@@ -38,23 +38,14 @@ pub struct OpenArm {
 impl OpenArm {
     /// The same server, with the patience that a command needs.
     pub fn patient_address(&self) -> Arc<ServerAddress> {
-        Arc::new(ServerAddress {
-            read_timeout: COMMAND_REPLY_LIMIT,
-            ..ServerAddress::clone(&self.address)
-        })
+        Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
     }
 
     /// The same arm, with the patience that captured statements need.
     #[must_use]
     pub fn for_replay(&self) -> Self {
-        let address = ServerAddress {
-            read_timeout: STATEMENT_LIMIT,
-            ..ServerAddress::clone(&self.address)
-        };
-        Self {
-            address: Arc::new(address),
-            ..self.clone()
-        }
+        let address = ServerAddress { read_timeout: STATEMENT_LIMIT, ..ServerAddress::clone(&self.address) };
+        Self { address: Arc::new(address), ..self.clone() }
     }
 
     fn look(&self) -> Result<OpenedArm, Failure> {
@@ -107,16 +98,8 @@ pub fn open(arms: Vec<Arm>) -> Result<(Vec<OpenArm>, Vec<OpenedArm>), Failure> {
     let arms: Vec<OpenArm> = arms.into_iter().map(OpenArm::from).collect();
     let found: Result<Vec<OpenedArm>, Failure> = std::thread::scope(|scope| {
         let looks: Vec<_> = arms.iter().map(|arm| scope.spawn(|| arm.look())).collect();
-        let panicked = || {
-            Err(Failure::new(
-                Code::Internal,
-                "a bug in the engine: panic while connecting",
-            ))
-        };
-        looks
-            .into_iter()
-            .map(|look| look.join().unwrap_or_else(|_| panicked()))
-            .collect()
+        let panicked = || Err(Failure::new(Code::Internal, "a bug in the engine: panic while connecting"));
+        looks.into_iter().map(|look| look.join().unwrap_or_else(|_| panicked())).collect()
     });
     Ok((arms, found?))
 }

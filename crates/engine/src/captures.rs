@@ -130,8 +130,5 @@ fn make(order: &Order) -> Result<Summary, Error> {
 
 /// Bytes of a file; None when that says nothing: standard input, a pipe.
 fn size_of(path: &Path) -> Option<u64> {
-    std::fs::metadata(path)
-        .ok()
-        .filter(std::fs::Metadata::is_file)
-        .map(|file| file.len())
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| file.len())
 }

@@ -37,10 +37,7 @@ pub fn command(
     let command = load::Command {
         name: request.command.clone(),
         source,
-        settings: Settings {
-            command: Some(request.command.clone()),
-            ..settings
-        },
+        settings: Settings { command: Some(request.command.clone()), ..settings },
         parallel,
         rotation: Arc::new(Rotation::new(vec![arm.patient_address()])),
         environment: Arc::clone(&progress) as Arc<dyn Environment>,
@@ -60,10 +57,7 @@ pub fn command(
 /// Is the command declared to be run by all workers at once?
 fn is_parallel(source: &ScriptSource, command: &str) -> Result<bool, Failure> {
     let description = describe(source).map_err(failure)?;
-    Ok(description
-        .commands
-        .iter()
-        .any(|known| known.name == command && known.parallel))
+    Ok(description.commands.iter().any(|known| known.name == command && known.parallel))
 }
 
 fn run(command: load::Command, arm: &OpenArm, threads: usize, cancel: &CancelToken) -> Result<(), Failure> {
@@ -73,11 +67,7 @@ fn run(command: load::Command, arm: &OpenArm, threads: usize, cancel: &CancelTok
 
 /// Options of the pool that works on one arm.
 pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
-    PoolOptions {
-        name: &arm.name,
-        threads: u32::try_from(threads).unwrap_or(u32::MAX),
-        stack_bytes: STACK_BYTES,
-    }
+    PoolOptions { name: &arm.name, threads: u32::try_from(threads).unwrap_or(u32::MAX), stack_bytes: STACK_BYTES }
 }
 
 /// Waits for all workers of a pool, or cuts them once the token is cancelled.
@@ -93,11 +83,7 @@ pub(crate) fn run_to_end<R: Send + 'static>(
     let stuck = pool.run_to_end(|| cancel.is_cancelled());
     if stuck > 0 {
         let message = format!("{stuck} {stuck_what}");
-        return Err(Failure {
-            fatal: true,
-            ..Failure::new(Code::Internal, message)
-        }
-        .on_arm(&arm.name));
+        return Err(Failure { fatal: true, ..Failure::new(Code::Internal, message) }.on_arm(&arm.name));
     }
     pool.take_results();
     match pool.failure() {
@@ -130,12 +116,7 @@ struct Label {
 impl Progress {
     /// Progress of request `id` on `arm`.
     pub(crate) fn new(id: u64, arm: &str, writer: MessageWriter) -> Self {
-        Self {
-            id,
-            arm: arm.to_owned(),
-            writer,
-            labels: Mutex::default(),
-        }
+        Self { id, arm: arm.to_owned(), writer, labels: Mutex::default() }
     }
 
     /// One thread has done so much more of the whole command's `total`.

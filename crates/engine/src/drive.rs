@@ -59,14 +59,10 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
     });
     let queue = Arc::new(Queue::default());
     let reader = Arc::clone(&queue);
-    let spawned = std::thread::Builder::new()
-        .name("reader".into())
-        .spawn(move || read(input, &reader));
+    let spawned = std::thread::Builder::new().name("reader".into()).spawn(move || read(input, &reader));
     if let Err(error) = spawned {
-        let failure = Failure {
-            fatal: true,
-            ..Failure::new(Code::Internal, format!("no thread for the reader: {error}"))
-        };
+        let failure =
+            Failure { fatal: true, ..Failure::new(Code::Internal, format!("no thread for the reader: {error}")) };
         writer.send(&Answer::error(None, failure));
         return ExitCode::FAILURE;
     }
@@ -118,11 +114,7 @@ fn serve(
 fn find_arm<'a>(arms: &'a [OpenArm], name: &str) -> Result<&'a OpenArm, Failure> {
     arms.iter().find(|arm| arm.name == name).ok_or_else(|| {
         let known: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-        let known = if known.is_empty() {
-            "none, send `open` first".to_owned()
-        } else {
-            known.join(", ")
-        };
+        let known = if known.is_empty() { "none, send `open` first".to_owned() } else { known.join(", ") };
         Failure::bad_request(format!("no arm {name:?} is open; open: {known}"))
     })
 }
@@ -148,23 +140,13 @@ fn measure_scripts(
             let settings = settings(&options, request.threads, request.key_seed, &arm.ignore_errors)?;
             let workload = Arc::new(ScriptWorkload {
                 source: Arc::clone(&source),
-                settings: Settings {
-                    unique_from,
-                    ..settings
-                },
+                settings: Settings { unique_from, ..settings },
                 unique: Arc::clone(unique),
             });
             Ok(Contender { arm, workload })
         })
         .collect::<Result<_, Failure>>()?;
-    measure(
-        id,
-        request,
-        contenders,
-        Job::scripts(bakeoff_script::reseed),
-        writer,
-        cancel,
-    )
+    measure(id, request, contenders, Job::scripts(bakeoff_script::reseed), writer, cancel)
 }
 
 /// Opens the capture, measures the cell, and sends what failed.
@@ -184,10 +166,7 @@ fn measure_replay(
         begin: request.key_seed,
     })?;
     let operations = replay.operations();
-    let found = request
-        .arms
-        .iter()
-        .map(|name| find_arm(arms, name).map(OpenArm::for_replay));
+    let found = request.arms.iter().map(|name| find_arm(arms, name).map(OpenArm::for_replay));
     let found: Vec<OpenArm> = found.collect::<Result<_, _>>()?;
     let mut workloads: Vec<Arc<ReplayWorkload>> = Vec::new();
     let mut contenders = Vec::new();
@@ -206,10 +185,7 @@ fn measure_replay(
         workloads.push(Arc::clone(&workload));
         contenders.push(Contender { arm, workload });
     }
-    let job = Job {
-        reseed: |_, _, _| {},
-        replay: Some(replay),
-    };
+    let job = Job { reseed: |_, _, _| {}, replay: Some(replay) };
     let done = measure(id, request, contenders, job, writer, cancel)?;
     for (arm, workload) in request.arms.iter().zip(workloads) {
         let failures = workload.failures.list().into_iter();
@@ -223,12 +199,7 @@ fn measure_replay(
             .collect();
         if !failures.is_empty() {
             let (cell, arm) = (request.cell.clone(), arm.clone());
-            writer.send(&Answer::Failures {
-                id,
-                cell,
-                arm,
-                failures,
-            });
+            writer.send(&Answer::Failures { id, cell, arm, failures });
         }
     }
     Ok(done)
@@ -244,10 +215,7 @@ fn read(input: impl BufRead, queue: &Queue) {
         }
         match Request::parse(&line) {
             Ok(Request { body: Body::Cancel, .. }) => queue.cancel(),
-            request => queue.push(Line {
-                request,
-                cancel: Arc::default(),
-            }),
+            request => queue.push(Line { request, cancel: Arc::default() }),
         }
     }
     queue.end();
@@ -284,10 +252,7 @@ impl Queue {
 
     fn cancel(&self) {
         let state = self.lock();
-        let oldest = state
-            .running
-            .as_ref()
-            .or_else(|| state.waiting.front().map(|job| &job.cancel));
+        let oldest = state.running.as_ref().or_else(|| state.waiting.front().map(|job| &job.cancel));
         if let Some(token) = oldest {
             token.cancel();
         }

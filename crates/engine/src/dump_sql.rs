@@ -43,9 +43,7 @@ pub(crate) fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     let [first, second] = first_words(&sql[..sql.len().min(300)]);
     let named = || {
         let mut names = code_tokens(sql).filter(|token| token.kind == Kind::Quoted);
-        names
-            .next()
-            .map_or(&[][..], |token| &sql[token.start + 1..token.end - 1])
+        names.next().map_or(&[][..], |token| &sql[token.start + 1..token.end - 1])
     };
     match (first.as_str(), second.as_str()) {
         ("GRANT" | "REVOKE", _) | ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") | ("SET", "PASSWORD") => {
@@ -130,9 +128,7 @@ fn holds(token: &[u8], name: &str, in_list: bool) -> bool {
         _ => inner,
     };
     if in_list {
-        inner
-            .split(|byte| *byte == b',')
-            .any(|mode| mode.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+        inner.split(|byte| *byte == b',').any(|mode| mode.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
     } else {
         inner.eq_ignore_ascii_case(name.as_bytes())
     }
@@ -174,11 +170,7 @@ pub(crate) fn beginning(sql: &[u8]) -> String {
     digester.read(&sql[..sql.len().min(400)]);
     let text = text_of(digester.key());
     let end = text.char_indices().nth(100).map_or(text.len(), |(at, _)| at);
-    let more = if end < text.len() || sql.len() > 400 {
-        " …"
-    } else {
-        ""
-    };
+    let more = if end < text.len() || sql.len() > 400 { " …" } else { "" };
     format!("{}{more}", &text[..end])
 }
 
@@ -238,11 +230,7 @@ fn read_row(input: &mut dyn BufRead, row: &mut Vec<u8>) -> io::Result<bool> {
                 _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a row")),
             };
         }
-        let escapes = row[..row.len() - 1]
-            .iter()
-            .rev()
-            .take_while(|byte| **byte == b'\\')
-            .count();
+        let escapes = row[..row.len() - 1].iter().rev().take_while(|byte| **byte == b'\\').count();
         if escapes % 2 == 0 {
             row.pop();
             return Ok(true);

@@ -83,12 +83,7 @@ pub fn load(
     }
     shared.progress.finish();
     let found = std::mem::take(&mut *lock(&shared.found));
-    writer.send(&Answer::Translated {
-        id,
-        arm: arm.name.clone(),
-        names: found.names,
-        left_out: found.left_out,
-    });
+    writer.send(&Answer::Translated { id, arm: arm.name.clone(), names: found.names, left_out: found.left_out });
     Ok(Answer::Done {
         id,
         seconds: begun.elapsed().as_secs_f64(),
@@ -117,9 +112,7 @@ impl Shared {
                 break;
             };
             let address = connector.next_address(&ConnectTarget::default());
-            let client = connector
-                .connect_to(&address)
-                .map_err(|error| Failure::connecting(&error))?;
+            let client = connector.connect_to(&address).map_err(|error| Failure::connecting(&error))?;
             let mut loading = Loading {
                 shared: self,
                 file: &file,
@@ -138,10 +131,7 @@ impl Shared {
         let Renamed { from, to } = renamed;
         let names = &mut lock(&self.found).names;
         // A name that took another's place was unknown too.
-        let first = names
-            .iter()
-            .find(|(_, taken)| **taken == from)
-            .map(|(name, _)| name.clone());
+        let first = names.iter().find(|(_, taken)| **taken == from).map(|(name, _)| name.clone());
         let first = first.unwrap_or(from);
         // From 8.0 on accounts are never made by GRANT, whatever the mode.
         if is_alias(&first) == is_alias(&to) || first == "NO_AUTO_CREATE_USER" {
@@ -164,9 +154,7 @@ struct Loading<'a> {
 impl Loading<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         for statement in SESSION {
-            self.client
-                .query(statement.as_bytes())
-                .map_err(|error| Failure::running(&error))?;
+            self.client.query(statement.as_bytes()).map_err(|error| Failure::running(&error))?;
         }
         if !self.file.database.is_empty() {
             let mut statement = format!("USE `{}`", self.file.database.replace('`', "``")).into_bytes();
@@ -201,9 +189,7 @@ impl Loading<'_> {
         let path = &self.file.path;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {
-            self.client
-                .query(statement.as_bytes())
-                .map_err(|error| error.to_string())?;
+            self.client.query(statement.as_bytes()).map_err(|error| error.to_string())?;
         }
         let mut input = BufReader::new(input::open(path, progress).map_err(failed)?);
         read_rows(&mut input, rows, &mut |sql, line| {
@@ -222,9 +208,7 @@ impl Loading<'_> {
 
     fn report(&mut self) {
         let read = self.read.bytes();
-        self.shared
-            .progress
-            .add("bytes", read - self.reported, self.shared.total);
+        self.shared.progress.add("bytes", read - self.reported, self.shared.total);
         self.reported = read;
     }
 
@@ -268,14 +252,8 @@ impl Loading<'_> {
     fn refused(&self, sql: &[u8], line: u64, error: &SqlError) -> Failure {
         let text = beginning(sql);
         // What the server quotes of rows is data, of definitions a name.
-        let is_data = ["INSERT", "REPLACE", "UPDATE"]
-            .iter()
-            .any(|word| text.starts_with(word));
-        let message = if is_data {
-            without_quoted(&error.message)
-        } else {
-            error.message.clone()
-        };
+        let is_data = ["INSERT", "REPLACE", "UPDATE"].iter().any(|word| text.starts_with(word));
+        let message = if is_data { without_quoted(&error.message) } else { error.message.clone() };
         Failure {
             sql_errno: Some(error.code),
             sqlstate: Some(error.sqlstate.clone()),
@@ -291,8 +269,5 @@ impl Loading<'_> {
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

@@ -99,11 +99,7 @@ fn head(file: &Path) -> ExitCode {
     match copied {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(
-                io::stderr(),
-                "bakeoff-engine: {} cannot be read: {error}",
-                file.display()
-            );
+            let _ = writeln!(io::stderr(), "bakeoff-engine: {} cannot be read: {error}", file.display());
             ExitCode::FAILURE
         }
     }

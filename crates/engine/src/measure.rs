@@ -319,10 +319,7 @@ impl Cell<'_> {
             position,
             start_ns: guard_end_ns - self.started_ns,
             length_ns: sum.rested_ns.saturating_sub(guard_end_ns),
-            dropped: slice
-                .schedule
-                .as_ref()
-                .map_or(0, |schedule| schedule.dropped(guard_end_ns)),
+            dropped: slice.schedule.as_ref().map_or(0, |schedule| schedule.dropped(guard_end_ns)),
             threads: threads.unwrap_or_default(),
             ..record_of(sum, spent)
         };
@@ -336,12 +333,7 @@ impl Cell<'_> {
             return None;
         };
         let length_ns = self.request.guard_ns + self.request.slice_ns;
-        Some(intended_starts(
-            arrivals,
-            rate_per_s,
-            length_ns,
-            (self.request.key_seed, block, turn),
-        ))
+        Some(intended_starts(arrivals, rate_per_s, length_ns, (self.request.key_seed, block, turn)))
     }
 
     /// The pause between two slices.
@@ -372,9 +364,7 @@ impl Cell<'_> {
 
     /// Ends all workers because of a failure; returns it, made fatal if a thread cannot be ended.
     fn abandon(self, failure: Failure) -> Failure {
-        self.turns
-            .into_iter()
-            .fold(failure, |failure, turn| turn.workers.abandon(failure))
+        self.turns.into_iter().fold(failure, |failure, turn| turn.workers.abandon(failure))
     }
 
     /// Cuts all workers short; their histograms are lost.
@@ -422,11 +412,7 @@ fn seconds(ns: u64) -> f64 {
 /// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
 fn drained(request: &Measure, cancel: &CancelToken, taker: &TurnTaker) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
-    let drain = if request.replay().is_some() {
-        CHUNK_LIMIT
-    } else {
-        DRAIN_LIMIT
-    };
+    let drain = if request.replay().is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };
     let until = Instant::now() + slice + drain;
     let mut limit = slice + CANCELLED_DRAIN_LIMIT;
     loop {

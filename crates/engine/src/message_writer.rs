@@ -23,9 +23,7 @@ impl std::fmt::Debug for MessageWriter {
 impl MessageWriter {
     /// Writes to `out`.
     pub fn new(out: impl Write + Send + 'static) -> Self {
-        Self {
-            out: Arc::new(Mutex::new(Box::new(out))),
-        }
+        Self { out: Arc::new(Mutex::new(Box::new(out))) }
     }
 
     /// Sends one answer. A reader that has gone away is noticed by the end of standard input, so a failed write is let pass.
@@ -51,9 +49,6 @@ impl Environment for MessageWriter {
             LogLevel::Info => "info",
             LogLevel::Debug => "debug",
         };
-        self.send(&Answer::Log {
-            level,
-            message: message.to_owned(),
-        });
+        self.send(&Answer::Log { level, message: message.to_owned() });
     }
 }

@@ -35,10 +35,7 @@ fn refuse_writes(connection: &mut dyn Connection) -> Result<(), SqlError> {
 /// What is sent in the place of a statement, so that the session stays as it is.
 fn kept(sql: &[u8]) -> &[u8] {
     let word = sql.trim_ascii_start();
-    let begins = |name: &[u8]| {
-        word.get(..name.len())
-            .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
-    };
+    let begins = |name: &[u8]| word.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
     let has = |name: &[u8]| sql.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name));
     let read_write = || has(b"TRANSACTION") && has(b"WRITE");
     if begins(b"SET") && (read_write() || has(b"_READ_ONLY")) {

@@ -26,11 +26,7 @@ pub(crate) fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
         reads: totals.reads,
         writes: totals.writes,
         other: totals.other,
-        errors: totals
-            .errors
-            .iter()
-            .map(|(code, count)| (code.to_string(), *count))
-            .collect(),
+        errors: totals.errors.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
         retries: totals.retries,
         reconnects: totals.reconnects,
         late_starts: totals.late_starts,
@@ -51,17 +47,11 @@ pub(crate) fn send_histograms(
     latencies: &Latencies,
     writer: &MessageWriter,
 ) -> Result<(), Failure> {
-    let clock = if request.is_by_the_clock() {
-        Clock::Response
-    } else {
-        Clock::Service
-    };
+    let clock = if request.is_by_the_clock() { Clock::Response } else { Clock::Service };
     for (operation, histogram) in latencies.by_operation() {
         if histogram.clipped() > 0 {
-            let message = format!(
-                "arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h",
-                histogram.clipped()
-            );
+            let message =
+                format!("arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h", histogram.clipped());
             writer.log(LogLevel::Warning, &message);
         }
         writer.send(&Answer::Histogram {
@@ -75,17 +65,12 @@ pub(crate) fn send_histograms(
             min_ns: histogram.min_ns(),
             max_ns: histogram.max_ns(),
             quantiles_ns: quantiles(histogram),
-            hdr: histogram
-                .to_base64()
-                .map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
+            hdr: histogram.to_base64().map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
         });
     }
     Ok(())
 }
 
 fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {
-    QUANTILES
-        .into_iter()
-        .map(|(name, quantile)| (name, histogram.quantile_ns(quantile)))
-        .collect()
+    QUANTILES.into_iter().map(|(name, quantile)| (name, histogram.quantile_ns(quantile))).collect()
 }

@@ -110,10 +110,7 @@ fn option_value(value: &Value) -> Option<OptionValue> {
         },
         Value::String(text) => OptionValue::Text(text.clone()),
         Value::Array(items) => OptionValue::List(
-            items
-                .iter()
-                .map(|item| option_value(item).map(|item| item.to_text()))
-                .collect::<Option<_>>()?,
+            items.iter().map(|item| option_value(item).map(|item| item.to_text())).collect::<Option<_>>()?,
         ),
         Value::Null | Value::Object(_) => return None,
     })
@@ -121,11 +118,7 @@ fn option_value(value: &Value) -> Option<OptionValue> {
 
 fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) -> Option<()> {
     let text = value.to_text();
-    let share = |text: &str| {
-        text.parse::<f64>()
-            .ok()
-            .filter(|number| number.is_finite() && *number >= 0.0)
-    };
+    let share = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
     match name {
         "rand_type" => rand.kind = RandKind::from_name(&text)?,
         "rand_spec_iter" => rand.spec_iter = text.parse().ok().filter(|iterations| *iterations > 0)?,

@@ -58,11 +58,7 @@ impl Write for Watching {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if line.windows(15).any(|part| part == br#""type":"slice","#) {
             let (slice, live) = (self.slices.fetch_add(1, SeqCst), LIVE_BYTES.load(SeqCst));
-            let bytes = if slice < FIRST_SLICES {
-                &self.early_bytes
-            } else {
-                &self.most_bytes
-            };
+            let bytes = if slice < FIRST_SLICES { &self.early_bytes } else { &self.most_bytes };
             bytes.fetch_max(live, SeqCst);
         }
         Ok(line.len())
@@ -116,25 +112,14 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         freeze: false,
         settle_ns: 0,
     };
-    let contenders = arms.iter().map(|arm| Contender {
-        arm,
-        workload: Arc::new(Naming),
-    });
+    let contenders = arms.iter().map(|arm| Contender { arm, workload: Arc::new(Naming) });
     let (slices, early_bytes, most_bytes) = <(Arc<AtomicU64>, Arc<_>, Arc<_>)>::default();
     let writer = MessageWriter::new(Watching {
         slices: Arc::clone(&slices),
         early_bytes: Arc::clone(&early_bytes),
         most_bytes: Arc::clone(&most_bytes),
     });
-    measure(
-        1,
-        &request,
-        contenders.collect(),
-        Job::scripts(|_, _, _| {}),
-        &writer,
-        &CancelToken::default(),
-    )
-    .unwrap();
+    measure(1, &request, contenders.collect(), Job::scripts(|_, _, _| {}), &writer, &CancelToken::default()).unwrap();
     let (early, most) = (early_bytes.load(SeqCst), most_bytes.load(SeqCst));
     assert_eq!(slices.load(SeqCst), BLOCKS);
     // A byte a slice would show: there are 4,500 more of them.

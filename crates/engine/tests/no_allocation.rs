@@ -94,10 +94,7 @@ impl Workload for Reporting {
 
 #[test]
 fn no_event_allocates() {
-    let open = Load::Open {
-        rate_per_s: 20_000.0,
-        arrivals: Arrivals::Poisson,
-    };
+    let open = Load::Open { rate_per_s: 20_000.0, arrivals: Arrivals::Poisson };
     for load in [Load::Closed, open] {
         let arm = OpenArm {
             name: "A".into(),
@@ -125,20 +122,9 @@ fn no_event_allocates() {
             settle_ns: 0,
         };
         let reporting = Arc::new(Reporting::default());
-        let contenders = vec![Contender {
-            arm: &arm,
-            workload: reporting.clone(),
-        }];
+        let contenders = vec![Contender { arm: &arm, workload: reporting.clone() }];
         let writer = MessageWriter::new(std::io::sink());
-        measure(
-            1,
-            &request,
-            contenders,
-            Job::scripts(|_, _, _| {}),
-            &writer,
-            &CancelToken::default(),
-        )
-        .unwrap();
+        measure(1, &request, contenders, Job::scripts(|_, _, _| {}), &writer, &CancelToken::default()).unwrap();
         let (events, allocations) = (reporting.events.load(SeqCst), reporting.allocations.load(SeqCst));
         assert!(events > 500, "{load:?}: {events} events");
         assert_eq!(allocations, 0, "{load:?}: in {events} events");

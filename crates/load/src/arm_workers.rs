@@ -107,17 +107,9 @@ impl ArmWorkers {
         let gate = Arc::new(StartGate::new(threads as usize + 1));
         let start = Arc::new(Barrier::new(threads as usize + 1));
         let stats: Vec<Arc<WorkerStats>> = (0..threads).map(|_| Arc::default()).collect();
-        let options = PoolOptions {
-            name: &arm,
-            threads,
-            stack_bytes: STACK_BYTES,
-        };
-        let (its_plan, its_load, its_start, its_stats) = (
-            Arc::clone(&plan),
-            Arc::clone(workload),
-            Arc::clone(&start),
-            stats.clone(),
-        );
+        let options = PoolOptions { name: &arm, threads, stack_bytes: STACK_BYTES };
+        let (its_plan, its_load, its_start, its_stats) =
+            (Arc::clone(&plan), Arc::clone(workload), Arc::clone(&start), stats.clone());
         let pool = WorkerPool::start_at(gate, options, move |context| {
             let host = its_plan.host(context, Arc::clone(&its_stats[context.thread as usize]));
             its_start.wait();
@@ -127,14 +119,7 @@ impl ArmWorkers {
             Ok(host.latencies().with(std::mem::take))
         });
         let coordinator = Coordinator::start(&plan, workload, &pool, &start);
-        Self {
-            arm,
-            pool,
-            stats,
-            start,
-            coordinator,
-            slice: 0,
-        }
+        Self { arm, pool, stats, start, coordinator, slice: 0 }
     }
 
     /// Waits up to `limit` until every worker is set up or at rest; returns how many live.
@@ -193,11 +178,9 @@ impl ArmWorkers {
     pub fn abandon(mut self, failure: Failure) -> Failure {
         self.cut();
         match self.join() {
-            Err(stuck) if stuck.fatal => Failure {
-                fatal: true,
-                message: format!("{}; {}", failure.message, stuck.message),
-                ..failure
-            },
+            Err(stuck) if stuck.fatal => {
+                Failure { fatal: true, message: format!("{}; {}", failure.message, stuck.message), ..failure }
+            }
             _ => failure,
         }
     }
@@ -234,11 +217,7 @@ impl ArmWorkers {
     }
 
     fn fatal(&self, message: &str) -> Failure {
-        Failure {
-            fatal: true,
-            ..Failure::new(Code::Internal, message)
-        }
-        .on_arm(&self.arm)
+        Failure { fatal: true, ..Failure::new(Code::Internal, message) }.on_arm(&self.arm)
     }
 }
 
@@ -253,9 +232,7 @@ impl ArmPlan {
     fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<WorkerHost> {
         // The coordinator's number is the first after the workers'; its connections are not measured.
         let pairing = self.pairing.as_ref();
-        let paired = pairing
-            .filter(|_| context.thread < self.threads)
-            .map(|pairing| pairing.worker(context.thread));
+        let paired = pairing.filter(|_| context.thread < self.threads).map(|pairing| pairing.worker(context.thread));
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller)).paired(paired);
         let mode = Mode::Slices {
             reseed: self.reseed,
@@ -263,10 +240,8 @@ impl ArmPlan {
             slowdown_per_event: self.slowdown_percent / 100.0,
         };
         let shard = self.shards.get(context.thread as usize % self.shards.len().max(1));
-        let latencies = shard.map_or_else(
-            || LatencyStore::Own(RefCell::default()),
-            |shard| LatencyStore::Shared(Arc::clone(shard)),
-        );
+        let latencies = shard
+            .map_or_else(|| LatencyStore::Own(RefCell::default()), |shard| LatencyStore::Shared(Arc::clone(shard)));
         Rc::new(WorkerHost::new(
             context,
             self.threads,
@@ -292,20 +267,14 @@ impl Coordinator {
         let (finish, finished) = channel();
         let body = move || coordinate(&its_plan, &context, &*load, &its_start, &finished);
         let spawned = match pool.spawn_failure() {
-            None => spawn(&plan.arm, "c", STACK_BYTES, body)
-                .map_err(|failure| pool.gate().fail(failure))
-                .ok(),
+            None => spawn(&plan.arm, "c", STACK_BYTES, body).map_err(|failure| pool.gate().fail(failure)).ok(),
             Some(_) => None,
         };
         if spawned.is_none() {
             pool.gate().leave();
             start.break_up();
         }
-        spawned.map(|thread| Self {
-            thread,
-            finish,
-            canceller,
-        })
+        spawned.map(|thread| Self { thread, finish, canceller })
     }
 }
 

@@ -107,13 +107,7 @@ struct Shared(AtomicUsize);
 
 impl Chunk {
     fn first(starts: Vec<u64>, origin_ns: u64) -> Self {
-        Self {
-            number: 0,
-            origin_ns,
-            starts,
-            next: Shared::default(),
-            earlier: 0,
-        }
+        Self { number: 0, origin_ns, starts, next: Shared::default(), earlier: 0 }
     }
 
     #[inline]
@@ -188,11 +182,7 @@ impl Stream {
 impl ArrivalSchedule {
     /// `starts` in order [ns since `start_ns`]; what is not taken by `give_up_ns` [ns of the clock] is dropped.
     pub fn of_slice(starts: Vec<u64>, start_ns: u64, give_up_ns: u64) -> Self {
-        Self {
-            first: Arc::new(Chunk::first(starts, start_ns)),
-            give_up_ns,
-            stream: None,
-        }
+        Self { first: Arc::new(Chunk::first(starts, start_ns)), give_up_ns, stream: None }
     }
 
     /// Poisson arrivals, `rate_per_s` (1 or more) a second on average, from `start_ns` to `end_ns` [ns of the clock]. None is dropped:
@@ -203,20 +193,11 @@ impl ArrivalSchedule {
         let length_ns = end_ns.saturating_sub(start_ns).min(chunk_ns);
         let starts = Stream::starts(rate_per_s, seed, 0, length_ns);
         let first = Arc::new(Chunk::first(starts, start_ns));
-        let drawn = Drawn {
-            latest: Arc::clone(&first),
-            arrived: Arc::clone(&first),
-        };
+        let drawn = Drawn { latest: Arc::clone(&first), arrived: Arc::clone(&first) };
         Self {
             first,
             give_up_ns: u64::MAX,
-            stream: Some(Stream {
-                rate_per_s,
-                seed,
-                chunk_ns,
-                end_ns,
-                drawn: Mutex::new(drawn),
-            }),
+            stream: Some(Stream { rate_per_s, seed, chunk_ns, end_ns, drawn: Mutex::new(drawn) }),
         }
     }
 
@@ -308,11 +289,7 @@ pub struct BlockOrders {
 impl BlockOrders {
     /// The orders for arms `0..arms` that follow from `seed`.
     pub fn new(arms: usize, seed: u64) -> Self {
-        Self {
-            arms,
-            random: generator([seed, arms as u64, 0, 2]),
-            group: Vec::new(),
-        }
+        Self { arms, random: generator([seed, arms as u64, 0, 2]), group: Vec::new() }
     }
 
     fn permutation(&mut self) -> Vec<usize> {

@@ -28,10 +28,7 @@ impl Rotation {
     /// When there are none.
     pub fn new(addresses: Vec<Arc<ServerAddress>>) -> Self {
         assert!(!addresses.is_empty(), "a rotation has an address");
-        Self {
-            addresses,
-            next: AtomicUsize::new(0),
-        }
+        Self { addresses, next: AtomicUsize::new(0) }
     }
 
     /// The address, where there is just one.
@@ -65,12 +62,7 @@ impl Connector {
 
     /// Connections to the rotation's addresses in turn.
     pub fn rotating(rotation: Arc<Rotation>, canceller: Arc<ConnectionCanceller>) -> Self {
-        Self {
-            rotation,
-            canceller,
-            traffic: Rc::default(),
-            paired: None,
-        }
+        Self { rotation, canceller, traffic: Rc::default(), paired: None }
     }
 
     /// The same, each connection paired with its thread of the server on the worker's CPU.
@@ -87,11 +79,7 @@ impl Connector {
     /// Where the next connection goes: fields that the script set go before the worker's own.
     pub fn next_address(&self, target: &ConnectTarget) -> Arc<ServerAddress> {
         let address = self.rotation.next();
-        if *target == ConnectTarget::default() {
-            address
-        } else {
-            Arc::new(redirected(&address, target))
-        }
+        if *target == ConnectTarget::default() { address } else { Arc::new(redirected(&address, target)) }
     }
 
     /// Connects to [`Connector::next_address`].
@@ -99,8 +87,7 @@ impl Connector {
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        self.connect_to(&self.next_address(target))
-            .map(|client| Box::new(client) as Box<dyn Connection>)
+        self.connect_to(&self.next_address(target)).map(|client| Box::new(client) as Box<dyn Connection>)
     }
 
     /// Connects to this address.
@@ -108,12 +95,7 @@ impl Connector {
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect_to(&self, address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
-        Client::connect_attached(
-            address,
-            Arc::clone(&self.canceller),
-            Rc::clone(&self.traffic),
-            self.paired.clone(),
-        )
+        Client::connect_attached(address, Arc::clone(&self.canceller), Rc::clone(&self.traffic), self.paired.clone())
     }
 }
 
@@ -155,30 +137,17 @@ fn redirected(arm: &ServerAddress, target: &ConnectTarget) -> ServerAddress {
     let endpoint = match (&target.socket, &target.host, target.port, &arm.endpoint) {
         (Some(socket), ..) => Endpoint::Unix(socket.into()),
         (None, None, None, endpoint) => endpoint.clone(),
-        (
-            None,
-            host,
-            port,
-            Endpoint::Tcp {
-                host: arm_host,
-                port: arm_port,
-            },
-        ) => Endpoint::Tcp {
-            host: host.clone().unwrap_or_else(|| arm_host.clone()),
-            port: port.unwrap_or(*arm_port),
-        },
-        (None, host, port, Endpoint::Unix(_)) => Endpoint::Tcp {
-            host: host.clone().unwrap_or_else(|| "127.0.0.1".into()),
-            port: port.unwrap_or(3306),
-        },
+        (None, host, port, Endpoint::Tcp { host: arm_host, port: arm_port }) => {
+            Endpoint::Tcp { host: host.clone().unwrap_or_else(|| arm_host.clone()), port: port.unwrap_or(*arm_port) }
+        }
+        (None, host, port, Endpoint::Unix(_)) => {
+            Endpoint::Tcp { host: host.clone().unwrap_or_else(|| "127.0.0.1".into()), port: port.unwrap_or(3306) }
+        }
     };
     ServerAddress {
         endpoint,
         user: target.user.clone().unwrap_or_else(|| arm.user.clone()),
-        password: target
-            .password
-            .as_deref()
-            .map_or_else(|| arm.password.clone(), Secret::from),
+        password: target.password.as_deref().map_or_else(|| arm.password.clone(), Secret::from),
         database: target.database.clone().or_else(|| arm.database.clone()),
         ..arm.clone()
     }

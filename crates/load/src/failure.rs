@@ -42,14 +42,7 @@ pub struct Failure {
 impl Failure {
     /// A failure that is not a server's.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            arm: None,
-            sql_errno: None,
-            sqlstate: None,
-            message: message.into(),
-            fatal: false,
-        }
+        Self { code, arm: None, sql_errno: None, sqlstate: None, message: message.into(), fatal: false }
     }
 
     /// A request that could not be understood or carried out as asked.

@@ -66,11 +66,7 @@ impl Freezer {
             .find(|place| place.compare_exchange(0, pid, SeqCst, SeqCst).is_ok())
             .ok_or(FreezeError::TooMany)?;
         FREEZING.fetch_add(1, SeqCst);
-        let stopped = if ENDING.load(SeqCst) {
-            Ok(())
-        } else {
-            signal(pid, Signal::STOP)
-        };
+        let stopped = if ENDING.load(SeqCst) { Ok(()) } else { signal(pid, Signal::STOP) };
         FREEZING.fetch_sub(1, SeqCst);
         if let Err(reason) = stopped {
             place.store(0, SeqCst);

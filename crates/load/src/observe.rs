@@ -167,8 +167,7 @@ fn read<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
 }
 
 fn labelled(text: &str, label: &str) -> Option<u64> {
-    text.lines()
-        .find_map(|line| line.strip_prefix(label)?.trim().parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(label)?.trim().parse().ok())
 }
 
 /// `/proc/stat`: the line of all CPUs (in ticks, 10 ms as a rule) and the context switches since boot; see proc(5).
@@ -177,18 +176,10 @@ fn parse_host(text: &str, snapshot: &mut Snapshot) {
     let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else {
         return;
     };
-    let ticks: Vec<u64> = line
-        .split_ascii_whitespace()
-        .map_while(|word| word.parse().ok())
-        .collect();
+    let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
     let tick_ns = 1_000_000_000 / clock_ticks_per_second().max(1);
     // user nice system idle iowait irq softirq steal; guest time is already in user and nice.
-    let sum_ns = |columns: &[usize]| {
-        columns
-            .iter()
-            .map(|&column| ticks.get(column).map(|t| t * tick_ns))
-            .sum()
-    };
+    let sum_ns = |columns: &[usize]| columns.iter().map(|&column| ticks.get(column).map(|t| t * tick_ns)).sum();
     snapshot.host_user_ns = sum_ns(&[0, 1]);
     snapshot.host_system_ns = sum_ns(&[2, 5, 6]);
     snapshot.host_idle_ns = sum_ns(&[3]);

@@ -70,20 +70,12 @@ impl Pairing {
     pub fn new(server_pid: i32) -> Result<Self, String> {
         let all_cpus = sched_getaffinity(Pid::from_raw(server_pid))
             .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
-        Ok(Self {
-            server_pid,
-            cpus: shared_cpus(&all_cpus)?,
-            all_cpus,
-            threads: Mutex::default(),
-        })
+        Ok(Self { server_pid, cpus: shared_cpus(&all_cpus)?, all_cpus, threads: Mutex::default() })
     }
 
     /// The CPU of a worker, by its number within the arm.
     pub fn worker(self: &Arc<Self>, thread: u32) -> PairedWorker {
-        PairedWorker {
-            pairing: Arc::clone(self),
-            cpu: self.cpus[thread as usize % self.cpus.len()],
-        }
+        PairedWorker { pairing: Arc::clone(self), cpu: self.cpus[thread as usize % self.cpus.len()] }
     }
 
     /// Why not every connection is paired; `None` when all of them are. Ask while the workers rest.
@@ -130,9 +122,7 @@ impl Search<'_> {
             Some(thread) => self.pin(thread),
             None => Err("no thread of the server answers a connection of its own".to_owned()),
         };
-        Ok(outcome
-            .map_err(|reason| self.threads.failure.get_or_insert(reason).clone())
-            .ok())
+        Ok(outcome.map_err(|reason| self.threads.failure.get_or_insert(reason).clone()).ok())
     }
 
     fn find(&mut self, ping: &mut impl FnMut() -> Result<(), SqlError>) -> Result<Option<i32>, SqlError> {
@@ -170,10 +160,8 @@ impl Search<'_> {
         ping: &mut impl FnMut() -> Result<(), SqlError>,
     ) -> Result<Option<i32>, SqlError> {
         let pid = self.worker.pairing.server_pid;
-        let mut candidates: Vec<(i32, u64)> = threads
-            .into_iter()
-            .filter_map(|thread| Some((thread, times_run(pid, thread)?)))
-            .collect();
+        let mut candidates: Vec<(i32, u64)> =
+            threads.into_iter().filter_map(|thread| Some((thread, times_run(pid, thread)?))).collect();
         for pinged in LOOKS {
             if candidates.is_empty() {
                 return Ok(None);
@@ -208,11 +196,7 @@ impl Search<'_> {
         if let Some(earlier) = threads.paired.insert(thread, number) {
             threads.contradicted.insert(earlier);
         }
-        Ok(Pair {
-            pairing: Arc::clone(&self.worker.pairing),
-            thread,
-            number,
-        })
+        Ok(Pair { pairing: Arc::clone(&self.worker.pairing), thread, number })
     }
 }
 
@@ -247,9 +231,7 @@ impl Drop for Pair {
 /// CPUs that this process and the server may both use: one of each core first, then the siblings of these.
 fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
     let ours = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
-    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|&cpu| ours.is_set(cpu) && theirs.is_set(cpu))
-        .collect();
+    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| ours.is_set(cpu) && theirs.is_set(cpu)).collect();
     if cpus.is_empty() {
         return Err("client and server may not use the same CPUs".to_owned());
     }
@@ -262,9 +244,7 @@ fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
 fn siblings_before(cpu: usize, usable: &[usize]) -> usize {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let list = std::fs::read_to_string(path).unwrap_or_default();
-    cpus_of_list(&list)
-        .filter(|sibling| *sibling < cpu && usable.contains(sibling))
-        .count()
+    cpus_of_list(&list).filter(|sibling| *sibling < cpu && usable.contains(sibling)).count()
 }
 
 /// The CPUs of the kernel's lists, as in `0-1,4`.

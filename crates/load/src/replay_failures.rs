@@ -19,17 +19,14 @@ impl Failures {
     /// Counts one.
     pub fn add(&self, operation: usize, errno: u16, message: &str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry((operation, errno))
-            .or_insert_with(|| (0, without_literals(message)))
-            .0 += 1;
+        all.entry((operation, errno)).or_insert_with(|| (0, without_literals(message))).0 += 1;
     }
 
     /// All of them: operation, error number, count, message.
     pub fn list(&self) -> Vec<(usize, u16, u64, String)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let each = all.iter();
-        each.map(|(&(operation, errno), (count, message))| (operation, errno, *count, message.clone()))
-            .collect()
+        each.map(|(&(operation, errno), (count, message))| (operation, errno, *count, message.clone())).collect()
     }
 }
 

@@ -124,22 +124,13 @@ impl Replay {
         reader.skip(summary.overall.events)?;
         let next = reader.read_block()?;
         if next.is_none() {
-            let what = if reader.order.reads_only {
-                "no plain read"
-            } else {
-                "no statement"
-            };
+            let what = if reader.order.reads_only { "no plain read" } else { "no statement" };
             return Err(Failure::bad_request(format!(
                 "capture: {}: it has {what} that could be replayed",
                 reader.order.capture.display()
             )));
         }
-        Ok(Self {
-            reader,
-            block: Arc::default(),
-            next,
-            operations: Arc::new(operations),
-        })
+        Ok(Self { reader, block: Arc::default(), next, operations: Arc::new(operations) })
     }
 
     /// Names of operations by their numbers: digests, and [`OTHER`].
@@ -181,10 +172,7 @@ impl Chunk {
         self.clock_us = end_us + rest.clock_us;
         for (session, more) in self.sessions.iter_mut().zip(rest.sessions) {
             session.extend(more.into_iter().map(|mut transaction| {
-                transaction
-                    .statements
-                    .iter_mut()
-                    .for_each(|each| each.offset_us += end_us);
+                transaction.statements.iter_mut().for_each(|each| each.offset_us += end_us);
                 transaction
             }));
         }
@@ -506,10 +494,7 @@ impl Reader {
         }
         let full = |draft: &Draft| draft.statements as u64 >= self.order.chunk_events;
         if self.drafts.back().is_none_or(full) {
-            self.drafts.push_back(Draft {
-                first_us: self.last_us,
-                ..Draft::default()
-            });
+            self.drafts.push_back(Draft { first_us: self.last_us, ..Draft::default() });
         }
         let number_of_draft = self.first_draft + self.drafts.len() - 1;
         if let Some(draft) = self.drafts.back_mut() {
@@ -519,11 +504,7 @@ impl Reader {
             draft.last_us = self.last_us;
             draft.transactions.push((
                 connection.session,
-                Transaction {
-                    connection: number,
-                    statements: vec![statement],
-                    abandoned: false,
-                },
+                Transaction { connection: number, statements: vec![statement], abandoned: false },
             ));
         }
     }
@@ -539,15 +520,8 @@ fn halves(draft: Draft) -> (Draft, Draft) {
     let mut parts = (Draft::default(), Draft::default());
     let half = draft.statements / 2;
     for (session, transaction) in draft.transactions {
-        let part = if parts.0.statements < half.max(1) {
-            &mut parts.0
-        } else {
-            &mut parts.1
-        };
-        let start_us = transaction
-            .statements
-            .first()
-            .map_or(0, |first| first.offset_us.cast_signed());
+        let part = if parts.0.statements < half.max(1) { &mut parts.0 } else { &mut parts.1 };
+        let start_us = transaction.statements.first().map_or(0, |first| first.offset_us.cast_signed());
         if part.transactions.is_empty() {
             part.first_us = start_us.max(draft.first_us);
         }

@@ -59,9 +59,7 @@ pub struct Home {
 
 impl Workload for ReplayWorkload {
     fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
-        let connection = host
-            .connect(&ConnectTarget::default())
-            .map_err(|error| Failure::connecting(&error))?;
+        let connection = host.connect(&ConnectTarget::default()).map_err(|error| Failure::connecting(&error))?;
         let mut session = Worker {
             plan: self,
             host: &host,
@@ -176,10 +174,7 @@ impl Worker<'_> {
         let mut outcome = Ok(());
         for statement in statements {
             outcome = self.query(&statement.sql, false);
-            if outcome
-                .as_ref()
-                .is_err_and(|error| error.fatal || error.code == DEADLOCK)
-            {
+            if outcome.as_ref().is_err_and(|error| error.fatal || error.code == DEADLOCK) {
                 break;
             }
         }
@@ -260,11 +255,7 @@ impl Worker<'_> {
         if Arc::ptr_eq(&self.state, wanted) {
             return Ok(());
         }
-        let schema = if wanted.schema.is_empty() {
-            &self.plan.home.schema
-        } else {
-            &wanted.schema
-        };
+        let schema = if wanted.schema.is_empty() { &self.plan.home.schema } else { &wanted.schema };
         let mut needed = Vec::new();
         if self.schema != *schema && !schema.is_empty() {
             needed.push(format!("USE `{}`", schema.replace('`', "``")));
@@ -275,9 +266,7 @@ impl Worker<'_> {
         self.state = Arc::clone(wanted);
         for sql in needed {
             if let Err(error) = self.query(sql.as_bytes(), false) {
-                self.plan
-                    .failures
-                    .add(self.plan.operations.len() - 1, error.code, &error.message);
+                self.plan.failures.add(self.plan.operations.len() - 1, error.code, &error.message);
                 if error.fatal {
                     self.reconnect(&error)?;
                     break;
@@ -298,22 +287,15 @@ fn settings(from: &Session, to: &Session, home_names: &str) -> Vec<String> {
     if names.iter().filter(|name| CHARSET.contains(name)).any(differs) {
         let wanted = to.get("names").filter(|names| names.bytes().all(is_plain));
         all.push(format!("SET NAMES {}", wanted.map_or(home_names, String::as_str)));
-        all.extend(
-            to.get("character_set")
-                .map(|value| format!("SET CHARACTER SET {}", literal(value))),
-        );
-        let others = CHARSET
-            .iter()
-            .filter(|name| !matches!(**name, "names" | "character_set"));
+        all.extend(to.get("character_set").map(|value| format!("SET CHARACTER SET {}", literal(value))));
+        let others = CHARSET.iter().filter(|name| !matches!(**name, "names" | "character_set"));
         all.extend(others.filter_map(|name| Some(format!("SET {name} = {}", literal(to.get(name)?)))));
     }
     let others = names.iter().filter(|name| !CHARSET.contains(name) && differs(name));
-    all.extend(others.map(|name| {
-        format!(
-            "SET {name} = {}",
-            to.get(name).map_or("DEFAULT".to_owned(), |value| literal(value))
-        )
-    }));
+    all.extend(
+        others
+            .map(|name| format!("SET {name} = {}", to.get(name).map_or("DEFAULT".to_owned(), |value| literal(value)))),
+    );
     all
 }
 
@@ -337,11 +319,7 @@ fn wait_ns(offset_us: u64, clock_us: u64, speed: f64) -> Option<u64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 µs are 285 years")]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "positive; saturates"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
 fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
     (offset_us as f64 * 1_000.0 / speed) as u64
 }

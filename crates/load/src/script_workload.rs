@@ -66,23 +66,9 @@ impl Workload for ScriptWorkload {
 pub fn failure(error: ScriptError) -> Failure {
     let words = error.to_string();
     match error {
-        ScriptError::Sql {
-            errno,
-            sqlstate,
-            message,
-            fatal,
-            ..
-        } => {
-            let error = SqlError {
-                code: errno,
-                sqlstate,
-                message,
-                fatal,
-            };
-            Failure {
-                message: words,
-                ..Failure::running(&error)
-            }
+        ScriptError::Sql { errno, sqlstate, message, fatal, .. } => {
+            let error = SqlError { code: errno, sqlstate, message, fatal };
+            Failure { message: words, ..Failure::running(&error) }
         }
         ScriptError::NotFound { .. } => Failure::new(Code::ScriptNotFound, words),
         ScriptError::Lua { .. } | ScriptError::NoEvent { .. } => Failure::new(Code::ScriptError, words),
@@ -110,12 +96,7 @@ impl CommandHost {
     }
 
     fn in_parallel(environment: Arc<dyn Environment>, connector: Connector, barrier: Option<Arc<Barrier>>) -> Rc<Self> {
-        Rc::new(Self {
-            environment,
-            connector,
-            barrier,
-            counters: RefCell::default(),
-        })
+        Rc::new(Self { environment, connector, barrier, counters: RefCell::default() })
     }
 }
 
@@ -182,24 +163,20 @@ impl Command {
     }
 
     fn run(&self, context: &WorkerContext) -> Result<(), Failure> {
-        let role = if self.parallel {
-            ThreadRole::Worker(context.thread)
-        } else {
-            ThreadRole::Main
-        };
+        let role = if self.parallel { ThreadRole::Worker(context.thread) } else { ThreadRole::Main };
         let host = CommandHost::in_parallel(
             Arc::clone(&self.environment),
             Connector::rotating(Arc::clone(&self.rotation), Arc::clone(&context.canceller)),
             Some(Arc::clone(&context.barrier)),
         );
-        Script::load(&self.source, &self.settings, role, host)
-            .and_then(|script| script.command(&self.name))
-            .map_err(|error| {
+        Script::load(&self.source, &self.settings, role, host).and_then(|script| script.command(&self.name)).map_err(
+            |error| {
                 if context.gate.failure().is_none() {
                     self.environment.command_failed(&error);
                 }
                 failure(error)
-            })
+            },
+        )
     }
 }
 

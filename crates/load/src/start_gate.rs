@@ -78,12 +78,7 @@ impl StartGate {
     pub fn new(workers: usize) -> Self {
         Self {
             word: Word::default(),
-            state: Mutex::new(State {
-                slice: None,
-                busy: workers,
-                live: workers,
-                failure: None,
-            }),
+            state: Mutex::new(State { slice: None, busy: workers, live: workers, failure: None }),
             changed: Condvar::new(),
         }
     }
@@ -130,13 +125,7 @@ impl StartGate {
         };
         while self.is_open(number) && bakeoff_metrics::now_ns() < until_ns {
             // The bitset form takes an absolute CLOCK_MONOTONIC time: no drift between reading the clock and sleeping.
-            let _ = futex::wait_bitset(
-                &self.word.0,
-                futex::Flags::PRIVATE,
-                number,
-                Some(&limit),
-                NonZeroU32::MAX,
-            );
+            let _ = futex::wait_bitset(&self.word.0, futex::Flags::PRIVATE, number, Some(&limit), NonZeroU32::MAX);
         }
     }
 
@@ -213,11 +202,7 @@ impl StartGate {
             if remaining.is_zero() {
                 break;
             }
-            state = self
-                .changed
-                .wait_timeout(state, remaining)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
         state
     }
@@ -243,12 +228,7 @@ impl Barrier {
     /// A barrier for so many threads.
     pub fn new(parties: usize) -> Self {
         Self {
-            state: Mutex::new(BarrierState {
-                parties,
-                waiting: 0,
-                round: 0,
-                broken: false,
-            }),
+            state: Mutex::new(BarrierState { parties, waiting: 0, round: 0, broken: false }),
             changed: Condvar::new(),
         }
     }
@@ -309,10 +289,7 @@ impl Semaphore {
     /// As many places as there are CPUs, twice.
     pub fn for_cpus() -> Self {
         let cpus = std::thread::available_parallelism().map_or(4, usize::from);
-        Self {
-            places: Mutex::new(2 * cpus),
-            freed: Condvar::new(),
-        }
+        Self { places: Mutex::new(2 * cpus), freed: Condvar::new() }
     }
 
     /// Waits for a place, and keeps it while `work` runs.

@@ -237,8 +237,7 @@ impl WorkerHost {
                 reseed(key_seed, slice.block, self.thread);
             }
         }
-        turn.chunk
-            .replace(slice.schedule.as_ref().map(|schedule| schedule.first()));
+        turn.chunk.replace(slice.schedule.as_ref().map(|schedule| schedule.first()));
         turn.slice.replace(Some(slice));
         self.event.boundary_ns.set(now_ns());
         turn.running.set(true);
@@ -322,10 +321,9 @@ impl WorkerHost {
     #[inline]
     fn may_begin(&self, in_window: bool) -> bool {
         match &self.mode {
-            Mode::Run {
-                events_left: Some(left),
-                ..
-            } if in_window => left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok(),
+            Mode::Run { events_left: Some(left), .. } if in_window => {
+                left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+            }
             _ => true,
         }
     }
@@ -362,8 +360,7 @@ impl WorkerHost {
             traffic.received_bytes() - event.received_bytes.get(),
         );
         let operations = event.operations.borrow();
-        self.latencies
-            .with(|latencies| latencies.record(&operations, latency_ns));
+        self.latencies.with(|latencies| latencies.record(&operations, latency_ns));
     }
 }
 
@@ -487,9 +484,7 @@ impl Host for WorkerHost {
         let woken_ns = now_ns();
         if self.stats.is_in_event() {
             // Keying within an event: the latency begins later by as much.
-            self.event
-                .origin_ns
-                .set(self.event.origin_ns.get() + (woken_ns - begun_ns));
+            self.event.origin_ns.set(self.event.origin_ns.get() + (woken_ns - begun_ns));
         } else {
             self.event.boundary_ns.set(woken_ns);
         }
@@ -503,11 +498,7 @@ impl Host for WorkerHost {
     }
 
     fn aborted(&self) -> bool {
-        if self.is_run() {
-            self.gate.is_closed()
-        } else {
-            self.barrier.is_broken()
-        }
+        if self.is_run() { self.gate.is_closed() } else { self.barrier.is_broken() }
     }
 
     fn log(&self, level: LogLevel, message: &str) {

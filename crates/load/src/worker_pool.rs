@@ -91,11 +91,7 @@ impl<T: Send + 'static> WorkerPool<T> {
         options: PoolOptions<'_>,
         body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
     ) -> Self {
-        let PoolOptions {
-            name,
-            threads,
-            stack_bytes,
-        } = options;
+        let PoolOptions { name, threads, stack_bytes } = options;
         let body = Arc::new(body);
         let mut pool = Self {
             gate,
@@ -208,9 +204,7 @@ pub fn spawn<T: Send + 'static>(
     stack_bytes: usize,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, Failure> {
-    let thread = std::thread::Builder::new()
-        .name(format!("{arm}/{name}"))
-        .stack_size(stack_bytes);
+    let thread = std::thread::Builder::new().name(format!("{arm}/{name}")).stack_size(stack_bytes);
     thread.spawn(body).map_err(|error| {
         let message = format!("no more threads: {error}; raise `ulimit -u` or use fewer threads");
         Failure::new(Code::Internal, message).on_arm(arm)
@@ -228,10 +222,7 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
-        Err(Failure::new(
-            Code::Internal,
-            format!("a bug in the engine: panic in a worker: {words}"),
-        ))
+        Err(Failure::new(Code::Internal, format!("a bug in the engine: panic in a worker: {words}")))
     })
 }
 
@@ -246,13 +237,7 @@ pub fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // A limit that cannot be raised shows itself when connecting.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            ..limit
-        },
-    );
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Gives the pages back that loading so many workers' scripts has left behind: a third of all memory with thousands of them.

@@ -109,10 +109,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Self {
-        Self {
-            event: LatencyHistogram::new(),
-            named: Vec::new(),
-        }
+        Self { event: LatencyHistogram::new(), named: Vec::new() }
     }
 }
 
@@ -166,11 +163,7 @@ impl Latencies {
 
     /// `event` first, then the named operations by name.
     pub fn by_operation(&self) -> Vec<(&str, &LatencyHistogram)> {
-        let mut all: Vec<_> = self
-            .named
-            .iter()
-            .map(|(name, histogram)| (name.as_str(), histogram))
-            .collect();
+        let mut all: Vec<_> = self.named.iter().map(|(name, histogram)| (name.as_str(), histogram)).collect();
         all.sort_by_key(|(name, _)| *name);
         all.insert(0, (EVENT, &self.event));
         all

@@ -158,21 +158,13 @@ impl SliceCounters {
             &self.window_start_ns,
             &self.window_end_ns,
         ];
-        plain
-            .into_iter()
-            .chain(&self.errors)
-            .for_each(|counter| counter.store(0, Relaxed));
+        plain.into_iter().chain(&self.errors).for_each(|counter| counter.store(0, Relaxed));
     }
 
     /// The numbers as they stand; `busy_ns` is the window's length.
     pub fn totals(&self) -> SliceTotals {
         let mut errors = BTreeMap::new();
-        for slot in self
-            .errors
-            .iter()
-            .map(|slot| slot.load(Relaxed))
-            .filter(|&slot| slot != 0)
-        {
+        for slot in self.errors.iter().map(|slot| slot.load(Relaxed)).filter(|&slot| slot != 0) {
             let code = u16::try_from((slot >> COUNT_BITS) - 1).unwrap_or(0);
             *errors.entry(code).or_default() += slot & ((1 << COUNT_BITS) - 1);
         }
@@ -189,10 +181,7 @@ impl SliceCounters {
             latency_sum_ns: self.latency_sum_ns.load(Relaxed),
             latency_max_ns: self.latency_max_ns.load(Relaxed),
             late_starts: self.late_starts.load(Relaxed),
-            busy_ns: self
-                .window_end_ns
-                .load(Relaxed)
-                .saturating_sub(self.window_start_ns.load(Relaxed)),
+            busy_ns: self.window_end_ns.load(Relaxed).saturating_sub(self.window_start_ns.load(Relaxed)),
         }
     }
 }

@@ -57,13 +57,7 @@ impl LatencyHistogram {
     pub fn new() -> Self {
         let buckets = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
             .expect("1 ns to 1 h with 3 digits are valid bounds");
-        Self {
-            buckets,
-            sum_ns: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            clipped: 0,
-        }
+        Self { buckets, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, clipped: 0 }
     }
 
     /// Records one latency [ns]. Values out of range are counted in [`LatencyHistogram::clipped`], never dropped.
@@ -85,9 +79,7 @@ impl LatencyHistogram {
     /// # Panics
     /// Never: all histograms have the same bounds.
     pub fn merge(&mut self, other: &Self) {
-        self.buckets
-            .add(&other.buckets)
-            .expect("histograms of equal bounds can be added");
+        self.buckets.add(&other.buckets).expect("histograms of equal bounds can be added");
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -110,16 +102,9 @@ impl LatencyHistogram {
     }
 
     /// Mean [ns], exact; 0 when empty.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "2^53 ns are 104 days of summed latency before a digit is lost"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days of summed latency before a digit is lost")]
     pub fn mean_ns(&self) -> f64 {
-        if self.count() == 0 {
-            0.0
-        } else {
-            self.sum_ns as f64 / self.count() as f64
-        }
+        if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
     }
 
     /// Least value [ns], exact; 0 when empty.
@@ -146,9 +131,7 @@ impl LatencyHistogram {
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter_recorded().map(|bucket| {
             (
-                self.buckets
-                    .median_equivalent(bucket.value_iterated_to())
-                    .clamp(self.min_ns, self.max_ns),
+                self.buckets.median_equivalent(bucket.value_iterated_to()).clamp(self.min_ns, self.max_ns),
                 bucket.count_at_value(),
             )
         })
@@ -162,10 +145,7 @@ impl LatencyHistogram {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
             .serialize(&self.buckets, &mut bytes)
-            .map_err(|error| EncodeError {
-                count: self.count(),
-                reason: error.to_string(),
-            })?;
+            .map_err(|error| EncodeError { count: self.count(), reason: error.to_string() })?;
         Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
     }
 }

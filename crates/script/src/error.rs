@@ -156,10 +156,7 @@ fn prefix(place: &Option<Place>) -> String {
 }
 
 fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
-    suggestion
-        .as_ref()
-        .map(|name| format!(" Did you mean {prefix}{name}?"))
-        .unwrap_or_default()
+    suggestion.as_ref().map(|name| format!(" Did you mean {prefix}{name}?")).unwrap_or_default()
 }
 
 /// The candidate nearest to `name`, if it is close enough to be a typing error.
@@ -197,11 +194,7 @@ impl From<mlua::Error> for ScriptError {
             other => other.to_string(),
         };
         let (place, message) = split_place(&text);
-        Self::Lua {
-            place,
-            message,
-            traceback: String::new(),
-        }
+        Self::Lua { place, message, traceback: String::new() }
     }
 }
 
@@ -216,13 +209,7 @@ pub(crate) fn split_place(message: &str) -> (Option<Place>, String) {
             && let Some(words) = rest[digits..].strip_prefix(": ")
             && let Ok(line) = rest[..digits].parse()
         {
-            return (
-                Some(Place {
-                    file: message[..colon].to_owned(),
-                    line,
-                }),
-                words.to_owned(),
-            );
+            return (Some(Place { file: message[..colon].to_owned(), line }), words.to_owned());
         }
         from = colon + 1;
     }

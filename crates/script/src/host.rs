@@ -266,11 +266,6 @@ pub struct NullHost;
 impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         let message = "the script is only described: there is no server to connect to".to_owned();
-        Err(SqlError {
-            code: 2002,
-            sqlstate: "HY000".to_owned(),
-            message,
-            fatal: true,
-        })
+        Err(SqlError { code: 2002, sqlstate: "HY000".to_owned(), message, fatal: true })
     }
 }

@@ -26,9 +26,7 @@ impl OptionType {
     /// By its number in Lua.
     pub fn from_number(number: i64) -> Option<Self> {
         use OptionType::{Bool, Double, File, Int, List, Null, Size, String};
-        [Null, Bool, Int, Size, Double, String, List, File]
-            .into_iter()
-            .find(|kind| *kind as i64 == number)
+        [Null, Bool, Int, Size, Double, String, List, File].into_iter().find(|kind| *kind as i64 == number)
     }
 
     /// What such an option takes, for messages.
@@ -124,18 +122,11 @@ impl OptionDecl {
             OptionType::List => OptionValue::List(Vec::new()),
             OptionType::Null | OptionType::String | OptionType::File => OptionValue::Text(String::new()),
         };
-        self.default
-            .as_ref()
-            .and_then(|default| fit(self.kind, default))
-            .unwrap_or(empty)
+        self.default.as_ref().and_then(|default| fit(self.kind, default)).unwrap_or(empty)
     }
 
     pub(crate) fn bad(&self, given: &OptionValue, expected: &str) -> ScriptError {
-        ScriptError::BadOption {
-            name: self.name.clone(),
-            value: given.to_text(),
-            expected: expected.to_owned(),
-        }
+        ScriptError::BadOption { name: self.name.clone(), value: given.to_text(), expected: expected.to_owned() }
     }
 
     /// The option in `help`, `--tables=N`, and what stands beside it: `Number of tables [1]`.
@@ -187,9 +178,7 @@ const FLAGS: [&str; 6] = ["on", "off", "true", "false", "1", "0"];
 /// The number that a text begins with, or 0.
 fn leading_number(text: &str) -> f64 {
     let ends = (0..=text.len()).rev().filter_map(|end| text.get(..end));
-    ends.filter_map(|start| start.trim_start().parse().ok())
-        .next()
-        .unwrap_or(0.0)
+    ends.filter_map(|start| start.trim_start().parse().ok()).next().unwrap_or(0.0)
 }
 
 fn as_number(given: &OptionValue) -> Option<f64> {
@@ -225,11 +214,7 @@ fn parse_scaled(text: &str) -> Option<f64> {
 }
 
 fn split_list(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(str::to_owned)
-        .collect()
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
 /// Server errors after which an event is run again.
@@ -382,11 +367,7 @@ const fn option(
         default,
         section,
         words,
-        in_scripts: if matches!(section, Section::Ours) {
-            None
-        } else {
-            Some(kind)
-        },
+        in_scripts: if matches!(section, Section::Ours) { None } else { Some(kind) },
     }
 }
 
@@ -477,21 +458,13 @@ pub const OPTIONS: &[OptionSpec] = &[
 
 /// The general options that scripts see, each as a declaration.
 fn general_decls() -> impl Iterator<Item = OptionDecl> {
-    let seen = |spec: &OptionSpec| {
-        Some(OptionDecl {
-            kind: spec.in_scripts?,
-            ..spec.decl()
-        })
-    };
+    let seen = |spec: &OptionSpec| Some(OptionDecl { kind: spec.in_scripts?, ..spec.decl() });
     OPTIONS.iter().filter_map(seen)
 }
 
 /// Names of the general options that scripts see.
 pub(crate) fn general_names() -> impl Iterator<Item = &'static str> {
-    OPTIONS
-        .iter()
-        .filter(|spec| spec.in_scripts.is_some())
-        .map(|spec| spec.name)
+    OPTIONS.iter().filter(|spec| spec.in_scripts.is_some()).map(|spec| spec.name)
 }
 
 /// Every general option with its value. A value that does not fit its type is passed on as it is: the engine has accepted it.
@@ -502,10 +475,7 @@ pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValu
     let threads = OptionValue::Int(i64::from(settings.threads));
     values.insert("threads".to_owned(), threads.clone());
     values.insert("num_threads".to_owned(), threads);
-    values.insert(
-        "rand_type".to_owned(),
-        OptionValue::Text(settings.rand.kind.name().to_owned()),
-    );
+    values.insert("rand_type".to_owned(), OptionValue::Text(settings.rand.kind.name().to_owned()));
     values.insert("rand_seed".to_owned(), OptionValue::Double(settings.seed as f64));
     for (name, given) in &settings.general {
         let name = name.replace('-', "_");

@@ -40,9 +40,7 @@ impl Generator {
         }
         let low = mix(mixed.wrapping_add(GOLDEN));
         let high = mix(mixed.wrapping_add(GOLDEN.wrapping_mul(2)));
-        Self {
-            state: if low | high == 0 { [1, GOLDEN] } else { [low, high] },
-        }
+        Self { state: if low | high == 0 { [1, GOLDEN] } else { [low, high] } }
     }
 
     /// 64 random bits.
@@ -110,14 +108,7 @@ impl Unique {
     pub fn new(from: UniquePlace, thread: u32, threads: u32) -> Self {
         let mut generator = Generator::for_stream(from.seed, StreamKind::Unique, 0, 0);
         let keys = std::array::from_fn(|_| (generator.next_u64() >> 32) as u32);
-        Self {
-            keys,
-            place: UniquePlace {
-                next: from.next.wrapping_add(thread),
-                ..from
-            },
-            step: threads.max(1),
-        }
+        Self { keys, place: UniquePlace { next: from.next.wrapping_add(thread), ..from }, step: threads.max(1) }
     }
 
     /// This thread's place; the furthest of all threads is where another run may begin.
@@ -216,14 +207,7 @@ pub struct RandSettings {
 
 impl Default for RandSettings {
     fn default() -> Self {
-        Self {
-            kind: RandKind::Uniform,
-            spec_iter: 12,
-            spec_pct: 1.0,
-            spec_res: 75.0,
-            pareto_h: 0.2,
-            zipfian_exp: 0.8,
-        }
+        Self { kind: RandKind::Uniform, spec_iter: 12, spec_pct: 1.0, spec_res: 75.0, pareto_h: 0.2, zipfian_exp: 0.8 }
     }
 }
 
@@ -328,13 +312,8 @@ impl Zipfian {
     /// `count` is at least 1, `exponent` above 0 (smaller ones count as 1e-9, which is uniform).
     pub fn new(count: u64, exponent: f64) -> Self {
         let exponent = exponent.max(1e-9);
-        let mut zipfian = Self {
-            count: count.max(1),
-            exponent,
-            integral_low: 0.0,
-            integral_high: 0.0,
-            accept_at_once: 0.0,
-        };
+        let mut zipfian =
+            Self { count: count.max(1), exponent, integral_low: 0.0, integral_high: 0.0, accept_at_once: 0.0 };
         zipfian.integral_low = zipfian.integral(1.5) - 1.0;
         zipfian.integral_high = zipfian.integral(zipfian.count as f64 + 0.5);
         zipfian.accept_at_once = 2.0 - zipfian.inverse(zipfian.integral(2.5) - zipfian.density(2.0));
@@ -361,20 +340,12 @@ impl Zipfian {
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let power = (1.0 - self.exponent) * log;
-        if power.abs() < 1e-8 {
-            log * (1.0 + power / 2.0)
-        } else {
-            power.exp_m1() / (1.0 - self.exponent)
-        }
+        if power.abs() < 1e-8 { log * (1.0 + power / 2.0) } else { power.exp_m1() / (1.0 - self.exponent) }
     }
 
     fn inverse(&self, area: f64) -> f64 {
         let power = (area * (1.0 - self.exponent)).max(-1.0);
-        let log = if power.abs() < 1e-8 {
-            area * (1.0 - power / 2.0)
-        } else {
-            power.ln_1p() / (1.0 - self.exponent)
-        };
+        let log = if power.abs() < 1e-8 { area * (1.0 - power / 2.0) } else { power.ln_1p() / (1.0 - self.exponent) };
         log.exp()
     }
 }

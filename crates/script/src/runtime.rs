@@ -57,9 +57,7 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
             let chunk_name = format!("@{name}.lua");
             load_chunk(lua, &chunk_name, text.as_bytes(), DebugInfo::Kept).map(Value::Function)
         }
-        None => Ok(Value::String(
-            lua.create_string(format!("\n\tno bundled module '{name}'"))?,
-        )),
+        None => Ok(Value::String(lua.create_string(format!("\n\tno bundled module '{name}'"))?)),
     })?)?;
 
     let runtime = lua.create_table()?;
@@ -83,9 +81,7 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
 
 /// Fails when `ffi.C` does not find our symbols, naming the reason.
 fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
-    let missing: Option<String> = runtime
-        .get::<Function>("missing_symbol")
-        .and_then(|check| check.call(()))?;
+    let missing: Option<String> = runtime.get::<Function>("missing_symbol").and_then(|check| check.call(()))?;
     missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
 }
 
@@ -116,9 +112,7 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     let number = kind.as_i64().or_else(|| kind.as_f64().map(|number| number as i64));
     let kind = number.and_then(OptionType::from_number).ok_or_else(|| {
         let kind = kind.to_string().unwrap_or_default();
-        mlua::Error::runtime(format!(
-            "{READING} option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)"
-        ))
+        mlua::Error::runtime(format!("{READING} option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)"))
     })?;
     let default = match table.get::<Value>("default")? {
         Value::Nil => None,
@@ -162,10 +156,7 @@ pub struct CommandDecl {
 pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError> {
     let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
     let decl = |table: &Table| {
-        Ok(CommandDecl {
-            name: text(table, "name")?.unwrap_or_default(),
-            parallel: table.get("parallel")?,
-        })
+        Ok(CommandDecl { name: text(table, "name")?.unwrap_or_default(), parallel: table.get("parallel")? })
     };
     list.iter().map(decl).collect()
 }
@@ -297,28 +288,14 @@ static COMPILED: OnceLock<Mutex<HashMap<Key, Arc<[u8]>>>> = OnceLock::new();
 /// Of syntax; bytecode of another version.
 pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: DebugInfo) -> mlua::Result<Function> {
     let compiled = COMPILED.get_or_init(Mutex::default);
-    let key = Key {
-        chunk_name: chunk_name.to_owned(),
-        text: text.to_vec(),
-    };
-    let known = compiled
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&key)
-        .cloned();
+    let key = Key { chunk_name: chunk_name.to_owned(), text: text.to_vec() };
+    let known = compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
     if let Some(bytecode) = known {
-        return lua
-            .load(&*bytecode)
-            .set_name(chunk_name)
-            .set_mode(ChunkMode::Binary)
-            .into_function();
+        return lua.load(&*bytecode).set_name(chunk_name).set_mode(ChunkMode::Binary).into_function();
     }
     let function = parse(lua, chunk_name, text)?;
     let bytecode = function.dump(debug_info == DebugInfo::Stripped);
-    compiled
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(key, bytecode.into());
+    compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bytecode.into());
     Ok(function)
 }
 

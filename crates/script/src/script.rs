@@ -71,12 +71,7 @@ impl Drop for Script {
 /// # Errors
 /// As [`Script::load`], options apart.
 pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
-    let script = Script::load(
-        source,
-        &Settings::default(),
-        ThreadRole::Main,
-        std::rc::Rc::new(NullHost),
-    )?;
+    let script = Script::load(source, &Settings::default(), ThreadRole::Main, std::rc::Rc::new(NullHost))?;
     Ok(Description {
         options: script.options.clone(),
         commands: script.commands.clone(),
@@ -99,14 +94,8 @@ impl Script {
         crate::symbols::keep_symbols();
         let thread = role.thread_id(settings.threads);
         let session = Session::new(settings, thread, host);
-        let mut script = Self {
-            name: source.name.clone(),
-            thread,
-            options: Vec::new(),
-            commands: Vec::new(),
-            session,
-            lua: None,
-        };
+        let mut script =
+            Self { name: source.name.clone(), thread, options: Vec::new(), commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);
         let legacy = script.offer_legacy_globals(settings)?;
@@ -135,13 +124,8 @@ impl Script {
     pub fn has_event(&self) -> bool {
         let _entered = self.session.enter();
         let globals = self.lua().globals();
-        globals
-            .get::<Option<Function>>("event")
-            .is_ok_and(|event| event.is_some())
-            || self
-                .runtime()
-                .and_then(|runtime| runtime::ask(&runtime, "thread_run_replaced"))
-                .unwrap_or(false)
+        globals.get::<Option<Function>>("event").is_ok_and(|event| event.is_some())
+            || self.runtime().and_then(|runtime| runtime::ask(&runtime, "thread_run_replaced")).unwrap_or(false)
     }
 
     /// Calls `init()`, if there is one, and checks that there is something to run.
@@ -153,9 +137,7 @@ impl Script {
         if self.has_event() {
             Ok(())
         } else {
-            Err(ScriptError::NoEvent {
-                script: self.name.rsplit('/').next().unwrap_or_default().to_owned(),
-            })
+            Err(ScriptError::NoEvent { script: self.name.rsplit('/').next().unwrap_or_default().to_owned() })
         }
     }
 
@@ -197,10 +179,7 @@ impl Script {
     /// [`ScriptError::NoCommand`]; what the command raised.
     pub fn command(&self, name: &str) -> Result<(), ScriptError> {
         let _entered = self.session.enter();
-        let run: Option<Function> = self
-            .runtime()?
-            .get::<Function>("command")
-            .and_then(|find| find.call(name))?;
+        let run: Option<Function> = self.runtime()?.get::<Function>("command").and_then(|find| find.call(name))?;
         match run {
             Some(run) => self.call(&run, ()),
             None => Err(ScriptError::NoCommand {
@@ -259,9 +238,7 @@ impl Script {
 
     fn lua(&self) -> &Lua {
         // Set by `load` before the script is handed out, taken by `drop`.
-        self.lua
-            .as_ref()
-            .unwrap_or_else(|| unreachable!("a script without a state"))
+        self.lua.as_ref().unwrap_or_else(|| unreachable!("a script without a state"))
     }
 
     fn runtime(&self) -> Result<Table, ScriptError> {
@@ -271,11 +248,7 @@ impl Script {
     fn hook(&self, name: &str) -> Option<Function> {
         let _entered = self.session.enter();
         let sysbench: Table = self.lua().globals().get("sysbench").ok()?;
-        sysbench
-            .get::<Table>("hooks")
-            .ok()?
-            .get::<Option<Function>>(name)
-            .ok()?
+        sysbench.get::<Table>("hooks").ok()?.get::<Option<Function>>(name).ok()?
     }
 
     fn report(&self, hook: &str, statistics: &Statistics) -> Result<(), ScriptError> {
@@ -335,11 +308,7 @@ impl Script {
                 query: String::from_utf8_lossy(&failure.query).into_owned(),
                 fatal: failure.error.fatal,
             },
-            None => ScriptError::Lua {
-                place,
-                message,
-                traceback,
-            },
+            None => ScriptError::Lua { place, message, traceback },
         }
     }
 }
@@ -381,11 +350,7 @@ impl Script {
             let name = name.replace('-', "_");
             match self.options.iter().find(|decl| decl.name == name) {
                 Some(decl) => {
-                    let fit = if settings.strict {
-                        OptionDecl::fit
-                    } else {
-                        OptionDecl::fit_as_sysbench
-                    };
+                    let fit = if settings.strict { OptionDecl::fit } else { OptionDecl::fit_as_sysbench };
                     let value = fit(decl, given)?;
                     runtime::validate(&runtime, self.lua(), decl, given, &value)?;
                     values.insert(name, value);
@@ -416,10 +381,7 @@ impl Script {
     fn unknown_option(&self, name: &str) -> ScriptError {
         let mut known: Vec<&str> = general_names().collect();
         known.extend(self.options.iter().map(|decl| decl.name.as_str()));
-        ScriptError::UnknownOption {
-            name: name.to_owned(),
-            suggestion: nearest(name, known),
-        }
+        ScriptError::UnknownOption { name: name.to_owned(), suggestion: nearest(name, known) }
     }
 }
 

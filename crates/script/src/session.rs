@@ -49,9 +49,7 @@ pub(crate) struct Session {
 impl Session {
     /// Boxed: the current session is known by its address.
     pub(crate) fn new(settings: &Settings, thread: u32, host: HostRef) -> Box<Self> {
-        let unique_from = settings
-            .unique_from
-            .unwrap_or_else(|| UniquePlace::first(settings.seed));
+        let unique_from = settings.unique_from.unwrap_or_else(|| UniquePlace::first(settings.seed));
         Box::new(Self {
             host,
             seed: settings.seed,
@@ -72,9 +70,7 @@ impl Session {
 
     /// Makes this the thread's current session until the guard is dropped.
     pub(crate) fn enter(&self) -> Entered {
-        Entered {
-            previous: CURRENT.replace(self),
-        }
+        Entered { previous: CURRENT.replace(self) }
     }
 
     pub(crate) fn reseed(&self, key_seed: u64, block: u64, thread: u32) {
@@ -99,11 +95,7 @@ impl Session {
     pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
         self.survived();
         let shown = &query[..query.len().min(1000)];
-        *self.failure.borrow_mut() = Some(Failure {
-            error: error.clone(),
-            query: shown.to_vec(),
-            call,
-        });
+        *self.failure.borrow_mut() = Some(Failure { error: error.clone(), query: shown.to_vec(), call });
         self.undecided.set(true);
     }
 
@@ -179,10 +171,7 @@ pub(crate) struct SqlDriver {
 
 impl SqlDriver {
     pub(crate) fn mysql() -> Self {
-        Self {
-            short_name: c"mysql".as_ptr(),
-            long_name: c"MySQL driver".as_ptr(),
-        }
+        Self { short_name: c"mysql".as_ptr(), long_name: c"MySQL driver".as_ptr() }
     }
 }
 
@@ -290,12 +279,7 @@ pub(crate) struct Bulk {
 
 impl Default for Bulk {
     fn default() -> Self {
-        Self {
-            statement: Vec::new(),
-            head_length: 0,
-            limit: DEFAULT_LIMIT_BYTES,
-            texts: None,
-        }
+        Self { statement: Vec::new(), head_length: 0, limit: DEFAULT_LIMIT_BYTES, texts: None }
     }
 }
 

@@ -60,53 +60,30 @@ pub(crate) fn bundled_text(name: &str) -> Option<&'static str> {
 
 /// Names of the bundled workloads, without the modules that they are made of.
 pub fn bundled_names() -> Vec<&'static str> {
-    BUNDLED
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| *name != "oltp_common" && !name.starts_with("tpcc_"))
-        .collect()
+    BUNDLED.iter().map(|(name, _)| *name).filter(|name| *name != "oltp_common" && !name.starts_with("tpcc_")).collect()
 }
 
 impl ScriptSource {
     /// A script given as text, for tests and one-liners.
     pub fn inline(name: &str, text: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            chunk_name: format!("@{name}"),
-            text: text.as_bytes().to_vec(),
-        }
+        Self { name: name.to_owned(), chunk_name: format!("@{name}"), text: text.as_bytes().to_vec() }
     }
 
     fn bundled(name: &str) -> Option<Self> {
         let text = bundled_text(name)?;
-        Some(Self {
-            name: name.to_owned(),
-            chunk_name: format!("@{name}.lua"),
-            text: text.as_bytes().to_vec(),
-        })
+        Some(Self { name: name.to_owned(), chunk_name: format!("@{name}.lua"), text: text.as_bytes().to_vec() })
     }
 
     fn file(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
         let text = std::fs::read(path).map_err(|error| unreadable(&name, &error))?;
-        Ok(Self {
-            chunk_name: format!("@{name}"),
-            name,
-            text,
-        })
+        Ok(Self { chunk_name: format!("@{name}"), name, text })
     }
 
     fn stdin() -> Result<Self, ScriptError> {
         let mut text = Vec::new();
-        io::stdin()
-            .lock()
-            .read_to_end(&mut text)
-            .map_err(|error| unreadable("standard input", &error))?;
-        Ok(Self {
-            name: "stdin".to_owned(),
-            chunk_name: "=stdin".to_owned(),
-            text,
-        })
+        io::stdin().lock().read_to_end(&mut text).map_err(|error| unreadable("standard input", &error))?;
+        Ok(Self { name: "stdin".to_owned(), chunk_name: "=stdin".to_owned(), text })
     }
 }
 
@@ -139,32 +116,20 @@ pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
         return ScriptSource::stdin();
     }
     let path = PathBuf::from(name);
-    let path = (path.exists() && !path.is_dir())
-        .then_some(path)
-        .or_else(|| search_path(name));
+    let path = (path.exists() && !path.is_dir()).then_some(path).or_else(|| search_path(name));
     match path {
-        Some(path) => Ok(ScriptSource {
-            name: name.to_owned(),
-            ..ScriptSource::file(&path)?
-        }),
+        Some(path) => Ok(ScriptSource { name: name.to_owned(), ..ScriptSource::file(&path)? }),
         None => ScriptSource::bundled(name).ok_or_else(|| not_found(name)),
     }
 }
 
 fn unreadable(name: &str, error: &io::Error) -> ScriptError {
-    ScriptError::Lua {
-        place: None,
-        message: format!("{name} cannot be read: {error}"),
-        traceback: String::new(),
-    }
+    ScriptError::Lua { place: None, message: format!("{name} cannot be read: {error}"), traceback: String::new() }
 }
 
 fn not_found(name: &str) -> ScriptError {
     let plain = name.trim_start_matches("./").trim_end_matches(".lua");
-    ScriptError::NotFound {
-        name: name.to_owned(),
-        suggestion: nearest(plain, bundled_names()),
-    }
+    ScriptError::NotFound { name: name.to_owned(), suggestion: nearest(plain, bundled_names()) }
 }
 
 fn search_path(name: &str) -> Option<PathBuf> {

@@ -15,14 +15,7 @@ use std::ffi::c_void;
 
 /// All C declarations, in an order that C accepts.
 pub(crate) fn declarations() -> String {
-    [
-        events::CDEF,
-        connections::CDEF,
-        statements::CDEF,
-        bulk::CDEF,
-        random::CDEF,
-    ]
-    .concat()
+    [events::CDEF, connections::CDEF, statements::CDEF, bulk::CDEF, random::CDEF].concat()
 }
 
 /// Addresses of all symbols, so that no linker drops them.

@@ -29,14 +29,8 @@ struct Instantly {
 
 struct Line(Rc<Cell<u64>>);
 
-const ROWS: Reply = Reply {
-    class: QueryClass::Read,
-    columns: 1,
-    rows: 1,
-    affected_rows: 0,
-    last_insert_id: 0,
-    more_results: false,
-};
+const ROWS: Reply =
+    Reply { class: QueryClass::Read, columns: 1, rows: 1, affected_rows: 0, last_insert_id: 0, more_results: false };
 
 impl Connection for Line {
     fn query(&mut self, _sql: &[u8]) -> Result<Reply, SqlError> {
@@ -146,10 +140,7 @@ function thread_done() watch_stop() done() end
 
 fn samples(lines: &[String], state: &str) -> u64 {
     let start = format!("state {state} ");
-    lines
-        .iter()
-        .find_map(|line| line.strip_prefix(&start)?.parse().ok())
-        .unwrap_or(0)
+    lines.iter().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
 }
 
 /// One test for all: LuaJIT's profiler uses a timer of the whole process.

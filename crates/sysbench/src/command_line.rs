@@ -59,11 +59,7 @@ impl CommandLine {
             if value.is_none() && line.strict && !may_stand_alone(spec) {
                 return Err(needs_value(name));
             }
-            let alone = if spec.kind == OptionType::Bool || spec.name == "mysql_ssl" {
-                "on"
-            } else {
-                ""
-            };
+            let alone = if spec.kind == OptionType::Bool || spec.name == "mysql_ssl" { "on" } else { "" };
             match line.give(spec, value.unwrap_or_else(|| alone.to_owned())) {
                 Err(words) if !wants_help => return Err(words),
                 _ => {}
@@ -118,11 +114,7 @@ impl CommandLine {
         let given = OptionValue::Text(value.to_owned());
         let fits = fit(spec, value).is_some() && (!self.strict || spec.decl().fit(&given).is_ok());
         let underscored = spec.section == Section::Random || spec.name == "report_interval";
-        let name = if underscored {
-            spec.name.to_owned()
-        } else {
-            spec.dashed()
-        };
+        let name = if underscored { spec.name.to_owned() } else { spec.dashed() };
         if is_percentile && fits {
             return Ok(());
         }
@@ -141,10 +133,8 @@ impl CommandLine {
         }
         let script = find_on_path(name).and_then(|source| describe(&source));
         for option in script.map(|script| script.options).unwrap_or_default() {
-            if let Some((name, value)) = self
-                .given
-                .remove_entry(option.name.as_str())
-                .filter(|(name, _)| ours.contains(name))
+            if let Some((name, value)) =
+                self.given.remove_entry(option.name.as_str()).filter(|(name, _)| ours.contains(name))
             {
                 self.strict &= name != "strict";
                 self.others.push((name.to_owned(), Some(value)));
@@ -202,10 +192,7 @@ impl CommandLine {
 
     /// Every option that was given, in the form of its type, for `sysbench.opt`.
     pub(crate) fn values(&self) -> BTreeMap<String, OptionValue> {
-        self.given
-            .keys()
-            .map(|name| ((*name).to_owned(), self.value(name)))
-            .collect()
+        self.given.keys().map(|name| ((*name).to_owned(), self.value(name))).collect()
     }
 }
 

@@ -31,12 +31,7 @@ struct Last {
 
 impl Console {
     pub(crate) fn new(verbosity: i64, aside: bool, text_statements: bool) -> Self {
-        Self {
-            verbosity,
-            aside,
-            text_statements,
-            last: Mutex::default(),
-        }
+        Self { verbosity, aside, text_statements, last: Mutex::default() }
     }
 
     /// Would a message of this level be shown?
@@ -104,15 +99,7 @@ impl Console {
     /// Reports an error that ended one of the script's functions, in sysbench's words. `function` is empty for the file's body.
     pub(crate) fn script_failed(&self, function: &str, error: &ScriptError) {
         let mut words = error.to_string();
-        if let ScriptError::Sql {
-            place,
-            call,
-            errno,
-            sqlstate,
-            message,
-            ..
-        } = error
-        {
+        if let ScriptError::Sql { place, call, errno, sqlstate, message, .. } = error {
             let known = as_client_library(*errno);
             let (sqlstate, message) = known.map_or((sqlstate.as_str(), message.as_str()), |known| ("HY000", known));
             let place = place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
@@ -122,11 +109,7 @@ impl Console {
             };
         }
         let is_whole = function.is_empty() || words.starts_with('`') || matches!(error, ScriptError::NoEvent { .. });
-        self.fatal(&if is_whole {
-            words
-        } else {
-            format!("`{function}' function failed: {words}")
-        });
+        self.fatal(&if is_whole { words } else { format!("`{function}' function failed: {words}") });
         if let ScriptError::Lua { traceback, .. } = error
             && !traceback.is_empty()
         {
@@ -149,9 +132,7 @@ impl Console {
             _ => "mysql_drv_query()",
         };
         if !query.is_empty() {
-            self.fatal(&format!(
-                "{function} returned error {errno} ({message}) for query '{query}'"
-            ));
+            self.fatal(&format!("{function} returned error {errno} ({message}) for query '{query}'"));
         }
     }
 

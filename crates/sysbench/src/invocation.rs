@@ -116,14 +116,7 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
         complain(OLD_TEST_OPTION);
     }
     console.notice(&header(&options));
-    let code = Invocation {
-        line,
-        arguments,
-        build,
-        options,
-        console: Arc::clone(&console),
-    }
-    .run();
+    let code = Invocation { line, arguments, build, options, console: Arc::clone(&console) }.run();
     console.finish();
     code
 }
@@ -143,11 +136,8 @@ impl Invocation<'_> {
         let done = match name {
             "cpu" => self.run_cpu(),
             name if is_for_the_original(self.line) => {
-                let what = if REFUSED_TESTS.contains(&name) {
-                    format!("{name} test")
-                } else {
-                    "pgsql driver".to_owned()
-                };
+                let what =
+                    if REFUSED_TESTS.contains(&name) { format!("{name} test") } else { "pgsql driver".to_owned() };
                 Err(format!(
                     "the {what} is not to be had: bakeoff measures MySQL and MariaDB. Install sysbench, which is then run for it"
                 ))
@@ -175,9 +165,7 @@ impl Invocation<'_> {
         let of_line = of_line.map(|(_, value)| value.as_deref().unwrap_or("0"));
         // A file may hold options of scripts, too.
         let of_files = self.line.others_of_files.iter();
-        let of_files = of_files
-            .filter(|(name, _)| is_limit(name))
-            .map(|(_, value)| value.as_str());
+        let of_files = of_files.filter(|(name, _)| is_limit(name)).map(|(_, value)| value.as_str());
         let mut limits = of_files.chain(of_line);
         if let Some(number) = limits.clone().find(|number| number.parse::<i64>().is_err()) {
             complain(&bad_value("cpu_max_prime", number));
@@ -198,11 +186,7 @@ impl Invocation<'_> {
         let session = Arc::new(Session::new(Arc::clone(&self.console), mysql.rotation()?, true, None));
         let limit = format!("Prime numbers limit: {max_prime}");
         self.console.notice(&preamble(&self.options, Some(&limit)));
-        let run = Run {
-            test: Arc::new(Test::Cpu { max_prime }),
-            options: Arc::clone(&self.options),
-            session,
-        };
+        let run = Run { test: Arc::new(Test::Cpu { max_prime }), options: Arc::clone(&self.options), session };
         let json = self.json_output()?;
         let outcome = run.run(None, self.hdr_log()?);
         self.conclude("cpu", &run, outcome, json, &mysql)
@@ -224,10 +208,7 @@ impl Invocation<'_> {
             mysql.is_dry_run(),
             mysql.driver_failure(),
         ));
-        let test = ScriptTest {
-            settings: self.settings(&source, &mysql)?,
-            source,
-        };
+        let test = ScriptTest { settings: self.settings(&source, &mysql)?, source };
         let main = match test.load(ThreadRole::Main, session.command_host()) {
             Ok(main) => main,
             Err(ScriptError::UnknownOption { name, .. }) => {
@@ -247,11 +228,7 @@ impl Invocation<'_> {
             }
         };
         let is_stdin = name == "-";
-        if let Some((name, value)) = self
-            .line
-            .bad_flags
-            .first()
-            .and_then(|name| self.as_typed(&name.replace('-', "_")))
+        if let Some((name, value)) = self.line.bad_flags.first().and_then(|name| self.as_typed(&name.replace('-', "_")))
             && !is_stdin
         {
             return Ok(unknown_option(name, value));
@@ -285,11 +262,7 @@ impl Invocation<'_> {
                 .find(|option| option.name == name.replace('-', "_"))
                 .is_some_and(|option| !matches!(option.kind, OptionType::Bool | OptionType::Null))
         };
-        let mut alone = self
-            .line
-            .others
-            .iter()
-            .filter(|(_, value)| value.is_none() && self.line.strict);
+        let mut alone = self.line.others.iter().filter(|(_, value)| value.is_none() && self.line.strict);
         alone.find(|(name, _)| takes_value(name)).map(|(name, _)| name.as_str())
     }
 
@@ -374,10 +347,7 @@ impl Invocation<'_> {
         }
         let mut general = self.line.values();
         let percentile = self.options.first_percentile();
-        general.insert(
-            "percentile".to_owned(),
-            OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)),
-        );
+        general.insert("percentile".to_owned(), OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)));
         let argv = std::iter::once("sysbench".to_owned());
         Ok(Settings {
             options,
@@ -402,12 +372,7 @@ impl Invocation<'_> {
         json: Option<JsonOutput>,
         mysql: &MySqlOptions<'_>,
     ) -> Result<u8, String> {
-        let Outcome {
-            ending,
-            whole,
-            intervals,
-            dropped,
-        } = outcome;
+        let Outcome { ending, whole, intervals, dropped } = outcome;
         let unfinished = match ending {
             Ending::Forced { unfinished } => unfinished,
             _ => 0,
@@ -485,9 +450,7 @@ fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), 
             source.text = [prefix.as_bytes(), &source.text].concat();
         }
         other => {
-            return Err(format!(
-                "Invalid value for --luajit-cmd: '{other}'. It is on, off or flush"
-            ));
+            return Err(format!("Invalid value for --luajit-cmd: '{other}'. It is on, off or flush"));
         }
     }
     Ok(())

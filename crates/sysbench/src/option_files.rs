@@ -86,18 +86,9 @@ fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
         _ => return None,
     };
     let value = value.trim();
-    let unquoted = ['"', '\'']
-        .iter()
-        .find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    let unquoted = ['"', '\''].iter().find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
     let value = unquoted.unwrap_or(value);
-    Some((
-        name,
-        if name == "mysql_ssl" {
-            value.to_ascii_lowercase()
-        } else {
-            value.to_owned()
-        },
-    ))
+    Some((name, if name == "mysql_ssl" { value.to_ascii_lowercase() } else { value.to_owned() }))
 }
 
 /// Names and values in the order of the file. Empty lines and those that begin with `#` are skipped; values may be quoted.

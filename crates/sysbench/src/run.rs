@@ -73,12 +73,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     fn without_a_run(ending: Ending) -> Self {
-        Self {
-            ending,
-            whole: Delta::default(),
-            intervals: Vec::new(),
-            dropped: None,
-        }
+        Self { ending, whole: Delta::default(), intervals: Vec::new(), dropped: None }
     }
 }
 
@@ -149,11 +144,7 @@ impl Run {
 
     /// Starts all workers; they set themselves up in parallel. Nobody joins them, for a forced shutdown leaves some behind.
     fn start_workers(&self, stats: &Arc<Stats>, pairing: Option<Arc<Pairing>>) -> WorkerPool {
-        let options = PoolOptions {
-            name: "sb",
-            threads: self.options.threads,
-            stack_bytes: self.options.stack_bytes,
-        };
+        let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
         let worker = Worker {
             test: Arc::clone(&self.test),
             session: Arc::clone(&self.session),
@@ -187,9 +178,7 @@ impl Run {
             }
             Err(WaitError::TimedOut { .. }) => {
                 let seconds = limit.as_secs();
-                console.fatal(&format!(
-                    "Worker threads failed to initialize within {seconds} seconds!"
-                ));
+                console.fatal(&format!("Worker threads failed to initialize within {seconds} seconds!"));
                 workers.gate().close();
                 Err(Ending::NotReady)
             }
@@ -201,10 +190,7 @@ impl Run {
         let gate = workers.gate();
         let waiting = || {
             let due_by_ns = now_ns().min(slice.deadline_ns);
-            slice
-                .schedule
-                .as_ref()
-                .map_or(0, |schedule| schedule.waiting(due_by_ns))
+            slice.schedule.as_ref().map_or(0, |schedule| schedule.waiting(due_by_ns))
         };
         let limit_ns = match self.options.forced_shutdown {
             Some(grace) => slice.deadline_ns.saturating_add(ns(grace)),
@@ -227,16 +213,10 @@ impl Run {
             }
             if now_ns() >= limit_ns {
                 gate.close();
-                return Ending::Forced {
-                    unfinished: stats.events_running(),
-                };
+                return Ending::Forced { unfinished: stats.events_running() };
             }
         }
-        if gate.failure().is_some() {
-            Ending::Failed
-        } else {
-            Ending::Complete
-        }
+        if gate.failure().is_some() { Ending::Failed } else { Ending::Complete }
     }
 
     /// Starts the reporter; it waits for the run's slice.
@@ -260,20 +240,13 @@ impl Run {
 
     fn announce(&self) {
         let console = &self.session.console;
-        if let Some(server) = self
-            .session
-            .server()
-            .filter(|_| self.options.remarks && !self.session.dry_run)
-        {
+        if let Some(server) = self.session.server().filter(|_| self.options.remarks && !self.session.dry_run) {
             let (charset, collation) = (&server.charset, &server.collation);
             console.notice(&format!("Connection character set: {charset}, collation: {collation}"));
         }
         console.notice("Threads started!\n");
         if !self.options.warmup.is_zero() {
-            console.notice(&format!(
-                "Warming up for {} seconds...\n",
-                self.options.warmup.as_secs()
-            ));
+            console.notice(&format!("Warming up for {} seconds...\n", self.options.warmup.as_secs()));
         }
     }
 
@@ -297,10 +270,7 @@ impl Run {
     fn slice(&self) -> Slice {
         let start_ns = now_ns();
         let guard_end_ns = start_ns.saturating_add(ns(self.options.warmup));
-        let deadline_ns = self
-            .options
-            .time
-            .map_or(u64::MAX, |time| guard_end_ns.saturating_add(ns(time)));
+        let deadline_ns = self.options.time.map_or(u64::MAX, |time| guard_end_ns.saturating_add(ns(time)));
         let rate = self.options.rate_per_s;
         Slice {
             block: 0,
@@ -318,9 +288,7 @@ impl Run {
             Ending::Complete => console.log(LogLevel::Info, "Done.\n"),
             Ending::Forced { unfinished } => {
                 console.fatal("The --max-time limit has expired, forcing shutdown...");
-                console.notice(&format!(
-                    "\nNumber of unfinished transactions on forced shutdown: {unfinished}"
-                ));
+                console.notice(&format!("\nNumber of unfinished transactions on forced shutdown: {unfinished}"));
                 workers.cut_connections();
             }
             Ending::Failed | Ending::NotReady => {}
@@ -412,10 +380,7 @@ impl Worker {
         let host = Rc::new(WorkerHost::new(
             context,
             self.threads,
-            Mode::Run {
-                events_left: self.events_left.clone(),
-                counts_set_up: self.counts_set_up,
-            },
+            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
             Arc::clone(&self.session) as Arc<dyn Environment>,
             connector.paired(pairing.map(|pairing| pairing.worker(thread))),
             self.stats.of_worker(thread),

@@ -101,9 +101,7 @@ impl RunOptions {
             return Err(format!("Invalid value for --threads: {threads}.\n"));
         }
         let seconds = |name: &str, number: i64| {
-            u64::try_from(number)
-                .map(Duration::from_secs)
-                .map_err(|_| format!("Invalid value for --{name}: {number}"))
+            u64::try_from(number).map(Duration::from_secs).map_err(|_| format!("Invalid value for --{name}: {number}"))
         };
         let time = seconds("time", number("time", "max_time").max(0))?;
         let rate = number("rate", "tx_rate");
@@ -120,9 +118,7 @@ impl RunOptions {
         }
         Ok(Self {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            events: u64::try_from(number("events", "max_requests"))
-                .ok()
-                .filter(|events| *events > 0),
+            events: u64::try_from(number("events", "max_requests")).ok().filter(|events| *events > 0),
             time: Some(time).filter(|time| !time.is_zero()),
             warmup: seconds("warmup-time", line.int("warmup_time"))?,
             forced_shutdown: match line.text("forced_shutdown") {
@@ -152,9 +148,7 @@ impl RunOptions {
                 "" | "-" => JsonTarget::StandardOutput,
                 file => JsonTarget::File(file.into()),
             }),
-            hdr_log: Some(line.text("hdr_log"))
-                .filter(|file| !file.is_empty())
-                .map(PathBuf::from),
+            hdr_log: Some(line.text("hdr_log")).filter(|file| !file.is_empty()).map(PathBuf::from),
             given_seed,
             seed: given_seed.map_or_else(seed_of_clock, i64::cast_unsigned),
             rand: rand_settings(line)?,
@@ -179,12 +173,9 @@ fn replaces(old_name: &str, value: i64) -> bool {
 /// Deprecated options that were given, in sysbench's words.
 pub(crate) fn deprecations(line: &CommandLine) -> Vec<String> {
     let mut words = Vec::new();
-    for (old, new) in [
-        ("num_threads", "threads"),
-        ("max_requests", "events"),
-        ("max_time", "time"),
-        ("tx_rate", "rate"),
-    ] {
+    for (old, new) in
+        [("num_threads", "threads"), ("max_requests", "events"), ("max_time", "time"), ("tx_rate", "rate")]
+    {
         if replaces(old, line.int(old)) {
             let old = old.replace('_', "-");
             words.push(format!("WARNING: --{old} is deprecated, use --{new} instead"));
@@ -210,15 +201,10 @@ fn percentiles(line: &CommandLine) -> Result<Vec<Percentile>, String> {
 }
 
 fn checkpoints(given: &[String]) -> Result<Vec<u64>, String> {
-    let read = |text: &String| {
-        text.parse()
-            .map_err(|_| format!("Invalid value for --report-checkpoints: '{text}'"))
-    };
+    let read = |text: &String| text.parse().map_err(|_| format!("Invalid value for --report-checkpoints: '{text}'"));
     let mut seconds = given.iter().map(read).collect::<Result<Vec<u64>, _>>()?;
     if seconds.len() > MOST_CHECKPOINTS {
-        return Err(format!(
-            "Too many checkpoints in --report-checkpoints (up to {MOST_CHECKPOINTS} can be defined)"
-        ));
+        return Err(format!("Too many checkpoints in --report-checkpoints (up to {MOST_CHECKPOINTS} can be defined)"));
     }
     seconds.sort_unstable();
     seconds.dedup();
@@ -239,9 +225,7 @@ fn placement(line: &CommandLine) -> Result<Placement, String> {
     match line.text("placement") {
         "free" => Ok(Placement::Free),
         "paired" => Ok(Placement::Paired),
-        other => Err(format!(
-            "Invalid value for --placement: '{other}'. It is free or paired"
-        )),
+        other => Err(format!("Invalid value for --placement: '{other}'. It is free or paired")),
     }
 }
 
@@ -256,22 +240,14 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
     let kind = line.text("rand_type");
     let share = |name: &str| {
-        let number = if line.strict {
-            line.double(name)
-        } else {
-            line.double(name).max(0.0)
-        };
+        let number = if line.strict { line.double(name) } else { line.double(name).max(0.0) };
         (number >= 0.0)
             .then_some(number)
             .ok_or_else(|| format!("Invalid value for --{}: {number}", name.replace('_', "-")))
     };
     let whole = |name: &str, range: std::ops::RangeInclusive<i64>| {
         let number = line.int(name);
-        let number = if line.strict {
-            number
-        } else {
-            number.clamp(*range.start(), *range.end())
-        };
+        let number = if line.strict { number } else { number.clamp(*range.start(), *range.end()) };
         range
             .contains(&number)
             .then_some(number)

@@ -16,12 +16,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Longest silence: sysbench has no limit, and an index over a big table takes what it takes.
 const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// Where `localhost` without a socket is looked for, after `$MYSQL_UNIX_PORT`.
-const USUAL_SOCKETS: [&str; 4] = [
-    "/run/mysqld/mysqld.sock",
-    "/var/run/mysqld/mysqld.sock",
-    "/var/lib/mysql/mysql.sock",
-    "/tmp/mysql.sock",
-];
+const USUAL_SOCKETS: [&str; 4] =
+    ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
 /// Files that sysbench 1.0 expects in the working directory with `--mysql-ssl=on`.
 const FILES_OF_1_0: [&str; 3] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
 
@@ -34,19 +30,13 @@ pub(crate) struct MySqlOptions<'a> {
 impl<'a> MySqlOptions<'a> {
     /// Reads `--my-cnf`, if it is given.
     pub(crate) fn read(line: &'a CommandLine) -> Result<Self, String> {
-        let my_cnf = if line.has("my_cnf") {
-            my_cnf(line.text("my_cnf"))?
-        } else {
-            Vec::new()
-        };
+        let my_cnf = if line.has("my_cnf") { my_cnf(line.text("my_cnf"))? } else { Vec::new() };
         Ok(Self { line, my_cnf })
     }
 
     fn in_file(&self, name: &str) -> Option<&str> {
         let mut values = self.my_cnf.iter().rev();
-        values
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value.as_str())
+        values.find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
     fn text(&self, name: &str) -> &str {
@@ -67,7 +57,7 @@ impl<'a> MySqlOptions<'a> {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.line.is_on("mysql_compression") {
             return Err(
-                "--mysql-compression is not to be had: the protocol's compression is not spoken here".to_owned(),
+                "--mysql-compression is not to be had: the protocol's compression is not spoken here".to_owned()
             );
         }
         if !self.text("mysql_ssl_cipher").is_empty() {
@@ -79,10 +69,7 @@ impl<'a> MySqlOptions<'a> {
     /// Character set and collation of the connections, as chosen.
     pub(crate) fn charset(&self) -> (String, Option<String>) {
         let collation = Some(self.text("mysql_collation").to_owned());
-        (
-            self.text("mysql_charset").to_owned(),
-            collation.filter(|collation| !collation.is_empty()),
-        )
+        (self.text("mysql_charset").to_owned(), collation.filter(|collation| !collation.is_empty()))
     }
 
     /// Is no server to be used at all?
@@ -96,9 +83,7 @@ impl<'a> MySqlOptions<'a> {
             return Some("No MySQL hosts specified, aborting".to_owned());
         }
         let mode = self.text("db_ps_mode");
-        prepare_mode(mode)
-            .is_none()
-            .then(|| format!("Invalid value for db-ps-mode: {mode}"))
+        prepare_mode(mode).is_none().then(|| format!("Invalid value for db-ps-mode: {mode}"))
     }
 
     /// Errors after which an event is run again.
@@ -107,10 +92,8 @@ impl<'a> MySqlOptions<'a> {
         if list.iter().any(|item| item == "all") {
             return Ok(IgnoreErrors::All);
         }
-        let code = |item: &String| {
-            self.number(item)
-                .map_err(|_| format!("Invalid value for --mysql-ignore-errors: '{item}'"))
-        };
+        let code =
+            |item: &String| self.number(item).map_err(|_| format!("Invalid value for --mysql-ignore-errors: '{item}'"));
         Ok(IgnoreErrors::Codes(list.iter().map(code).collect::<Result<_, _>>()?))
     }
 
@@ -129,12 +112,8 @@ impl<'a> MySqlOptions<'a> {
             read_timeout: REPLY_LIMIT,
             ..ServerAddress::default()
         };
-        let addresses = self.endpoints()?.into_iter().map(|endpoint| {
-            Arc::new(ServerAddress {
-                endpoint,
-                ..base.clone()
-            })
-        });
+        let addresses =
+            self.endpoints()?.into_iter().map(|endpoint| Arc::new(ServerAddress { endpoint, ..base.clone() }));
         Ok(Rotation::new(addresses.collect()))
     }
 
@@ -156,10 +135,7 @@ impl<'a> MySqlOptions<'a> {
         let mut endpoints = Vec::new();
         for host in self.list("mysql_host") {
             for port in self.list("mysql_port") {
-                let number = self
-                    .number(&port)
-                    .ok()
-                    .filter(|number| *number > 0 || !self.line.strict);
+                let number = self.number(&port).ok().filter(|number| *number > 0 || !self.line.strict);
                 let port = number.ok_or_else(|| format!("Invalid value for --mysql-port: '{port}'"))?;
                 endpoints.push(self.endpoint(&host, port));
             }
@@ -188,26 +164,16 @@ impl<'a> MySqlOptions<'a> {
         let in_file = self.in_file("mysql_socket").filter(|_| !of_line);
         let other_port = port != 3306 && in_file.is_none();
         if host == "localhost" && !other_port {
-            let named = in_file
-                .map(str::to_owned)
-                .or_else(|| std::env::var("MYSQL_UNIX_PORT").ok())
-                .map(PathBuf::from);
+            let named = in_file.map(str::to_owned).or_else(|| std::env::var("MYSQL_UNIX_PORT").ok()).map(PathBuf::from);
             let usual = USUAL_SOCKETS.iter().map(PathBuf::from).find(|path| path.exists());
             return Endpoint::Unix(named.or(usual).unwrap_or_else(|| PathBuf::from(USUAL_SOCKETS[0])));
         }
-        Endpoint::Tcp {
-            host: host.to_owned(),
-            port,
-        }
+        Endpoint::Tcp { host: host.to_owned(), port }
     }
 
     fn password(&self) -> Secret {
         let given = self.text("mysql_password");
-        if given.is_empty() {
-            Secret::new(std::env::var("MYSQL_PWD").unwrap_or_default())
-        } else {
-            Secret::from(given)
-        }
+        if given.is_empty() { Secret::new(std::env::var("MYSQL_PWD").unwrap_or_default()) } else { Secret::from(given) }
     }
 
     fn tls(&self) -> Result<TlsOptions, String> {

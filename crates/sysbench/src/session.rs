@@ -47,13 +47,7 @@ impl Session {
         dry_run: bool,
         driver_failure: Option<String>,
     ) -> Self {
-        Self {
-            console,
-            rotation: Arc::new(rotation),
-            dry_run,
-            driver_failure,
-            server: OnceLock::new(),
-        }
+        Self { console, rotation: Arc::new(rotation), dry_run, driver_failure, server: OnceLock::new() }
     }
 
     /// What the first connection found; `None`: the script has not connected.
@@ -77,8 +71,7 @@ impl Session {
             Endpoint::Unix(path) => format!("socket '{}'", path.display()),
             Endpoint::Tcp { host, port } => format!("host '{host}', port {port}"),
         };
-        self.console
-            .fatal(&format!("unable to connect to MySQL server on {place}, aborting..."));
+        self.console.fatal(&format!("unable to connect to MySQL server on {place}, aborting..."));
         self.console.fatal(&format!("error {}: {}", error.code, error.message));
     }
 }
@@ -138,20 +131,14 @@ impl Environment for Session {
 
 /// An error of the operating system's with number and words of the client library that Debian's sysbench is linked with.
 fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
-    let number = error
-        .message
-        .rsplit_once("(os error ")
-        .and_then(|(_, end)| end.strip_suffix(')'));
+    let number = error.message.rsplit_once("(os error ").and_then(|(_, end)| end.strip_suffix(')'));
     let (code, message) = match (endpoint, number) {
         (Endpoint::Tcp { host, .. }, _) if error.message.contains("failed to lookup address") => {
             (2005, format!("Unknown server host '{host}' (-2)"))
         }
         (Endpoint::Unix(path), Some(number)) => {
             let path = path.display();
-            (
-                2002,
-                format!("Can't connect to local server through socket '{path}' ({number})"),
-            )
+            (2002, format!("Can't connect to local server through socket '{path}' ({number})"))
         }
         (Endpoint::Tcp { host, .. }, Some(number)) => {
             // It waits for its connections, and reports the number that says so instead of "refused".
@@ -170,14 +157,8 @@ struct DryRun {
     statements: u32,
 }
 
-const DONE: Reply = Reply {
-    class: QueryClass::Other,
-    columns: 0,
-    rows: 0,
-    affected_rows: 0,
-    last_insert_id: 0,
-    more_results: false,
-};
+const DONE: Reply =
+    Reply { class: QueryClass::Other, columns: 0, rows: 0, affected_rows: 0, last_insert_id: 0, more_results: false };
 
 impl Connection for DryRun {
     fn query(&mut self, _sql: &[u8]) -> Result<Reply, SqlError> {
@@ -241,9 +222,7 @@ impl IdleConnections {
     /// The first that could not be opened, in one line.
     pub(crate) fn open(session: &Arc<Session>, count: u32) -> Result<Self, String> {
         let holders = HOLDERS.min(count);
-        let mut idle = Self {
-            holders: Vec::with_capacity(holders as usize),
-        };
+        let mut idle = Self { holders: Vec::with_capacity(holders as usize) };
         let (opened, results) = channel();
         for holder in 0..holders {
             let share = count / holders + u32::from(holder < count % holders);
@@ -254,9 +233,7 @@ impl IdleConnections {
             idle.holders.push((Some(release), handle));
         }
         let failed = results.iter().take(holders as usize).find_map(Result::err);
-        failed.map_or(Ok(idle), |error| {
-            Err(format!("idle connections: error {}: {}", error.code, error.message))
-        })
+        failed.map_or(Ok(idle), |error| Err(format!("idle connections: error {}: {}", error.code, error.message)))
     }
 }
 

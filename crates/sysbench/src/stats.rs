@@ -53,11 +53,7 @@ impl Delta {
     /// So many of something, a second.
     #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     pub(crate) fn per_second(&self, count: u64) -> f64 {
-        if self.seconds > 0.0 {
-            count as f64 / self.seconds
-        } else {
-            0.0
-        }
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
     /// Statements of all kinds.
@@ -82,10 +78,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// At the beginning of counting.
     pub(crate) fn start(at_ns: u64) -> Self {
-        Self {
-            at_ns,
-            ..Self::default()
-        }
+        Self { at_ns, ..Self::default() }
     }
 }
 
@@ -104,10 +97,7 @@ impl Stats {
     /// A worker's own numbers, and where its latencies go.
     pub(crate) fn of_worker(&self, thread: u32) -> (Arc<WorkerStats>, LatencyStore) {
         let shard = &self.shards[thread as usize % self.shards.len()];
-        (
-            Arc::clone(&self.workers[thread as usize]),
-            LatencyStore::Shared(Arc::clone(shard)),
-        )
+        (Arc::clone(&self.workers[thread as usize]), LatencyStore::Shared(Arc::clone(shard)))
     }
 
     /// A worker begins its events.
@@ -172,12 +162,7 @@ impl Stats {
             // Added up outside the lock: workers wait for the taking out only.
             let mut latest = shard.with(Latencies::take);
             latest.forget_empty();
-            let Collected {
-                interval,
-                period,
-                whole,
-                extremes_ns,
-            } = &mut *collected;
+            let Collected { interval, period, whole, extremes_ns } = &mut *collected;
             let events = latest.by_operation()[0].1;
             if events.count() > 0 {
                 let (min, max) = extremes_ns[place].unwrap_or((u64::MAX, 0));
@@ -200,11 +185,7 @@ impl Stats {
         }
         let before = std::mem::replace(
             snapshot,
-            Snapshot {
-                at_ns: now_ns,
-                totals: totals.clone(),
-                by_worker: by_worker.clone(),
-            },
+            Snapshot { at_ns: now_ns, totals: totals.clone(), by_worker: by_worker.clone() },
         );
         for (worker, earlier) in by_worker.iter_mut().zip(&before.by_worker) {
             worker.0 -= earlier.0;
@@ -214,10 +195,7 @@ impl Stats {
             seconds: seconds(now_ns.saturating_sub(before.at_ns)),
             totals: totals.since(&before.totals),
             latencies,
-            by_worker: by_worker
-                .into_iter()
-                .map(|(events, busy_ns)| (events, seconds(busy_ns)))
-                .collect(),
+            by_worker: by_worker.into_iter().map(|(events, busy_ns)| (events, seconds(busy_ns))).collect(),
         }
     }
 }

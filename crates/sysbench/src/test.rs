@@ -121,10 +121,7 @@ impl ScriptTest {
         };
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
-        console.log(
-            LogLevel::Debug,
-            &format!("Worker thread (#{}) initialized", host.thread()),
-        );
+        console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));
         if !worker.wait_for_start() {
             return Ok(());
         }
@@ -146,9 +143,7 @@ impl ScriptTest {
         }
         let declared = !["prepare", "cleanup", "help"].contains(&name) || parallel;
         let function = if declared { CALL_COMMAND } else { name };
-        main.command(name)
-            .inspect_err(|error| session.console.script_failed(function, error))
-            .is_ok()
+        main.command(name).inspect_err(|error| session.console.script_failed(function, error)).is_ok()
     }
 
     fn command_in_parallel(&self, name: &str, options: &RunOptions, session: &Arc<Session>) -> bool {
@@ -160,11 +155,8 @@ impl ScriptTest {
             rotation: Arc::clone(&session.rotation),
             environment: Arc::clone(session) as Arc<dyn Environment>,
         };
-        let pool = command.start(PoolOptions {
-            name: "sb",
-            threads: options.threads,
-            stack_bytes: options.stack_bytes,
-        });
+        let pool =
+            command.start(PoolOptions { name: "sb", threads: options.threads, stack_bytes: options.stack_bytes });
         if let Some(failure) = pool.spawn_failure() {
             session.console.fatal(&failure.message);
         }
@@ -175,20 +167,14 @@ impl ScriptTest {
 
 /// A value of `--cpu-max-prime`.
 pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
-    number
-        .parse()
-        .ok()
-        .filter(|limit| *limit > 0)
-        .ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
+    number.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
 }
 
 /// One event of `cpu`: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root, in 64 bits.
 fn count_primes(max_prime: u64) -> u64 {
     let max_prime = std::hint::black_box(max_prime);
     let is_prime = |number: u64| {
-        (2..)
-            .take_while(|divisor| divisor * divisor <= number)
-            .all(|divisor| !number.is_multiple_of(divisor))
+        (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| !number.is_multiple_of(divisor))
     };
     let primes = (3..=max_prime).filter(|&number| is_prime(number)).count();
     std::hint::black_box(primes as u64)

@@ -87,34 +87,14 @@ const fn scenario(
     identified: Option<&'static str>,
     steps: &'static str,
 ) -> Scenario {
-    Scenario {
-        name,
-        options,
-        identified,
-        steps,
-    }
+    Scenario { name, options, identified, steps }
 }
 
 /// 16777216 is DEPRECATE_EOF, 128 LOCAL_FILES.
 const EVERY_SERVER: &[Scenario] = &[
-    scenario(
-        "commands",
-        "password: secret-1\nchannel: unix",
-        Some("BY 'secret-1'"),
-        STEPS,
-    ),
-    scenario(
-        "commands-eof",
-        "password: secret-1\nchannel: unix\nfewer: 16777216",
-        Some("BY 'secret-1'"),
-        STEPS,
-    ),
-    scenario(
-        "wrong-password",
-        "password: secret-X\nchannel: unix",
-        Some("BY 'secret-1'"),
-        BRIEF,
-    ),
+    scenario("commands", "password: secret-1\nchannel: unix", Some("BY 'secret-1'"), STEPS),
+    scenario("commands-eof", "password: secret-1\nchannel: unix\nfewer: 16777216", Some("BY 'secret-1'"), STEPS),
+    scenario("wrong-password", "password: secret-X\nchannel: unix", Some("BY 'secret-1'"), BRIEF),
     scenario("no-password", "password: \nchannel: unix", Some("BY ''"), BRIEF),
     scenario(
         "unknown-database",
@@ -122,12 +102,7 @@ const EVERY_SERVER: &[Scenario] = &[
         Some("BY 'secret-1'"),
         BRIEF,
     ),
-    scenario(
-        "local-infile",
-        "password: secret-1\nchannel: unix\nmore: 128",
-        Some("BY 'secret-1'"),
-        LOCAL_INFILE,
-    ),
+    scenario("local-infile", "password: secret-1\nchannel: unix\nmore: 128", Some("BY 'secret-1'"), LOCAL_INFILE),
 ];
 
 const MYSQL_8: &[Scenario] = &[
@@ -150,20 +125,11 @@ const MYSQL_8: &[Scenario] = &[
         Some("WITH caching_sha2_password BY 'secret-2'"),
         BRIEF,
     ),
-    scenario(
-        "sha256-rsa",
-        "password: secret-4\nchannel: tcp",
-        Some("WITH sha256_password BY 'secret-4'"),
-        BRIEF,
-    ),
+    scenario("sha256-rsa", "password: secret-4\nchannel: tcp", Some("WITH sha256_password BY 'secret-4'"), BRIEF),
 ];
 
-const MARIADB: &[Scenario] = &[scenario(
-    "ed25519",
-    "password: secret-3\nchannel: unix",
-    Some("VIA ed25519 USING PASSWORD('secret-3')"),
-    BRIEF,
-)];
+const MARIADB: &[Scenario] =
+    &[scenario("ed25519", "password: secret-3\nchannel: unix", Some("VIA ed25519 USING PASSWORD('secret-3')"), BRIEF)];
 
 struct Live<T: Read + Write>(T);
 

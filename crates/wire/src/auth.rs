@@ -33,13 +33,7 @@ pub(crate) enum Plugin {
     ClearText,
 }
 
-const PLUGINS: [Plugin; 5] = [
-    Plugin::Native,
-    Plugin::CachingSha2,
-    Plugin::Sha256,
-    Plugin::Ed25519,
-    Plugin::ClearText,
-];
+const PLUGINS: [Plugin; 5] = [Plugin::Native, Plugin::CachingSha2, Plugin::Sha256, Plugin::Ed25519, Plugin::ClearText];
 
 /// Why a password could not be proved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,14 +51,8 @@ pub enum AuthError {
     Malformed(#[from] Malformed),
 }
 
-const BAD_CHALLENGE: Malformed = Malformed {
-    what: "authentication challenge",
-    why: "it has the wrong length",
-};
-const BAD_KEY: Malformed = Malformed {
-    what: "RSA public key of the server",
-    why: "it is not a usable PEM key",
-};
+const BAD_CHALLENGE: Malformed = Malformed { what: "authentication challenge", why: "it has the wrong length" };
+const BAD_KEY: Malformed = Malformed { what: "RSA public key of the server", why: "it is not a usable PEM key" };
 
 /// `caching_sha2_password`: the server knows the password already.
 const FAST_AUTH_OK: u8 = 3;
@@ -132,11 +120,7 @@ impl Plugin {
             }
             (Plugin::CachingSha2, [FULL_AUTH]) => Ok(Some(clear_text(password))),
             (Plugin::CachingSha2 | Plugin::Sha256, pem) => Ok(Some(encrypt(password, scramble, pem)?)),
-            _ => Err(Malformed {
-                what: "authentication data",
-                why: "the plugin expects none",
-            }
-            .into()),
+            _ => Err(Malformed { what: "authentication data", why: "the plugin expects none" }.into()),
         }
     }
 
@@ -158,9 +142,7 @@ fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malf
     for (byte, mask) in mixed.iter_mut().zip(scramble.iter().cycle()) {
         *byte ^= mask;
     }
-    public_key(pem)?
-        .encrypt_block(mixed, Pkcs1OaepPadding::new(GetRandom))
-        .map_err(|_| BAD_KEY)
+    public_key(pem)?.encrypt_block(mixed, Pkcs1OaepPadding::new(GetRandom)).map_err(|_| BAD_KEY)
 }
 
 /// Reads `-----BEGIN PUBLIC KEY-----` (SubjectPublicKeyInfo).
@@ -171,9 +153,7 @@ fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let (_, body) = text.split_once("-----BEGIN PUBLIC KEY-----").ok_or(BAD_KEY)?;
     let (body, _) = body.split_once("-----END PUBLIC KEY-----").ok_or(BAD_KEY)?;
     let body: String = body.split_ascii_whitespace().collect();
-    let der = base64::engine::general_purpose::STANDARD
-        .decode(body)
-        .map_err(|_| BAD_KEY)?;
+    let der = base64::engine::general_purpose::STANDARD.decode(body).map_err(|_| BAD_KEY)?;
 
     let mut outer = Reader::new(&der, "RSA public key of the server");
     let mut info = der_element(&mut outer, 0x30)?;
@@ -187,11 +167,7 @@ fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let exponent = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
     // Servers make keys of 2048 bits with exponent 65537; the bounds keep a hostile one from costing minutes or breaking the padding.
     let usable = (1024..=16384).contains(&modulus.bits()) && modulus.bit(0) && (2..=64).contains(&exponent.bits());
-    if usable {
-        Ok(PublicKey::new(modulus, exponent))
-    } else {
-        Err(BAD_KEY)
-    }
+    if usable { Ok(PublicKey::new(modulus, exponent)) } else { Err(BAD_KEY) }
 }
 
 /// The content of the next DER element, which must have this tag and a length in definite form.

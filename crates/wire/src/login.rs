@@ -106,14 +106,7 @@ impl Greeting {
                 name => Reader::new(name, "greeting").nul_terminated()?.to_vec(),
             }
         };
-        Ok(Self {
-            server_version,
-            connection_id,
-            scramble,
-            capabilities,
-            status,
-            auth_plugin,
-        })
+        Ok(Self { server_version, connection_id, scramble, capabilities, status, auth_plugin })
     }
 
     /// The version without the `5.5.5-` that MariaDB puts in front for the sake of old replication slaves.
@@ -251,24 +244,14 @@ pub struct Login {
 enum State {
     Greeting,
     Tls(Greeting),
-    Auth {
-        greeting: Greeting,
-        capabilities: u32,
-        plugin: Plugin,
-        scramble: Vec<u8>,
-    },
+    Auth { greeting: Greeting, capabilities: u32, plugin: Plugin, scramble: Vec<u8> },
     Over,
 }
 
 impl Login {
     /// Waits for the server's greeting.
     pub fn new(options: LoginOptions) -> Self {
-        Self {
-            options,
-            state: State::Greeting,
-            sequence: 0,
-            packets: 0,
-        }
+        Self { options, state: State::Greeting, sequence: 0, packets: 0 }
     }
 
     /// Takes the next packet out of `input`; returns how many bytes were used and what to do.
@@ -299,12 +282,9 @@ impl Login {
         }
         let step = match std::mem::replace(&mut self.state, State::Over) {
             State::Greeting => self.greeted(Greeting::parse(payload)?, input.len() > used, out)?,
-            State::Auth {
-                greeting,
-                capabilities,
-                plugin,
-                scramble,
-            } => self.answered(greeting, capabilities, plugin, scramble, payload, out)?,
+            State::Auth { greeting, capabilities, plugin, scramble } => {
+                self.answered(greeting, capabilities, plugin, scramble, payload, out)?
+            }
             State::Tls(_) | State::Over => {
                 return Err(malformed("a packet came when none was due"));
             }
@@ -330,9 +310,7 @@ impl Login {
         let offered = greeting.has(capability::SSL);
         match self.options.tls {
             TlsWish::Must if !offered => {
-                return Err(LoginError::TlsNotOffered {
-                    version: greeting.version().to_owned(),
-                });
+                return Err(LoginError::TlsNotOffered { version: greeting.version().to_owned() });
             }
             TlsWish::Must | TlsWish::IfOffered if offered => {}
             _ => {
@@ -389,11 +367,7 @@ impl Login {
         };
         let capabilities = self.capabilities(&greeting);
         let has = |flag| capabilities & flag != 0;
-        let answer = plugin.answer(
-            self.options.password.as_bytes(),
-            &greeting.scramble,
-            self.options.channel,
-        )?;
+        let answer = plugin.answer(self.options.password.as_bytes(), &greeting.scramble, self.options.channel)?;
         let header_at = packet::begin(out);
         self.put_prefix(capabilities, out);
         put_nul_terminated(out, &self.options.user)?;
@@ -413,12 +387,7 @@ impl Login {
         }
         self.sequence = packet::finish(out, header_at, self.sequence);
         let scramble = greeting.scramble.clone();
-        self.state = State::Auth {
-            greeting,
-            capabilities,
-            plugin,
-            scramble,
-        };
+        self.state = State::Auth { greeting, capabilities, plugin, scramble };
         Ok(())
     }
 
@@ -437,11 +406,7 @@ impl Login {
             0 => {
                 reader.lenenc()?;
                 reader.lenenc()?;
-                return Ok(LoginStep::Done(Session {
-                    greeting,
-                    capabilities,
-                    status: reader.u16()?,
-                }));
+                return Ok(LoginStep::Done(Session { greeting, capabilities, status: reader.u16()? }));
             }
             0xff => return Err(ServerError::parse(payload)?.into()),
             0xfe if reader.is_empty() => {
@@ -456,12 +421,7 @@ impl Login {
             1 => plugin.go_on(password, &scramble, reader.rest(), self.options.channel)?,
             _ => return Err(malformed("an answer to the login is of no known kind")),
         };
-        self.state = State::Auth {
-            greeting,
-            capabilities,
-            plugin,
-            scramble,
-        };
+        self.state = State::Auth { greeting, capabilities, plugin, scramble };
         let Some(answer) = answer else {
             return Ok(LoginStep::Receive);
         };

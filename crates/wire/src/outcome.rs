@@ -71,17 +71,7 @@ impl Done {
     #[inline]
     pub(crate) fn from_ok(payload: &[u8]) -> Result<Self, Malformed> {
         // The commonest form of all, without reading it piece by piece: two integers of one byte each.
-        if let &[
-            _,
-            affected_rows @ 0..=0xfa,
-            last_insert_id @ 0..=0xfa,
-            s0,
-            s1,
-            w0,
-            w1,
-            ..,
-        ] = payload
-        {
+        if let &[_, affected_rows @ 0..=0xfa, last_insert_id @ 0..=0xfa, s0, s1, w0, w1, ..] = payload {
             return Ok(Self {
                 affected_rows: affected_rows.into(),
                 last_insert_id: last_insert_id.into(),
@@ -111,12 +101,7 @@ impl Done {
             return Err(reader.malformed("another packet stands in its place"));
         }
         let warnings = reader.u16()?;
-        Ok(Self {
-            affected_rows: 0,
-            last_insert_id: 0,
-            status: reader.u16()?,
-            warnings,
-        })
+        Ok(Self { affected_rows: 0, last_insert_id: 0, status: reader.u16()?, warnings })
     }
 }
 
@@ -148,11 +133,7 @@ impl ServerError {
             Some(([b'#', state @ ..], message)) => (String::from_utf8_lossy(state).into_owned(), message),
             _ => ("HY000".to_owned(), text),
         };
-        Ok(Self {
-            code,
-            sqlstate,
-            message: String::from_utf8_lossy(message).into_owned(),
-        })
+        Ok(Self { code, sqlstate, message: String::from_utf8_lossy(message).into_owned() })
     }
 }
 

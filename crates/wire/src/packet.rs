@@ -24,10 +24,7 @@ impl Header {
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = u32::from_le_bytes(*bytes.first_chunk()?);
-        Some(Self {
-            payload_bytes: (header & 0xff_ffff) as usize,
-            sequence: (header >> 24) as u8,
-        })
+        Some(Self { payload_bytes: (header & 0xff_ffff) as usize, sequence: (header >> 24) as u8 })
     }
 
     #[inline]
@@ -51,13 +48,7 @@ pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
 pub(crate) fn finish(out: &mut Vec<u8>, header_at: usize, sequence: u8) -> u8 {
     let payload_bytes = out.len() - header_at - HEADER_BYTES;
     if payload_bytes < MAX_PAYLOAD_BYTES {
-        out[header_at..header_at + HEADER_BYTES].copy_from_slice(
-            &Header {
-                payload_bytes,
-                sequence,
-            }
-            .encode(),
-        );
+        out[header_at..header_at + HEADER_BYTES].copy_from_slice(&Header { payload_bytes, sequence }.encode());
         return sequence.wrapping_add(1);
     }
     finish_long(out, header_at, sequence)
@@ -70,13 +61,7 @@ fn finish_long(out: &mut Vec<u8>, header_at: usize, mut sequence: u8) -> u8 {
     let mut rest = payload.as_slice();
     loop {
         let (packet, after) = rest.split_at(rest.len().min(MAX_PAYLOAD_BYTES));
-        out.extend_from_slice(
-            &Header {
-                payload_bytes: packet.len(),
-                sequence,
-            }
-            .encode(),
-        );
+        out.extend_from_slice(&Header { payload_bytes: packet.len(), sequence }.encode());
         out.extend_from_slice(packet);
         sequence = sequence.wrapping_add(1);
         rest = after;
@@ -106,14 +91,9 @@ pub(crate) struct Payload<'a> {
 
 /// Finds the payload whose first packet header is at the start of `bytes`. The packets must be complete.
 pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
-    let cut_off = Malformed {
-        what: "packet",
-        why: "it ends too early",
-    };
+    let cut_off = Malformed { what: "packet", why: "it ends too early" };
     let header = Header::decode(bytes).ok_or(cut_off)?;
-    let first = bytes
-        .get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes)
-        .ok_or(cut_off)?;
+    let first = bytes.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes).ok_or(cut_off)?;
     let mut total_bytes = HEADER_BYTES + header.payload_bytes;
     let continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
     let mut more = continued;
@@ -125,11 +105,7 @@ pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
     if total_bytes > bytes.len() {
         return Err(cut_off);
     }
-    Ok(Payload {
-        first,
-        continued,
-        total_bytes,
-    })
+    Ok(Payload { first, continued, total_bytes })
 }
 
 /// Joins the packets of a continued payload; `packets` is exactly them.
@@ -156,11 +132,7 @@ const INITIAL_BYTES: usize = 16 * 1024;
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self {
-            data: vec![0; INITIAL_BYTES],
-            start: 0,
-            end: 0,
-        }
+        Self { data: vec![0; INITIAL_BYTES], start: 0, end: 0 }
     }
 }
 

@@ -75,11 +75,7 @@ impl ReplyScanner {
                 status: 0,
                 warnings: 0,
             },
-            prepared: Prepared {
-                statement: 0,
-                columns: 0,
-                parameters: 0,
-            },
+            prepared: Prepared { statement: 0, columns: 0, parameters: 0 },
         }
     }
 
@@ -267,11 +263,7 @@ impl ReplyScanner {
                 Ok(self.definitions_over())
             }
             Phase::Rows => {
-                let end = if self.deprecate_eof {
-                    Done::from_ok(payload)?
-                } else {
-                    Done::from_eof(payload)?
-                };
+                let end = if self.deprecate_eof { Done::from_ok(payload)? } else { Done::from_eof(payload)? };
                 self.result.status = end.status;
                 self.result.warnings = end.warnings;
                 Ok(Some(Outcome::ResultSet(self.result)))
@@ -297,18 +289,11 @@ impl ReplyScanner {
         match (payload.first(), self.answering) {
             (Some(0), Answering::Prepare) => {
                 let mut reader = Reader::new(&payload[1..], "answer to a prepare");
-                self.prepared = Prepared {
-                    statement: reader.u32()?,
-                    columns: reader.u16()?,
-                    parameters: reader.u16()?,
-                };
+                self.prepared =
+                    Prepared { statement: reader.u32()?, columns: reader.u16()?, parameters: reader.u16()? };
                 self.definitions_left = self.prepared.parameters.into();
                 self.phase = Phase::PreparedDefinitions;
-                if self.definitions_left > 0 {
-                    Ok(None)
-                } else {
-                    Ok(self.definitions_over())
-                }
+                if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
             }
             (Some(0xfb), Answering::Statement) => Ok(Some(Outcome::LocalInfile {
                 sequence: {

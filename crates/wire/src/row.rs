@@ -72,10 +72,7 @@ impl RowCursor {
             return Ok(false);
         };
         if !result.rows_kept {
-            return Err(Malformed {
-                what: "result set",
-                why: "it was too large to keep, and its rows were dropped",
-            });
+            return Err(Malformed { what: "result set", why: "it was too large to keep, and its rows were dropped" });
         }
         if encoding == Encoding::Binary && self.formats.is_empty() {
             self.formats = formats(reply, &result)?;
@@ -110,11 +107,7 @@ fn text_row(payload: &[u8], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed
             emptied(value).extend_from_slice(bytes);
         }
     }
-    if reader.is_empty() {
-        Ok(())
-    } else {
-        Err(reader.malformed("it has more values than columns"))
-    }
+    if reader.is_empty() { Ok(()) } else { Err(reader.malformed("it has more values than columns")) }
 }
 
 fn binary_row(payload: &[u8], formats: &[ColumnFormat], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed> {
@@ -132,11 +125,7 @@ fn binary_row(payload: &[u8], formats: &[ColumnFormat], row: &mut [Option<Vec<u8
             to_text(format, &mut reader, emptied(value))?;
         }
     }
-    if reader.is_empty() {
-        Ok(())
-    } else {
-        Err(reader.malformed("it has more values than columns"))
-    }
+    if reader.is_empty() { Ok(()) } else { Err(reader.malformed("it has more values than columns")) }
 }
 
 fn emptied(value: &mut Option<Vec<u8>>) -> &mut Vec<u8> {
@@ -179,15 +168,7 @@ fn definition(payload: &[u8]) -> Result<Definition<'_>, Malformed> {
     let type_code = reader.u8()?;
     let flags = reader.u16()?;
     let decimals = reader.u8()?;
-    Ok(Definition {
-        name,
-        format: ColumnFormat {
-            type_code,
-            flags,
-            length,
-            decimals,
-        },
-    })
+    Ok(Definition { name, format: ColumnFormat { type_code, flags, length, decimals } })
 }
 
 fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malformed> {
@@ -379,11 +360,8 @@ fn time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> R
     if !matches!(bytes, 0 | 8 | 12) {
         return Err(reader.malformed("a time has an impossible length"));
     }
-    let (negative, days, [hour, minute, second]) = if bytes == 0 {
-        (0, 0, [0; 3])
-    } else {
-        (reader.u8()?, reader.u32()?, reader.array()?)
-    };
+    let (negative, days, [hour, minute, second]) =
+        if bytes == 0 { (0, 0, [0; 3]) } else { (reader.u8()?, reader.u32()?, reader.array()?) };
     let hours = u64::from(days) * 24 + u64::from(hour);
     let sign = if negative == 0 { "" } else { "-" };
     put(text, format_args!("{sign}{hours:02}:{minute:02}:{second:02}"));

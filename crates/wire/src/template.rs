@@ -48,10 +48,7 @@ impl Template {
                 _ => dialect.multi_byte.character_bytes(rest).unwrap_or(1),
             };
         }
-        Self {
-            sql: sql.into(),
-            parameters_at: parameters_at.into(),
-        }
+        Self { sql: sql.into(), parameters_at: parameters_at.into() }
     }
 
     /// Number of parameters.
@@ -110,24 +107,16 @@ fn quoted_bytes(text: &[u8], quote: u8, dialect: Dialect) -> usize {
 }
 
 fn line_bytes(text: &[u8]) -> usize {
-    text.iter()
-        .position(|&byte| byte == b'\n')
-        .map_or(text.len(), |newline| newline + 1)
+    text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |newline| newline + 1)
 }
 
 /// Two dashes begin a comment only before white space, a control character or the end.
 fn starts_dash_comment(text: &[u8]) -> bool {
-    text.starts_with(b"--")
-        && text
-            .get(2)
-            .is_none_or(|&byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
+    text.starts_with(b"--") && text.get(2).is_none_or(|&byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
 }
 
 fn comment_bytes(text: &[u8]) -> usize {
-    text.windows(2)
-        .skip(2)
-        .position(|pair| pair == b"*/")
-        .map_or(text.len(), |end| end + 4)
+    text.windows(2).skip(2).position(|pair| pair == b"*/").map_or(text.len(), |end| end + 4)
 }
 
 fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) -> Result<(), NoLiteral> {
@@ -174,9 +163,7 @@ const CHUNK_BYTES: usize = 16;
 /// Does `chunk` stand for itself in a string literal of any dialect? Characters of several bytes begin above ASCII in all of them.
 fn is_plain(chunk: &[u8; CHUNK_BYTES]) -> bool {
     // No early end: that is what lets the compiler take all bytes at once.
-    chunk.iter().fold(true, |plain, &byte| {
-        plain & (byte != b'\'') & (byte != b'\\') & (byte != 0) & byte.is_ascii()
-    })
+    chunk.iter().fold(true, |plain, &byte| plain & (byte != b'\'') & (byte != b'\\') & (byte != 0) & byte.is_ascii())
 }
 
 /// The inside of a string literal in single quotes.

@@ -49,18 +49,12 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {
-            arrived: Mutex::default(),
-            wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
-        })
+        Ok(Self { arrived: Mutex::default(), wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
 
     /// Gives a connected, non-blocking socket to the loop.
     pub(crate) fn push(&self, socket: OwnedFd, connection_id: u32) -> io::Result<()> {
-        self.arrived
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((socket, connection_id));
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push((socket, connection_id));
         rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         Ok(())
     }
@@ -162,11 +156,7 @@ impl EventLoop {
             // epoll_wait rounds up to whole milliseconds, ppoll does not.
             poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&wait))?;
         }
-        epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(events),
-            wait.map(|_| AT_ONCE).as_ref(),
-        )?;
+        epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), wait.map(|_| AT_ONCE).as_ref())?;
         Ok(())
     }
 
@@ -265,9 +255,7 @@ impl EventLoop {
             if connection.state != State::Open || !connection.output.is_empty() {
                 return;
             }
-            let Connection {
-                session, input, output, ..
-            } = &mut **connection;
+            let Connection { session, input, output, .. } = &mut **connection;
             let (server, catalogue) = (&self.server, &mut self.catalogue);
             let (reply, taken) = match front(input, MAX_ALLOWED_PACKET_BYTES) {
                 Front::Incomplete => {
@@ -277,15 +265,12 @@ impl EventLoop {
                     return;
                 }
                 Front::TooLarge => return self.drop_connection(slot),
-                Front::One {
-                    sequence,
-                    payload,
-                    taken,
-                } => (session.handle(server, catalogue, sequence, payload, output), taken),
-                Front::Joined { frame, taken } => (
-                    session.handle(server, catalogue, frame.sequence, &frame.payload, output),
-                    taken,
-                ),
+                Front::One { sequence, payload, taken } => {
+                    (session.handle(server, catalogue, sequence, payload, output), taken)
+                }
+                Front::Joined { frame, taken } => {
+                    (session.handle(server, catalogue, frame.sequence, &frame.payload, output), taken)
+                }
             };
             input.drain(..taken);
             self.answer(slot, &reply);
@@ -319,13 +304,7 @@ impl EventLoop {
             if now_ns >= finish_ns {
                 return;
             }
-            if let Some(end_ns) = self
-                .server
-                .config
-                .law
-                .stall
-                .and_then(|stall| stall.end_of_stall_at(now_ns))
-            {
+            if let Some(end_ns) = self.server.config.law.stall.and_then(|stall| stall.end_of_stall_at(now_ns)) {
                 std::thread::sleep(Duration::from_nanos(end_ns - now_ns));
             }
             std::hint::spin_loop();

@@ -76,9 +76,7 @@ impl FromStr for Fault {
 
     /// `close@5`: the server's fifth timed statement; `close@5/connection`: each connection's; `auth-plugin=NAME`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, place) = text
-            .split_once('@')
-            .map_or((text, None), |(name, place)| (name, Some(place)));
+        let (name, place) = text.split_once('@').map_or((text, None), |(name, place)| (name, Some(place)));
         let kind = match name.split_once('=') {
             Some(("auth-plugin", plugin)) if !plugin.is_empty() => FaultKind::AuthPlugin(plugin.to_owned()),
             None => match name {
@@ -117,12 +115,8 @@ impl FromStr for Fault {
         };
         let fault = Self { kind, at, scope };
         match (fault.is_of_handshake(), place.is_some()) {
-            (true, true) => Err(format!(
-                "fault '{text}': a fault of the handshake has no statement number"
-            )),
-            (false, false) => Err(format!(
-                "fault '{text}' needs the statement that it hits, as in {name}@5"
-            )),
+            (true, true) => Err(format!("fault '{text}': a fault of the handshake has no statement number")),
+            (false, false) => Err(format!("fault '{text}' needs the statement that it hits, as in {name}@5")),
             _ => Ok(fault),
         }
     }

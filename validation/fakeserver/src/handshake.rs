@@ -136,14 +136,7 @@ impl ClientHello {
         };
         let database = has(capability::CONNECT_WITH_DB).then(|| text(reader.until_zero()));
         let plugin = (has(capability::PLUGIN_AUTH) && !reader.is_empty()).then(|| text(reader.until_zero()));
-        Some(Self {
-            capabilities,
-            charset,
-            user,
-            auth_answer,
-            database,
-            plugin,
-        })
+        Some(Self { capabilities, charset, user, auth_answer, database, plugin })
     }
 }
 

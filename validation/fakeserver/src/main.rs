@@ -55,15 +55,9 @@ fn run(options: &Options) -> io::Result<()> {
     process::raise_file_limit();
 
     let started_ns = monotonic_ns();
-    let server = Arc::new(Server {
-        config: options.config(started_ns),
-        counters: Counters::default(),
-    });
-    let waiting = Waiting {
-        origin_ns: options.origin_ns.unwrap_or(started_ns),
-        spin_ns: options.spin,
-        burn: options.cpu_burn,
-    };
+    let server = Arc::new(Server { config: options.config(started_ns), counters: Counters::default() });
+    let waiting =
+        Waiting { origin_ns: options.origin_ns.unwrap_or(started_ns), spin_ns: options.spin, burn: options.cpu_burn };
     let mut inboxes = Vec::new();
     for index in 0..options.threads {
         let inbox = Arc::new(Inbox::new()?);
@@ -91,11 +85,7 @@ fn run(options: &Options) -> io::Result<()> {
     let mut port = None;
     if let Some(asked) = options.port {
         let listener = TcpListener::bind(("127.0.0.1", asked)).map_err(|error| {
-            describe(
-                error,
-                format!("cannot listen on 127.0.0.1:{asked}"),
-                "Give another --port, or 0.",
-            )
+            describe(error, format!("cannot listen on 127.0.0.1:{asked}"), "Give another --port, or 0.")
         })?;
         port = Some(listener.local_addr()?.port());
         let accepted = move || {
@@ -116,12 +106,8 @@ fn run(options: &Options) -> io::Result<()> {
         // Best effort: the path may be gone with its folder.
         let _ = std::fs::remove_file(path);
     }
-    let counters: serde_json::Map<_, _> = server
-        .counters
-        .snapshot()
-        .into_iter()
-        .map(|(name, count)| (name.to_ascii_lowercase(), json!(count)))
-        .collect();
+    let counters: serde_json::Map<_, _> =
+        server.counters.snapshot().into_iter().map(|(name, count)| (name.to_ascii_lowercase(), json!(count))).collect();
     print_line(&json!({ "type": "ended", "counters": counters }))
 }
 
@@ -180,13 +166,10 @@ fn accept_forever(
 /// Starts a thread that never ends but with an error, which ends the process.
 fn spawn(name: &str, body: impl FnOnce() -> io::Error + Send + 'static) -> io::Result<()> {
     let shown = name.to_owned();
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(move || {
-            let error = body();
-            eprintln!("bakeoff-fakeserver: thread {shown}: {error}");
-            std::process::exit(70);
-        })?;
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(move || {
+        let error = body();
+        eprintln!("bakeoff-fakeserver: thread {shown}: {error}");
+        std::process::exit(70);
+    })?;
     Ok(())
 }

@@ -91,11 +91,7 @@ impl Options {
         Config {
             version: self.server_version.clone(),
             password: self.password.clone(),
-            shape: RowShape {
-                rows: self.rows,
-                range_rows: self.range_rows,
-                text_bytes: self.row_bytes,
-            },
+            shape: RowShape { rows: self.rows, range_rows: self.range_rows, text_bytes: self.row_bytes },
             law: Law {
                 draw: self.latency,
                 slow_factor: self.slow_factor,
@@ -133,9 +129,8 @@ fn read_duration_ns(text: &str) -> Result<u64, String> {
             return Err(format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"));
         }
     };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"))?;
     if number < 0.0 || number * ns > LONGEST_NS {
         return Err(format!("'{text}' is outside 0 to 24 hours"));
     }
@@ -143,20 +138,15 @@ fn read_duration_ns(text: &str) -> Result<u64, String> {
 }
 
 fn read_number(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite())
-        .ok_or_else(|| format!("'{text}' is not a number"))
+    text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| format!("'{text}' is not a number"))
 }
 
 fn read_factor(text: &str) -> Result<f64, String> {
-    read_number(text).and_then(|factor| {
-        if factor > 0.0 {
-            Ok(factor)
-        } else {
-            Err(format!("'{text}' must be above 0"))
-        }
-    })
+    read_number(text).and_then(
+        |factor| {
+            if factor > 0.0 { Ok(factor) } else { Err(format!("'{text}' must be above 0")) }
+        },
+    )
 }
 
 fn read_draw(text: &str) -> Result<Draw, String> {
@@ -168,23 +158,15 @@ fn read_draw(text: &str) -> Result<Draw, String> {
         "exp" => Ok(Draw::Exponential { mean_ns: ns(values)? }),
         "lognormal" => {
             let (median, sigma) = values.split_once(',').ok_or_else(wrong)?;
-            Ok(Draw::LogNormal {
-                median_ns: ns(median)?,
-                sigma: read_number(sigma)?,
-            })
+            Ok(Draw::LogNormal { median_ns: ns(median)?, sigma: read_number(sigma)? })
         }
         _ => Err(wrong()),
     }
 }
 
 fn read_stall(text: &str) -> Result<Stall, String> {
-    let (length, period) = text
-        .split_once('/')
-        .ok_or_else(|| format!("'{text}' is not a stall: write 200ms/10s"))?;
-    let stall = Stall {
-        length_ns: read_duration_ns(length)?,
-        period_ns: read_duration_ns(period)?,
-    };
+    let (length, period) = text.split_once('/').ok_or_else(|| format!("'{text}' is not a stall: write 200ms/10s"))?;
+    let stall = Stall { length_ns: read_duration_ns(length)?, period_ns: read_duration_ns(period)? };
     if stall.length_ns >= stall.period_ns {
         return Err(format!("'{text}': the stall must be shorter than its period"));
     }
@@ -200,14 +182,8 @@ fn read_drift(text: &str) -> Result<Drift, String> {
     match name {
         "step" => Ok(Drift::Step { share, at_s: time_s }),
         "linear" | "sin" if time_s <= 0.0 => Err(format!("'{text}': the period must be above 0")),
-        "linear" => Ok(Drift::Linear {
-            share,
-            period_s: time_s,
-        }),
-        "sin" => Ok(Drift::Sine {
-            share,
-            period_s: time_s,
-        }),
+        "linear" => Ok(Drift::Linear { share, period_s: time_s }),
+        "sin" => Ok(Drift::Sine { share, period_s: time_s }),
         _ => Err(wrong()),
     }
 }

@@ -21,11 +21,7 @@ pub(crate) struct Frame {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Front<'a> {
     /// A payload in one packet, borrowed: the usual case.
-    One {
-        sequence: u8,
-        payload: &'a [u8],
-        taken: usize,
-    },
+    One { sequence: u8, payload: &'a [u8], taken: usize },
     /// A payload put together from several packets.
     Joined { frame: Frame, taken: usize },
     /// More bytes are needed.
@@ -37,21 +33,13 @@ pub(crate) enum Front<'a> {
 /// Looks for a whole payload at the front of `bytes`.
 pub(crate) fn front(bytes: &[u8], limit_bytes: usize) -> Front<'_> {
     let Some((sequence, payload)) = one_packet(bytes) else {
-        return if declared_length(bytes) > limit_bytes {
-            Front::TooLarge
-        } else {
-            Front::Incomplete
-        };
+        return if declared_length(bytes) > limit_bytes { Front::TooLarge } else { Front::Incomplete };
     };
     if payload.len() > limit_bytes {
         return Front::TooLarge;
     }
     if payload.len() < MAX_PAYLOAD {
-        return Front::One {
-            sequence,
-            payload,
-            taken: HEADER + payload.len(),
-        };
+        return Front::One { sequence, payload, taken: HEADER + payload.len() };
     }
     let mut joined = payload.to_vec();
     let mut taken = HEADER + payload.len();
@@ -65,13 +53,7 @@ pub(crate) fn front(bytes: &[u8], limit_bytes: usize) -> Front<'_> {
             return Front::TooLarge;
         }
         if payload.len() < MAX_PAYLOAD {
-            return Front::Joined {
-                frame: Frame {
-                    sequence,
-                    payload: joined,
-                },
-                taken,
-            };
+            return Front::Joined { frame: Frame { sequence, payload: joined }, taken };
         }
     }
 }
@@ -191,9 +173,7 @@ impl<'a> PayloadReader<'a> {
         match self.u8()? {
             value @ 0..=250 => Some(u64::from(value)),
             0xFC => self.u16().map(u64::from),
-            0xFD => self
-                .bytes(3)
-                .map(|b| u64::from(b[0]) | u64::from(b[1]) << 8 | u64::from(b[2]) << 16),
+            0xFD => self.bytes(3).map(|b| u64::from(b[0]) | u64::from(b[1]) << 8 | u64::from(b[2]) << 16),
             0xFE => self.bytes(8)?.try_into().ok().map(u64::from_le_bytes),
             _ => None,
         }

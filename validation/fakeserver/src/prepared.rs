@@ -36,11 +36,8 @@ impl Catalogue {
             return Rc::clone(known);
         }
         let statement = sql::read(text, &server.config.shape, facts);
-        let prepared = Rc::new(Prepared {
-            parameters: scanner::parameters(text),
-            replies: RefCell::default(),
-            statement,
-        });
+        let prepared =
+            Rc::new(Prepared { parameters: scanner::parameters(text), replies: RefCell::default(), statement });
         // What is not timed depends on the session that asks.
         if prepared.statement.timed && self.by_text.len() < Self::LIMIT {
             self.by_text.insert(text.to_owned(), Rc::clone(&prepared));

@@ -19,16 +19,9 @@ pub(crate) fn block_ending_signals() -> io::Result<EndingSignals> {
             libc::sigaddset(set.as_mut_ptr(), signal);
         }
         let set = set.assume_init();
-        (
-            set,
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()),
-        )
+        (set, libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))
     };
-    if result == 0 {
-        Ok(EndingSignals(set))
-    } else {
-        Err(io::Error::from_raw_os_error(result))
-    }
+    if result == 0 { Ok(EndingSignals(set)) } else { Err(io::Error::from_raw_os_error(result)) }
 }
 
 impl EndingSignals {
@@ -55,13 +48,7 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
 pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // A refusal leaves the limit as it was: fewer connections, which their clients will see.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    );
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Takes the usual 50 µs of slack from this thread's waits.

@@ -35,10 +35,7 @@ pub(crate) struct Column {
 
 impl Column {
     pub(crate) fn text(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind: Kind::Text,
-        }
+        Self { name: name.to_owned(), kind: Kind::Text }
     }
 }
 
@@ -66,11 +63,7 @@ pub(crate) struct Table {
 impl Table {
     /// Rows that are sent once.
     pub(crate) fn new(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Self {
-        Self {
-            columns,
-            rows,
-            repeat: 1,
-        }
+        Self { columns, rows, repeat: 1 }
     }
 }
 
@@ -84,11 +77,7 @@ pub(crate) struct SqlError {
 
 impl SqlError {
     pub(crate) fn new(code: u16, sqlstate: &str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            sqlstate: sqlstate.to_owned(),
-            message: message.into(),
-        }
+        Self { code, sqlstate: sqlstate.to_owned(), message: message.into() }
     }
 
     /// The error of that number, worded as servers word it where tests look at the words.
@@ -98,11 +87,7 @@ impl SqlError {
             1040 => Self::new(code, "08004", "Too many connections"),
             1062 => Self::new(code, "23000", "Duplicate entry '1' for key 'PRIMARY'"),
             1205 => Self::new(code, "HY000", "Lock wait timeout exceeded; try restarting transaction"),
-            1213 => Self::new(
-                code,
-                "40001",
-                "Deadlock found when trying to get lock; try restarting transaction",
-            ),
+            1213 => Self::new(code, "40001", "Deadlock found when trying to get lock; try restarting transaction"),
             _ => Self::new(code, "HY000", format!("injected error {code}")),
         }
     }
@@ -191,13 +176,7 @@ pub(crate) fn put_table(writer: &mut PacketWriter<'_>, table: &Table, form: Form
         put_eof(writer, form.status);
     }
     for row in (0..table.repeat).flat_map(|_| &table.rows) {
-        writer.packet(|out| {
-            if form.binary {
-                put_binary_row(out, row)
-            } else {
-                put_text_row(out, row)
-            }
-        });
+        writer.packet(|out| if form.binary { put_binary_row(out, row) } else { put_text_row(out, row) });
     }
     put_end_of_rows(writer, form);
 }

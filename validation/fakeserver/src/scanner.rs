@@ -70,9 +70,7 @@ pub(crate) fn strip(text: &str) -> &str {
 
 /// Whether the word is anywhere, in any case.
 pub(crate) fn contains(text: &str, word: &str) -> bool {
-    text.as_bytes()
-        .windows(word.len())
-        .any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
+    text.as_bytes().windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Position of a word at depth 0, outside strings.

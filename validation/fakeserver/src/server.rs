@@ -78,10 +78,7 @@ impl Server {
     /// Counts one timed statement, the connection's `of_connection`-th, and says what is injected on it.
     pub(crate) fn count_statement(&self, of_connection: u64) -> Injection<'_> {
         let number = count_one(&self.counters.timed_statements);
-        let injected = self
-            .config
-            .injected_error
-            .filter(|(_, every)| number.is_multiple_of(*every));
+        let injected = self.config.injected_error.filter(|(_, every)| number.is_multiple_of(*every));
         if injected.is_some() {
             self.counters.injected_errors.fetch_add(1, Ordering::Relaxed);
         }

@@ -47,14 +47,8 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    const AT_ONCE: Self = Self {
-        timed: 0,
-        delivery: Delivery::Whole,
-    };
-    const LAST: Self = Self {
-        timed: 0,
-        delivery: Delivery::WholeThenClose,
-    };
+    const AT_ONCE: Self = Self { timed: 0, delivery: Delivery::Whole };
+    const LAST: Self = Self { timed: 0, delivery: Delivery::WholeThenClose };
 }
 
 #[derive(Debug, PartialEq)]
@@ -108,16 +102,8 @@ impl Session {
         if too_many {
             return refuse(out, 0, &SqlError::numbered(1040));
         }
-        put_greeting(
-            out,
-            &server.config.version,
-            self.facts.connection_id,
-            DEFAULT_COLLATION_ID,
-            &self.scramble,
-        );
-        let delivery = server
-            .handshake_fault()
-            .map_or(Delivery::Whole, |fault| corrupt(&fault.kind, out));
+        put_greeting(out, &server.config.version, self.facts.connection_id, DEFAULT_COLLATION_ID, &self.scramble);
+        let delivery = server.handshake_fault().map_or(Delivery::Whole, |fault| corrupt(&fault.kind, out));
         Reply { timed: 0, delivery }
     }
 
@@ -155,19 +141,14 @@ impl Session {
         self.facts.user = hello.user;
         self.facts.database = hello.database.filter(|name| !name.is_empty());
         let asked_plugin = match server.handshake_fault() {
-            Some(Fault {
-                kind: FaultKind::AuthPlugin(plugin),
-                ..
-            }) => Some(plugin.as_str()),
+            Some(Fault { kind: FaultKind::AuthPlugin(plugin), .. }) => Some(plugin.as_str()),
             _ => None,
         };
         let other_plugin = hello.plugin.is_some_and(|plugin| plugin != NATIVE_PASSWORD);
         if let Some(plugin) =
             asked_plugin.or((server.config.password.is_some() && other_plugin).then_some(NATIVE_PASSWORD))
         {
-            self.phase = Phase::Switched {
-                verify: asked_plugin.is_none(),
-            };
+            self.phase = Phase::Switched { verify: asked_plugin.is_none() };
             put_auth_switch(out, next, plugin, &self.scramble);
             return Reply::AT_ONCE;
         }
@@ -175,18 +156,10 @@ impl Session {
     }
 
     fn finish_login(&mut self, server: &Server, next: u8, answer: &[u8], verify: bool, out: &mut Vec<u8>) -> Reply {
-        let refused = verify
-            && server
-                .config
-                .password
-                .as_deref()
-                .is_some_and(|p| !self.scramble.proves(answer, p));
+        let refused = verify && server.config.password.as_deref().is_some_and(|p| !self.scramble.proves(answer, p));
         if refused {
             let using = if answer.is_empty() { "NO" } else { "YES" };
-            let message = format!(
-                "Access denied for user '{}'@'localhost' (using password: {using})",
-                self.facts.user
-            );
+            let message = format!("Access denied for user '{}'@'localhost' (using password: {using})", self.facts.user);
             return refuse(out, next, &SqlError::new(1045, "28000", message));
         }
         self.phase = Phase::Ready;
@@ -210,11 +183,7 @@ impl Session {
 
     fn form(&self, binary: bool, more: bool) -> Form {
         let more = if more { STATUS_MORE_RESULTS } else { 0 };
-        Form {
-            binary,
-            deprecate_eof: self.has(capability::DEPRECATE_EOF),
-            status: self.status() | more,
-        }
+        Form { binary, deprecate_eof: self.has(capability::DEPRECATE_EOF), status: self.status() | more }
     }
 
     fn command(&mut self, server: &Server, catalogue: &mut Catalogue, payload: &[u8], out: &mut Vec<u8>) -> Reply {
@@ -263,10 +232,7 @@ impl Session {
             Some(command::STATISTICS) => {
                 PacketWriter::new(out, 1).packet(|out| out.extend_from_slice(b"bakeoff fake server"));
             }
-            _ => put_error(
-                &mut PacketWriter::new(out, 1),
-                &SqlError::new(1047, "08S01", "Unknown command"),
-            ),
+            _ => put_error(&mut PacketWriter::new(out, 1), &SqlError::new(1047, "08S01", "Unknown command")),
         }
         Reply::AT_ONCE
     }
@@ -276,11 +242,7 @@ impl Session {
     }
 
     fn query(&mut self, server: &Server, text: &str, out: &mut Vec<u8>) -> Reply {
-        let parts = if self.has(capability::MULTI_STATEMENTS) {
-            scanner::split(text)
-        } else {
-            vec![text]
-        };
+        let parts = if self.has(capability::MULTI_STATEMENTS) { scanner::split(text) } else { vec![text] };
         let mut writer = PacketWriter::new(out, 1);
         if parts.is_empty() {
             put_error(&mut writer, &SqlError::new(1065, "42000", "Query was empty"));
@@ -337,18 +299,12 @@ impl Session {
 
     fn with_fault(&mut self, fault: Option<&Fault>, timed: u32, out: &mut Vec<u8>) -> Reply {
         let Some(fault) = fault else {
-            return Reply {
-                timed,
-                delivery: Delivery::Whole,
-            };
+            return Reply { timed, delivery: Delivery::Whole };
         };
         if fault.kind == FaultKind::LocalInfile {
             self.phase = Phase::TakingFile;
         }
-        Reply {
-            timed,
-            delivery: corrupt(&fault.kind, out),
-        }
+        Reply { timed, delivery: corrupt(&fault.kind, out) }
     }
 
     fn prepare(&mut self, server: &Server, catalogue: &mut Catalogue, text: &str, out: &mut Vec<u8>) {
@@ -436,9 +392,5 @@ fn refuse(out: &mut Vec<u8>, sequence: u8, error: &SqlError) -> Reply {
 
 fn unknown_statement(id: Option<u32>) -> SqlError {
     let id = id.unwrap_or(0);
-    SqlError::new(
-        1243,
-        "HY000",
-        format!("Unknown prepared statement handler ({id}) given to mysqld_stmt_execute"),
-    )
+    SqlError::new(1243, "HY000", format!("Unknown prepared statement handler ({id}) given to mysqld_stmt_execute"))
 }

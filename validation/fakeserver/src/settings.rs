@@ -103,32 +103,18 @@ pub(crate) fn select_values(items: &[&str], facts: &SessionFacts) -> Result<Tabl
         let (expression, name) = alias(item);
         let lower = expression.to_ascii_lowercase();
         let value = if let Some(variable) = lower.strip_prefix("@@") {
-            let plain = variable
-                .trim_start_matches("global.")
-                .trim_start_matches("session.")
-                .trim_matches('`');
+            let plain = variable.trim_start_matches("global.").trim_start_matches("session.").trim_matches('`');
             match known.iter().find(|(name, _)| *name == plain) {
                 Some((_, value)) => value.clone(),
                 None => {
-                    return Err(SqlError::new(
-                        1193,
-                        "HY000",
-                        format!("Unknown system variable '{plain}'"),
-                    ));
+                    return Err(SqlError::new(1193, "HY000", format!("Unknown system variable '{plain}'")));
                 }
             }
         } else {
             value_of(expression, &lower, facts)
         };
-        let kind = if matches!(value, Value::Integer(_)) {
-            Kind::Integer
-        } else {
-            Kind::Text
-        };
-        columns.push(Column {
-            name: name.to_owned(),
-            kind,
-        });
+        let kind = if matches!(value, Value::Integer(_)) { Kind::Integer } else { Kind::Text };
+        columns.push(Column { name: name.to_owned(), kind });
         row.push(value);
     }
     Ok(Table::new(columns, vec![row]))
@@ -137,10 +123,7 @@ pub(crate) fn select_values(items: &[&str], facts: &SessionFacts) -> Result<Tabl
 fn alias(item: &str) -> (&str, &str) {
     let lower = item.to_ascii_lowercase();
     match lower.rfind(" as ") {
-        Some(position) => (
-            item[..position].trim(),
-            item[position + 4..].trim().trim_matches(['`', '\'', '"']),
-        ),
+        Some(position) => (item[..position].trim(), item[position + 4..].trim().trim_matches(['`', '\'', '"'])),
         None => (item, item),
     }
 }
@@ -163,14 +146,9 @@ fn value_of(expression: &str, lower: &str, facts: &SessionFacts) -> Value {
 /// Answers SHOW: variables and status with LIKE; anything else is an empty result set.
 pub(crate) fn show(rest: &str, facts: &SessionFacts) -> Table {
     let lower = rest.to_ascii_lowercase();
-    let pattern = lower
-        .split_once(" like ")
-        .map(|(_, after)| after.trim().trim_matches(['\'', '"']).to_owned());
+    let pattern = lower.split_once(" like ").map(|(_, after)| after.trim().trim_matches(['\'', '"']).to_owned());
     let entries: Vec<(String, Value)> = if lower.contains("variables") {
-        variables(facts)
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        variables(facts).into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     } else if lower.contains("status") && !lower.contains("table") {
         facts
             .server
@@ -184,11 +162,7 @@ pub(crate) fn show(rest: &str, facts: &SessionFacts) -> Table {
     };
     let rows = entries
         .into_iter()
-        .filter(|(name, _)| {
-            pattern
-                .as_deref()
-                .is_none_or(|pattern| like(pattern, &name.to_ascii_lowercase()))
-        })
+        .filter(|(name, _)| pattern.as_deref().is_none_or(|pattern| like(pattern, &name.to_ascii_lowercase())))
         .map(|(name, value)| vec![Value::text(&name), as_text(value)])
         .collect();
     Table::new(["Variable_name", "Value"].map(Column::text).to_vec(), rows)

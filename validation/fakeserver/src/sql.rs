@@ -44,17 +44,11 @@ fn free(action: Action) -> Statement {
 /// Reads one statement.
 pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
     let text = strip(text);
-    let word = text
-        .split(|c: char| !c.is_ascii_alphabetic())
-        .next()
-        .unwrap_or("")
-        .to_ascii_uppercase();
+    let word = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("").to_ascii_uppercase();
     let rest = text[word.len()..].trim_start();
     match word.as_str() {
         "SELECT" => select(rest, shape, facts),
-        "INSERT" | "REPLACE" => timed(Action::Done {
-            affected: inserted_rows(rest),
-        }),
+        "INSERT" | "REPLACE" => timed(Action::Done { affected: inserted_rows(rest) }),
         "UPDATE" | "DELETE" => timed(Action::Done { affected: 1 }),
         "BEGIN" | "START" => timed(Action::Begin),
         "COMMIT" | "ROLLBACK" => timed(Action::End),
@@ -70,10 +64,7 @@ pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statem
         _ => free(Action::Fail(SqlError::new(
             1064,
             "42000",
-            format!(
-                "You have an error in your SQL syntax near '{}'",
-                text.chars().take(40).collect::<String>()
-            ),
+            format!("You have an error in your SQL syntax near '{}'", text.chars().take(40).collect::<String>()),
         ))),
     }
 }
@@ -83,9 +74,7 @@ fn select(rest: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
     let end = from.or_else(|| find_word(rest, "LIMIT")).unwrap_or(rest.len());
     let list = rest[..end].trim();
     let list = list.strip_prefix("DISTINCT ").unwrap_or(list);
-    let aggregate = ["COUNT(", "SUM(", "MIN(", "MAX(", "AVG("]
-        .iter()
-        .any(|function| contains(list, function));
+    let aggregate = ["COUNT(", "SUM(", "MIN(", "MAX(", "AVG("].iter().any(|function| contains(list, function));
     let about_itself = contains(rest, "information_schema") || contains(rest, "performance_schema");
     if from.is_none() || (about_itself && !aggregate) {
         let answer = settings::select_values(&list_items(list), facts);
@@ -114,11 +103,7 @@ fn repeated_row(columns: Vec<Column>, rows: usize, shape: &RowShape) -> Table {
             Kind::Text => Value::Text((0..shape.text_bytes).map(|index| b'0' + (index % 10) as u8).collect()),
         })
         .collect();
-    Table {
-        columns,
-        rows: vec![row],
-        repeat: rows,
-    }
+    Table { columns, rows: vec![row], repeat: rows }
 }
 
 fn column(item: &str) -> Column {
@@ -135,10 +120,7 @@ fn column(item: &str) -> Column {
     } else {
         Kind::Text
     };
-    Column {
-        name: item.to_owned(),
-        kind,
-    }
+    Column { name: item.to_owned(), kind }
 }
 
 /// Groups at depth 0 after VALUES.
@@ -160,35 +142,18 @@ fn inserted_rows(rest: &str) -> u64 {
 
 /// `CALL p(3)` answers three result sets and an OK; without a number, one.
 fn call(rest: &str, shape: &RowShape) -> Action {
-    let sets = rest
-        .split(['(', ')'])
-        .nth(1)
-        .and_then(|inside| inside.trim().parse().ok())
-        .unwrap_or(1);
+    let sets = rest.split(['(', ')']).nth(1).and_then(|inside| inside.trim().parse().ok()).unwrap_or(1);
     let columns = vec![Column::text("c")];
-    Action::ManyRows(
-        (0..sets)
-            .map(|_| repeated_row(columns.clone(), shape.rows, shape))
-            .collect(),
-    )
+    Action::ManyRows((0..sets).map(|_| repeated_row(columns.clone(), shape.rows, shape)).collect())
 }
 
 fn set(rest: &str) -> Action {
-    let words: Vec<&str> = rest
-        .split([' ', '\t', '=', ':', '\'', '"', ','])
-        .filter(|word| !word.is_empty())
-        .collect();
+    let words: Vec<&str> = rest.split([' ', '\t', '=', ':', '\'', '"', ',']).filter(|word| !word.is_empty()).collect();
     let is = |index: usize, name: &str| words.get(index).is_some_and(|word| word.eq_ignore_ascii_case(name));
-    let first = words
-        .first()
-        .map_or("", |word| word.trim_start_matches("@@").trim_start_matches("session."));
+    let first = words.first().map_or("", |word| word.trim_start_matches("@@").trim_start_matches("session."));
     if first.eq_ignore_ascii_case("names") && words.len() > 1 {
         let charset = words[1].to_ascii_lowercase();
-        let collation = if is(2, "collate") {
-            words.get(3).map(|word| word.to_ascii_lowercase())
-        } else {
-            None
-        };
+        let collation = if is(2, "collate") { words.get(3).map(|word| word.to_ascii_lowercase()) } else { None };
         let collation = collation.unwrap_or_else(|| settings::default_collation(&charset).to_owned());
         return Action::Names { charset, collation };
     }
@@ -206,9 +171,7 @@ fn signal(rest: &str) -> SqlError {
         after.split(['\'', ',']).next().map(str::trim)
     };
     SqlError::new(
-        value_of("mysql_errno")
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(1644),
+        value_of("mysql_errno").and_then(|number| number.parse().ok()).unwrap_or(1644),
         value_of("sqlstate").filter(|state| state.len() == 5).unwrap_or("45000"),
         value_of("message_text").unwrap_or("Unhandled user-defined exception condition"),
     )

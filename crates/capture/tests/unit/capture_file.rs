@@ -3,11 +3,7 @@
 use super::*;
 
 fn header() -> Header {
-    Header {
-        r#type: "bakeoff-capture".to_owned(),
-        version: VERSION,
-        redacted: false,
-    }
+    Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: false }
 }
 
 fn path(name: &str) -> std::path::PathBuf {
@@ -17,31 +13,16 @@ fn path(name: &str) -> std::path::PathBuf {
 #[test]
 fn what_is_written_is_read_again_byte_by_byte() {
     let path = path("same");
-    let statements: [&[u8]; 4] = [
-        b"SELECT 'Gr\xC3\xBC\xC3\x9Fe'",
-        b"SELECT '\xFF\x00\xFE'",
-        b"SELECT '\0\n\\\"'",
-        b"",
-    ];
+    let statements: [&[u8]; 4] = [b"SELECT 'Gr\xC3\xBC\xC3\x9Fe'", b"SELECT '\xFF\x00\xFE'", b"SELECT '\0\n\\\"'", b""];
     let mut writer = Writer::new(File::create(&path).unwrap(), &header()).unwrap();
     for sql in statements {
         let mut lines = Vec::new();
-        let event = Event {
-            connection: Some(7),
-            weight: 3,
-            ..Event::default()
-        };
+        let event = Event { connection: Some(7), weight: 3, ..Event::default() };
         add_line(&mut lines, &EventLine::of(&event, sql));
         writer.lines(&lines).unwrap();
     }
-    let overall = Overall {
-        events: 4,
-        ..Overall::default()
-    };
-    let digests = [DigestTotals {
-        text: "SELECT ?".to_owned(),
-        ..DigestTotals::default()
-    }];
+    let overall = Overall { events: 4, ..Overall::default() };
+    let digests = [DigestTotals { text: "SELECT ?".to_owned(), ..DigestTotals::default() }];
     writer.finish(&digests, &overall).unwrap();
 
     let mut read = Vec::new();
@@ -53,16 +34,10 @@ fn what_is_written_is_read_again_byte_by_byte() {
     .unwrap();
     assert_eq!(read, statements);
     let summary = read_summary(&path).unwrap();
-    assert_eq!(
-        (summary.overall, summary.digests.as_slice()),
-        (overall, digests.as_slice())
-    );
+    assert_eq!((summary.overall, summary.digests.as_slice()), (overall, digests.as_slice()));
     let all = String::from_utf8(zstd::decode_all(File::open(&path).unwrap()).unwrap()).unwrap();
     assert_eq!(all.lines().count(), 1 + 4 + 1 + 1, "zstdcat reads all frames");
-    assert!(
-        all.lines()
-            .all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok())
-    );
+    assert!(all.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
     std::fs::remove_file(path).unwrap();
 }
 
@@ -76,16 +51,9 @@ fn what_is_no_whole_capture_is_named() {
     assert!(message(b"SELECT 1").contains("no capture"));
     assert!(message(b"").contains("no capture"));
     assert!(message(&zstd::encode_all(&b"{}"[..], 1).unwrap()).contains("no capture"));
-    let of_tomorrow = serde_json::to_vec(&Header {
-        version: 99,
-        ..header()
-    })
-    .unwrap();
+    let of_tomorrow = serde_json::to_vec(&Header { version: 99, ..header() }).unwrap();
     assert!(message(&zstd::encode_all(&of_tomorrow[..], 1).unwrap()).contains("version 99"));
-    let whole = Writer::new(Vec::new(), &header())
-        .unwrap()
-        .finish(&[], &Overall::default())
-        .unwrap();
+    let whole = Writer::new(Vec::new(), &header()).unwrap().finish(&[], &Overall::default()).unwrap();
     assert!(message(&whole[..whole.len() - 1]).contains("broken off"));
     std::fs::remove_file(&path).unwrap();
 }

@@ -145,9 +145,7 @@ fn every_statement_has_its_class() {
     let expected = READS.iter().map(|sql| (*sql, Class::Read));
     let expected = expected.chain(SESSIONS.iter().map(|sql| (*sql, Class::Session)));
     let expected = expected.chain(WRITES.iter().map(|(sql, why)| (*sql, Class::Write(why))));
-    let others: Vec<_> = expected
-        .filter(|(sql, wanted)| class(sql.as_bytes()) != *wanted)
-        .collect();
+    let others: Vec<_> = expected.filter(|(sql, wanted)| class(sql.as_bytes()) != *wanted).collect();
     let found: Vec<_> = others.iter().map(|(sql, _)| class(sql.as_bytes())).collect();
     assert!(others.is_empty(), "{others:?} are {found:?}");
 }

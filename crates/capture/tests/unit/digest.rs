@@ -12,44 +12,17 @@ fn text(sql: &str) -> String {
 fn texts_are_the_servers() {
     for (sql, expected) in [
         ("select a from T t1 Where A=1", "SELECT `a` FROM `T` `t1` WHERE `A` = ?"),
-        (
-            "SELECT * FROM t WHERE a IN (1,2,3)",
-            "SELECT * FROM `t` WHERE `a` IN (...)",
-        ),
-        (
-            "SELECT * FROM t WHERE a IN (b,1,2)",
-            "SELECT * FROM `t` WHERE `a` IN ( `b` , ?, ... )",
-        ),
-        (
-            "INSERT INTO t VALUES (1,NULL),(2,NULL)",
-            "INSERT INTO `t` VALUES (...) /* , ... */",
-        ),
+        ("SELECT * FROM t WHERE a IN (1,2,3)", "SELECT * FROM `t` WHERE `a` IN (...)"),
+        ("SELECT * FROM t WHERE a IN (b,1,2)", "SELECT * FROM `t` WHERE `a` IN ( `b` , ?, ... )"),
+        ("INSERT INTO t VALUES (1,NULL),(2,NULL)", "INSERT INTO `t` VALUES (...) /* , ... */"),
         ("INSERT INTO t VALUES (1),(2)", "INSERT INTO `t` VALUES (?) /* , ... */"),
-        (
-            "INSERT INTO t VALUES (1,NOW())",
-            "INSERT INTO `t` VALUES ( ? , NOW ( ) )",
-        ),
-        (
-            "SELECT a IS NOT NULL, NULL FROM t",
-            "SELECT `a` IS NOT NULL , ? FROM `t`",
-        ),
-        (
-            "SELECT a-1, -1, (-1), a = -1 FROM t",
-            "SELECT `a` - ?, ... , (?) , `a` = ? FROM `t`",
-        ),
-        (
-            "SELECT @a, @`b`, @@session.sql_mode",
-            "SELECT @? , @`b` , @@SESSION . `sql_mode`",
-        ),
+        ("INSERT INTO t VALUES (1,NOW())", "INSERT INTO `t` VALUES ( ? , NOW ( ) )"),
+        ("SELECT a IS NOT NULL, NULL FROM t", "SELECT `a` IS NOT NULL , ? FROM `t`"),
+        ("SELECT a-1, -1, (-1), a = -1 FROM t", "SELECT `a` - ?, ... , (?) , `a` = ? FROM `t`"),
+        ("SELECT @a, @`b`, @@session.sql_mode", "SELECT @? , @`b` , @@SESSION . `sql_mode`"),
         ("SELECT name, t.name FROM t", "SELECT NAME , `t` . `name` FROM `t`"),
-        (
-            "SELECT count(*), count (a) FROM t",
-            "SELECT COUNT ( * ) , `count` ( `a` ) FROM `t`",
-        ),
-        (
-            "SELECT _utf8mb4'x', a <> b FROM t; ",
-            "SELECT (_charset) ? , `a` != `b` FROM `t`",
-        ),
+        ("SELECT count(*), count (a) FROM t", "SELECT COUNT ( * ) , `count` ( `a` ) FROM `t`"),
+        ("SELECT _utf8mb4'x', a <> b FROM t; ", "SELECT (_charset) ? , `a` != `b` FROM `t`"),
         (
             "SELECT /*+ MAX_EXECUTION_TIME(9) BKA(t a) */ a FROM t",
             "SELECT /*+ MAX_EXECUTION_TIME (?) BKA ( `t` `a` ) */ `a` FROM `t`",
@@ -92,13 +65,7 @@ fn facts_beside_the_digest() {
     ] {
         assert!(read(sql).for_server, "{sql}");
     }
-    for sql in [
-        "SELECT 5",
-        "START TRANSACTION",
-        "kill connection_id()",
-        "SELECT reset FROM t",
-        "START",
-    ] {
+    for sql in ["SELECT 5", "START TRANSACTION", "kill connection_id()", "SELECT reset FROM t", "START"] {
         assert!(!read(sql).for_server, "{sql}");
     }
     for sql in [
@@ -113,12 +80,7 @@ fn facts_beside_the_digest() {
     ] {
         assert!(read(sql).locks, "{sql}");
     }
-    for sql in [
-        "LOCK TABLES t READ",
-        "FLUSH TABLES",
-        "SELECT get_lock FROM t",
-        "SELECT IS_FREE_LOCK('a')",
-    ] {
+    for sql in ["LOCK TABLES t READ", "FLUSH TABLES", "SELECT get_lock FROM t", "SELECT IS_FREE_LOCK('a')"] {
         assert!(!read(sql).locks, "{sql}");
     }
     assert!(read("COMMIT").ends_transaction && read("ROLLBACK").ends_transaction);

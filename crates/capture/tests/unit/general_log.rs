@@ -8,10 +8,7 @@ fn events(log: &str) -> Vec<Event> {
 }
 
 fn sqls(events: &[Event]) -> Vec<(Command, &str)> {
-    events
-        .iter()
-        .map(|event| (event.command, std::str::from_utf8(&event.sql).unwrap()))
-        .collect()
+    events.iter().map(|event| (event.command, std::str::from_utf8(&event.sql).unwrap())).collect()
 }
 
 #[test]
@@ -42,10 +39,7 @@ fn the_form_from_5_7_on() {
     );
     assert_eq!(found[1].schema, b"shop");
     assert_eq!(found[6].schema, b"other");
-    assert_eq!(
-        (found[1].start_us, found[1].connection),
-        (Some(1_730_887_055_188_000), Some(7))
-    );
+    assert_eq!((found[1].start_us, found[1].connection), (Some(1_730_887_055_188_000), Some(7)));
     assert_eq!(found[1].user, b"root@localhost");
 }
 
@@ -58,10 +52,7 @@ fn the_old_form_has_a_time_where_the_second_changed() {
     assert_eq!(sqls(&found)[1], (Command::Query, "SELECT '\n\t\t 4 nothing'"));
     assert_eq!(found[1].start_us, found[0].start_us);
     assert_eq!(found[3].start_us, found[0].start_us.map(|us| us + 1_000_000));
-    assert_eq!(
-        (found[1].schema.as_slice(), found[4].schema.as_slice()),
-        (&b"db1"[..], &b"db2"[..])
-    );
+    assert_eq!((found[1].schema.as_slice(), found[4].schema.as_slice()), (&b"db1"[..], &b"db2"[..]));
 }
 
 #[test]
@@ -72,24 +63,12 @@ fn an_execute_of_sql_is_not_run_twice() {
          2024-11-06T09:57:35.1Z\t    7 Execute\tSELECT 6\n",
     );
     let commands: Vec<Command> = found.iter().map(|event| event.command).collect();
-    assert_eq!(
-        commands,
-        [
-            Command::Prepare,
-            Command::Prepare,
-            Command::Prepare,
-            Command::Execute,
-            Command::Execute
-        ]
-    );
+    assert_eq!(commands, [Command::Prepare, Command::Prepare, Command::Prepare, Command::Execute, Command::Execute]);
 }
 
 #[test]
 fn what_lies_before_the_first_event_is_counted() {
-    let kept = read(
-        GeneralLog::default(),
-        b"FROM t\n2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1",
-    );
+    let kept = read(GeneralLog::default(), b"FROM t\n2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1");
     assert_eq!((kept.events.len(), kept.skipped), (1, 7));
     assert!(kept.events[0].cut, "no line end: the file may have been cut");
 }

@@ -42,18 +42,9 @@ fn the_format_is_found_by_content() {
     assert_eq!(detect(SLOW.as_bytes()), Some(Format::Slow));
     assert_eq!(detect(&SLOW.as_bytes()[60..]), Some(Format::Slow));
     assert_eq!(detect(GENERAL.as_bytes()), Some(Format::General));
-    assert_eq!(
-        detect(b"FROM t\n051007 21:55:24\t   42 Connect\troot@localhost on db1\n"),
-        Some(Format::General)
-    );
-    assert_eq!(
-        detect(b"-- MySQL dump\n\n/*!40101 SET NAMES utf8 */;\nDROP TABLE x;"),
-        Some(Format::Sql)
-    );
-    assert_eq!(
-        detect(b"/usr/sbin/mysqld, Version: 8.0.33 (x). started with:\nTcp port: 0\n"),
-        Some(Format::Slow)
-    );
+    assert_eq!(detect(b"FROM t\n051007 21:55:24\t   42 Connect\troot@localhost on db1\n"), Some(Format::General));
+    assert_eq!(detect(b"-- MySQL dump\n\n/*!40101 SET NAMES utf8 */;\nDROP TABLE x;"), Some(Format::Sql));
+    assert_eq!(detect(b"/usr/sbin/mysqld, Version: 8.0.33 (x). started with:\nTcp port: 0\n"), Some(Format::Slow));
     assert_eq!(detect(b"Dear reader, this is a letter."), None);
     assert_eq!(detect(&[0x7F, b'E', b'L', b'F', 0, 1, 2]), None);
 }
@@ -66,12 +57,8 @@ fn compressed_logs_are_known_by_content() {
     let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
     xz.write_all(SLOW.as_bytes()).unwrap();
     let gz = gz.finish().unwrap();
-    let forms = [
-        gz.clone(),
-        [gz.clone(), gz].concat(),
-        xz.finish().unwrap(),
-        zstd::encode_all(SLOW.as_bytes(), 1).unwrap(),
-    ];
+    let forms =
+        [gz.clone(), [gz.clone(), gz].concat(), xz.finish().unwrap(), zstd::encode_all(SLOW.as_bytes(), 1).unwrap()];
     for (form, events) in forms.iter().zip([1, 2, 1, 1]) {
         let (kept, formats) = read(&[folder.file("any-name", form)]);
         assert_eq!((kept.events.len(), formats.unwrap()), (events, vec![Format::Slow]));
@@ -92,10 +79,7 @@ fn a_log_that_was_cut_into_files_anywhere_is_whole_again() {
             continue; // the first bytes say nothing yet
         }
         let (kept, _) = read(&paths);
-        assert!(
-            kept.events.iter().all(|event| event.sql == b"SELECT 'x'" && !event.cut),
-            "cut at {at}"
-        );
+        assert!(kept.events.iter().all(|event| event.sql == b"SELECT 'x'" && !event.cut), "cut at {at}");
         assert_eq!(kept.events.len(), 3, "cut at {at}");
     }
 }
@@ -103,10 +87,7 @@ fn a_log_that_was_cut_into_files_anywhere_is_whole_again() {
 #[test]
 fn a_file_that_begins_as_a_log_does_is_not_joined_to_half_a_line() {
     let folder = Folder::new("joined");
-    let (kept, _) = read(&[
-        folder.file("1", &SLOW.as_bytes()[..SLOW.len() - 4]),
-        folder.file("2", SLOW.as_bytes()),
-    ]);
+    let (kept, _) = read(&[folder.file("1", &SLOW.as_bytes()[..SLOW.len() - 4]), folder.file("2", SLOW.as_bytes())]);
     assert_eq!(kept.events.len(), 2);
     assert_eq!(kept.events[1].sql, b"SELECT 'x'");
 }
@@ -119,16 +100,10 @@ fn lines_longer_than_the_buffer_and_files_of_several_formats() {
     let general = folder.file("general", GENERAL.as_bytes());
     let empty = folder.file("empty", b"");
     let (kept, formats) = read(&[empty.clone(), both, general]);
-    assert_eq!(
-        kept.events.iter().map(|event| event.sql.len()).collect::<Vec<_>>(),
-        [(3 << 20) + 9, 10, 8]
-    );
+    assert_eq!(kept.events.iter().map(|event| event.sql.len()).collect::<Vec<_>>(), [(3 << 20) + 9, 10, 8]);
     assert_eq!(formats.unwrap(), [Format::Slow, Format::General]);
     assert!(read(&[empty]).1.unwrap().is_empty());
     let letter = folder.file("letter", b"Dear reader");
     assert!(matches!(read(&[letter]).1, Err(Error::Unknown { .. })));
-    assert!(matches!(
-        read(&[PathBuf::from("/nowhere/x")]).1,
-        Err(Error::Open { .. })
-    ));
+    assert!(matches!(read(&[PathBuf::from("/nowhere/x")]).1, Err(Error::Open { .. })));
 }

@@ -42,50 +42,19 @@ const GENERAL: &str = "2024-11-06T09:57:35.1Z\t    7 Connect\tbob@localhost on s
 #[test]
 fn events_have_their_session_their_digest_and_why_they_cannot_be_replayed() {
     let (summary, lines) = captured("plain", GENERAL, false);
-    let of = |key: &str| {
-        lines
-            .iter()
-            .map(|line| line[key].as_str().unwrap_or(""))
-            .collect::<Vec<_>>()
-    };
+    let of = |key: &str| lines.iter().map(|line| line[key].as_str().unwrap_or("")).collect::<Vec<_>>();
     assert_eq!(
         of("not_replayable"),
-        [
-            "",
-            "",
-            "",
-            "password",
-            "parameters",
-            "local file",
-            "prepare",
-            "",
-            "command",
-            "",
-            ""
-        ]
+        ["", "", "", "password", "parameters", "local file", "prepare", "", "command", "", ""]
     );
-    assert_eq!(
-        lines[2]["session"],
-        serde_json::json!({"names": "utf8mb4", "sql_mode": "ANSI"})
-    );
+    assert_eq!(lines[2]["session"], serde_json::json!({"names": "utf8mb4", "sql_mode": "ANSI"}));
     assert!(lines[1].get("session").is_none(), "the state before the statement");
     assert!(lines[10].get("session").is_none(), "Quit ends it");
-    assert_eq!(
-        (lines[2]["schema"].as_str(), lines[2]["user"].as_str()),
-        (Some("shop"), Some("bob@localhost"))
-    );
+    assert_eq!((lines[2]["schema"].as_str(), lines[2]["user"].as_str()), (Some("shop"), Some("bob@localhost")));
     assert_eq!(lines[2]["digest"], lines[4]["digest"]);
     assert_eq!(lines[3]["sql"], "CREATE USER x IDENTIFIED BY '***'");
     let overall = &summary.overall;
-    assert_eq!(
-        (
-            overall.events,
-            overall.commands,
-            overall.connections,
-            overall.transactions
-        ),
-        (7, 4, 2, 1)
-    );
+    assert_eq!((overall.events, overall.commands, overall.connections, overall.transactions), (7, 4, 2, 1));
     assert_eq!(overall.not_replayable["password"], 1);
     assert!(summary.digests.iter().all(|digest| !digest.sample.contains("s3cret")));
     assert_eq!(overall.formats, ["general"]);
@@ -97,13 +66,7 @@ fn a_redacted_capture_names_nobody() {
     let all = serde_json::to_string(&lines).unwrap() + &serde_json::to_string(&summary).unwrap();
     assert!(!all.to_lowercase().contains("bob") && !all.contains("s3cret"), "{all}");
     let (plain, _) = captured("again", GENERAL, false);
-    let digests = |summary: &Summary| {
-        summary
-            .digests
-            .iter()
-            .map(|each| each.digest.clone())
-            .collect::<Vec<_>>()
-    };
+    let digests = |summary: &Summary| summary.digests.iter().map(|each| each.digest.clone()).collect::<Vec<_>>();
     assert_eq!(digests(&summary), digests(&plain), "digests stay");
     assert!(summary.header.redacted);
 }
@@ -113,15 +76,8 @@ fn nothing_is_left_when_there_is_nothing_to_read() {
     let folder = std::env::temp_dir().join(format!("bakeoff-recorder-nothing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("log"), "Dear reader").unwrap();
-    let order = Order {
-        logs: vec![folder.join("log")],
-        output: folder.join("out"),
-        ..Order::default()
-    };
-    assert!(matches!(
-        capture(&order, &Progress::default()),
-        Err(Error::Unknown { .. })
-    ));
+    let order = Order { logs: vec![folder.join("log")], output: folder.join("out"), ..Order::default() };
+    assert!(matches!(capture(&order, &Progress::default()), Err(Error::Unknown { .. })));
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -143,10 +99,7 @@ fn a_text_of_a_digest_is_no_statement() {
         "# Query_time: 0.000007  Lock_time: 0.0  Log_slow_rate_limit: 9  Digest_text: Yes\nSET timestamp=DEFAULT;\n";
     let log = format!("{head}SELECT `VERSION` ( );\n{head}CREATE SYSTEM_USER `x` IDENTIFIED BY ?;\n");
     let (summary, lines) = captured("digests", &log, false);
-    let reasons: Vec<_> = lines
-        .iter()
-        .filter_map(|line| line["not_replayable"].as_str())
-        .collect();
+    let reasons: Vec<_> = lines.iter().filter_map(|line| line["not_replayable"].as_str()).collect();
     assert_eq!(reasons, ["parameters", "password"]);
     assert_eq!((summary.overall.count, summary.overall.first_us), (18, None));
 }

@@ -56,11 +56,7 @@ fn statements_with_passwords_are_found_and_struck_out() {
     for sql in WITH_PASSWORD {
         assert!(Digester::default().read(sql.as_bytes()).secret, "{sql}");
         strike_out(sql.as_bytes(), &mut kept);
-        assert!(
-            !mentions(&kept, b"s3cret"),
-            "{sql} -> {}",
-            String::from_utf8_lossy(&kept)
-        );
+        assert!(!mentions(&kept, b"s3cret"), "{sql} -> {}", String::from_utf8_lossy(&kept));
     }
 }
 
@@ -100,11 +96,7 @@ fn redaction_keeps_type_length_and_equality() {
     }
     assert!(out.ends_with("LIMIT 10") && out.contains('@'), "{out}");
     assert_eq!(out, redacted(&redactor, sql), "the same value, the same replacement");
-    assert_ne!(
-        out,
-        redacted(&Redactor::new().unwrap(), sql),
-        "another capture, another key"
-    );
+    assert_ne!(out, redacted(&Redactor::new().unwrap(), sql), "another capture, another key");
     let again = redacted(&redactor, "SELECT '48151'");
     assert!(
         out.contains(again.trim_start_matches("SELECT '").trim_end_matches('\'')),

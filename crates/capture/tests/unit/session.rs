@@ -12,35 +12,21 @@ fn after(statements: &[&str]) -> String {
 
 #[test]
 fn the_variables_that_matter_are_kept() {
-    assert_eq!(
-        after(&["SET NAMES utf8mb4 COLLATE utf8mb4_bin"]),
-        r#"{"names":"utf8mb4 COLLATE utf8mb4_bin"}"#
-    );
+    assert_eq!(after(&["SET NAMES utf8mb4 COLLATE utf8mb4_bin"]), r#"{"names":"utf8mb4 COLLATE utf8mb4_bin"}"#);
     assert_eq!(after(&["SET CHARACTER SET 'latin1'"]), r#"{"character_set":"latin1"}"#);
     assert_eq!(
         after(&["set @@session.sql_mode='ANSI', autocommit = 0, SESSION time_zone = \"+00:00\""]),
         r#"{"autocommit":"0","sql_mode":"ANSI","time_zone":"+00:00"}"#
     );
-    assert_eq!(
-        after(&["SET autocommit=0", "SET autocommit := 1"]),
-        r#"{"autocommit":"1"}"#
-    );
+    assert_eq!(after(&["SET autocommit=0", "SET autocommit := 1"]), r#"{"autocommit":"1"}"#);
 }
 
 #[test]
 fn others_are_not_and_expressions_make_unknown() {
     assert_eq!(
-        after(&[
-            "SET GLOBAL sql_mode = ''",
-            "SET @sql_mode = 'x'",
-            "SET @@global.autocommit=0",
-            "SELECT 1"
-        ]),
+        after(&["SET GLOBAL sql_mode = ''", "SET @sql_mode = 'x'", "SET @@global.autocommit=0", "SELECT 1"]),
         ""
     );
-    assert_eq!(
-        after(&["SET sql_mode = 'ANSI'", "SET sql_mode = CONCAT(@@sql_mode, ',x')"]),
-        ""
-    );
+    assert_eq!(after(&["SET sql_mode = 'ANSI'", "SET sql_mode = CONCAT(@@sql_mode, ',x')"]), "");
     assert_eq!(after(&["SET PERSIST time_zone = 'x', wait_timeout = 5"]), "");
 }

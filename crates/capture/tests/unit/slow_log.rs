@@ -57,18 +57,9 @@ fn mysql_5_5_has_no_connection_and_times_by_the_second() {
         (sql(first), first.schema.as_slice(), first.user.as_slice()),
         ("SELECT 1", &b"shop"[..], &b"root@localhost"[..])
     );
-    assert_eq!(
-        (first.query_us, first.lock_us, first.insert_id),
-        (Some(1_000_228), Some(114), Some(5))
-    );
-    assert_eq!(
-        (first.rows_sent, first.rows_examined, first.connection),
-        (Some(1), Some(2), None)
-    );
-    assert_eq!(
-        (first.start_us, first.end_us),
-        (Some(1_385_600_729_999_772), Some(1_385_600_731_000_000))
-    );
+    assert_eq!((first.query_us, first.lock_us, first.insert_id), (Some(1_000_228), Some(114), Some(5)));
+    assert_eq!((first.rows_sent, first.rows_examined, first.connection), (Some(1), Some(2), None));
+    assert_eq!((first.start_us, first.end_us), (Some(1_385_600_729_999_772), Some(1_385_600_731_000_000)));
     assert_eq!((found[1].command, sql(&found[1])), (Command::Quit, "Quit"));
     assert_eq!(found[1].schema, b"shop", "`use` holds for the file");
 }
@@ -82,14 +73,8 @@ fn mysql_8_with_log_slow_extra() {
          Start: 2023-08-01T12:00:00.849500Z End: 2023-08-01T12:00:01.000123Z\nSET timestamp=1690891200;\nSELECT 1\nFROM t;\n",
     );
     let event = &found[0];
-    assert_eq!(
-        (sql(event), event.connection, event.errno),
-        ("SELECT 1\nFROM t", Some(800_001), Some(1064))
-    );
-    assert_eq!(
-        (event.start_us, event.end_us),
-        (Some(1_690_891_200_849_500), Some(1_690_891_201_000_123))
-    );
+    assert_eq!((sql(event), event.connection, event.errno), ("SELECT 1\nFROM t", Some(800_001), Some(1064)));
+    assert_eq!((event.start_us, event.end_us), (Some(1_690_891_200_849_500), Some(1_690_891_201_000_123)));
     assert_eq!(event.user, b"user1@192.168.1.101");
 }
 
@@ -103,10 +88,7 @@ fn percona_with_a_rate_limit_counts_for_several() {
          # Log_slow_rate_type: query  Log_slow_rate_limit: 25\nSET timestamp=1690891200;\nSELECT 1;\n",
     );
     let event = &found[0];
-    assert_eq!(
-        (event.weight, event.errno, event.rows_affected),
-        (25, Some(1062), Some(3))
-    );
+    assert_eq!((event.weight, event.errno, event.rows_affected), (25, Some(1062), Some(3)));
     assert_eq!(event.schema, b"db");
 }
 
@@ -119,10 +101,7 @@ fn mariadb_with_explain_and_engine_lines() {
          # explain: 1\tSIMPLE\tt\n#\nSET timestamp=1436454849;\nSELECT 1;\n",
     );
     let event = &found[0];
-    assert_eq!(
-        (sql(event), event.connection, event.in_routine),
-        ("SELECT 1", Some(4371), true)
-    );
+    assert_eq!((sql(event), event.connection, event.in_routine), ("SELECT 1", Some(4371), true));
     assert_eq!(event.schema, b"", "an empty Schema is no schema");
     assert_eq!(event.rows_sent, Some(596));
 }
@@ -140,10 +119,7 @@ fn statements_that_look_like_something_else() {
         "SELECT 1\r\nFROM t",
         "SELECT '\0\u{7f}'",
     ];
-    let log: String = statements
-        .iter()
-        .map(|statement| format!("{head}{statement};\n"))
-        .collect();
+    let log: String = statements.iter().map(|statement| format!("{head}{statement};\n")).collect();
     let found = events(&log);
     assert_eq!(found.iter().map(sql).collect::<Vec<_>>(), statements);
     assert!(found.iter().all(|event| !event.cut));
@@ -156,10 +132,7 @@ fn short_logs_and_times_on_one_line() {
          # Query_time: 0.2  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891201;\nSELECT 2;\n\
          # Time: 150709 15:14:09 # User@Host: a[a] @ h []\n# Query_time: 0.3  Lock_time: 0.0\nSET timestamp=1690891202;\nSELECT 3;\n",
     );
-    assert_eq!(
-        found.iter().map(sql).collect::<Vec<_>>(),
-        ["SELECT 1", "SELECT 2", "SELECT 3"]
-    );
+    assert_eq!(found.iter().map(sql).collect::<Vec<_>>(), ["SELECT 1", "SELECT 2", "SELECT 3"]);
     assert_eq!(found[2].user, b"a@h");
 }
 
@@ -169,18 +142,12 @@ fn what_a_crash_and_a_rotation_leave() {
         SET timestamp=1690891200;\nSELECT 1;\n";
     let crashed = event.replace("1;\n", "'unfini");
     let found = events(&format!("{event}{crashed}{HEADER}{event}"));
-    assert_eq!(
-        found.iter().map(|event| event.cut).collect::<Vec<_>>(),
-        [false, true, false]
-    );
+    assert_eq!(found.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true, false]);
     assert!(sql(&found[1]).starts_with("SELECT 'unfini"));
 
     let kept = read(SlowLog::default(), format!("of a statement;\n{event}").as_bytes());
     assert_eq!((kept.events.len(), kept.skipped), (1, 16));
-    assert!(
-        events(&event[..event.len() - 3])[0].cut,
-        "the file ends within the statement"
-    );
+    assert!(events(&event[..event.len() - 3])[0].cut, "the file ends within the statement");
     let crlf = read(SlowLog::default(), event.replace('\n', "\r\n").as_bytes());
     assert_eq!((sql(&crlf.events[0]), crlf.events[0].connection), ("SELECT 1", Some(9)));
 }
@@ -226,11 +193,5 @@ fn what_is_read_from_a_server_is_never_divided_and_may_have_no_time() {
         assert_eq!(event.schema, b"my shop");
     }
     let end = log.len() - 12;
-    assert!(
-        read(SlowLog::default(), &log.as_bytes()[..end])
-            .events
-            .last()
-            .unwrap()
-            .cut
-    );
+    assert!(read(SlowLog::default(), &log.as_bytes()[..end]).events.last().unwrap().cut);
 }

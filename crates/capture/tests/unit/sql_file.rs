@@ -5,26 +5,17 @@ use crate::slow_log::tests::{Kept, read};
 
 fn statements(text: &str) -> Vec<String> {
     let kept = read(SqlFile::default(), text.as_bytes());
-    kept.events
-        .iter()
-        .map(|event| String::from_utf8(event.sql.clone()).unwrap())
-        .collect()
+    kept.events.iter().map(|event| String::from_utf8(event.sql.clone()).unwrap()).collect()
 }
 
 #[test]
 fn statements_end_at_the_delimiter_and_nowhere_else() {
-    assert_eq!(
-        statements("SELECT 1; SELECT 2;\nSELECT 3"),
-        ["SELECT 1", "SELECT 2", "SELECT 3"]
-    );
+    assert_eq!(statements("SELECT 1; SELECT 2;\nSELECT 3"), ["SELECT 1", "SELECT 2", "SELECT 3"]);
     assert_eq!(
         statements("SELECT ';', \";\", `;`, '\\';', ''';';SELECT 2;"),
         ["SELECT ';', \";\", `;`, '\\';', ''';'", "SELECT 2"]
     );
-    assert_eq!(
-        statements("SELECT 1 /* ; */ -- ; \n + 2 # ;\n;"),
-        ["SELECT 1 /* ; */ -- ; \n + 2 # ;"]
-    );
+    assert_eq!(statements("SELECT 1 /* ; */ -- ; \n + 2 # ;\n;"), ["SELECT 1 /* ; */ -- ; \n + 2 # ;"]);
     assert_eq!(statements("SELECT 1\\G\nSELECT 2\\g"), ["SELECT 1", "SELECT 2"]);
     assert_eq!(statements("SELECT 5--1; SELECT 2;"), ["SELECT 5--1", "SELECT 2"]);
     assert_eq!(
@@ -56,20 +47,13 @@ fn use_needs_no_end_and_sets_the_schema() {
     let kept = read(SqlFile::default(), b"use shop\nSELECT 1;\nUSE `other`; SELECT 2;");
     let schemas: Vec<&[u8]> = kept.events.iter().map(|event| event.schema.as_slice()).collect();
     assert_eq!(schemas, [b"shop".as_slice(), b"shop", b"other", b"other"]);
-    assert!(
-        kept.events
-            .iter()
-            .all(|event| event.connection == Some(1) && event.weight == 1)
-    );
+    assert!(kept.events.iter().all(|event| event.connection == Some(1) && event.weight == 1));
 }
 
 #[test]
 fn an_unended_text_is_cut() {
     let kept = read(SqlFile::default(), b"SELECT 1; SELECT 'x; SELECT 2;");
-    assert_eq!(
-        kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(),
-        [false, true]
-    );
+    assert_eq!(kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]

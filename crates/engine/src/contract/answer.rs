@@ -87,25 +87,10 @@ pub enum Answer {
 impl Answer {
     /// The last answer of a request that failed; `id` is null when the line had none that could be read.
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
-        let Failure {
-            code,
-            arm,
-            sql_errno,
-            sqlstate,
-            message,
-            fatal,
-        } = failure;
+        let Failure { code, arm, sql_errno, sqlstate, message, fatal } = failure;
         // One line for a person: a Lua traceback keeps its words and loses its line breaks.
         let message = message.replace('\n', " | ");
-        Self::Error {
-            id,
-            code,
-            arm,
-            sql_errno,
-            sqlstate,
-            message,
-            fatal,
-        }
+        Self::Error { id, code, arm, sql_errno, sqlstate, message, fatal }
     }
 }
 

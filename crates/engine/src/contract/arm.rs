@@ -48,17 +48,14 @@ pub(super) fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
     }
     for (index, arm) in arms.iter().enumerate() {
         if arms[..index].iter().any(|earlier| earlier.name == arm.name) {
-            return Err(Failure::bad_request(format!(
-                "open: two arms have the name {:?}",
-                arm.name
-            )));
+            return Err(Failure::bad_request(format!("open: two arms have the name {:?}", arm.name)));
         }
         if !(0.0..=10_000.0).contains(&arm.slowdown_percent) {
             return Err(Failure::bad_request("open: slowdown_percent must be from 0 to 10000").on_arm(&arm.name));
         }
         if arm.server_pid.is_some_and(|pid| pid <= 1) {
             return Err(
-                Failure::bad_request("open: server_pid must be a process id above 1, or null").on_arm(&arm.name),
+                Failure::bad_request("open: server_pid must be a process id above 1, or null").on_arm(&arm.name)
             );
         }
     }

@@ -144,9 +144,7 @@ pub(super) fn check_threads(threads: usize) -> Result<(), Failure> {
     if (1..=MOST_THREADS).contains(&threads) {
         Ok(())
     } else {
-        Err(Failure::bad_request(format!(
-            "threads must be from 1 to {MOST_THREADS}, not {threads}"
-        )))
+        Err(Failure::bad_request(format!("threads must be from 1 to {MOST_THREADS}, not {threads}")))
     }
 }
 
@@ -166,12 +164,7 @@ impl TryFrom<MeasureFields> for Measure {
         if fields.arms.is_empty() {
             return bad("arms must name at least one arm");
         }
-        if fields
-            .arms
-            .iter()
-            .enumerate()
-            .any(|(index, arm)| fields.arms[..index].contains(arm))
-        {
+        if fields.arms.iter().enumerate().any(|(index, arm)| fields.arms[..index].contains(arm)) {
             return bad("arms names an arm twice");
         }
         if let Some(stranger) = fields.arm_options.keys().find(|name| !fields.arms.contains(name)) {

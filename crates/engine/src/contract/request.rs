@@ -111,9 +111,7 @@ impl Request {
             Some(Value::String(kind)) => kind,
             _ => return Err(bad(Some(id), "request has no type".into())),
         };
-        Self::body(&kind, fields)
-            .map(|body| Self { id, body })
-            .map_err(|failure| (Some(id), failure))
+        Self::body(&kind, fields).map(|body| Self { id, body }).map_err(|failure| (Some(id), failure))
     }
 
     fn body(kind: &str, fields: Map<String, Value>) -> Result<Body, Failure> {
@@ -141,9 +139,7 @@ impl Request {
                 }
                 Ok(Body::Load(load))
             }
-            "measure" => Ok(Body::Measure(Box::new(
-                read::<MeasureFields>(kind, fields)?.try_into()?,
-            ))),
+            "measure" => Ok(Body::Measure(Box::new(read::<MeasureFields>(kind, fields)?.try_into()?))),
             "ping" => read::<Nothing>(kind, fields).map(|_| Body::Ping),
             "cancel" => read::<Nothing>(kind, fields).map(|_| Body::Cancel),
             _ => Err(Failure::bad_request(format!(

@@ -15,10 +15,7 @@ fn frozen_duel() -> (Engine, FakeServer, FakeServer) {
     let mut engine = Engine::start();
     engine.line();
     engine.open(&[a.arm("A"), b.arm("B")]);
-    engine.send(measure(
-        &["A", "B"],
-        json!({"seconds": 600.0, "blocks": null, "freeze": true}),
-    ));
+    engine.send(measure(&["A", "B"], json!({"seconds": 600.0, "blocks": null, "freeze": true})));
     engine.skip_to("slice");
     (engine, a, b)
 }
@@ -43,11 +40,7 @@ fn cancelling_a_measure_gives_what_there_is() {
     engine.send(json!({"type": "cancel"}));
     let answers = engine.answers(id);
     let done = answers.last().unwrap();
-    assert_eq!(
-        (&done["type"], &done["cancelled"]),
-        (&json!("done"), &json!(true)),
-        "{done}"
-    );
+    assert_eq!((&done["type"], &done["cancelled"]), (&json!("done"), &json!(true)), "{done}");
     assert!(answers.iter().any(|answer| answer["type"] == "histogram"));
     // Only the running request was meant.
     assert_eq!(engine.outcome(measure(&["A"], json!({})))["cancelled"], false);
@@ -79,11 +72,7 @@ fn cancelling_a_command_ends_it_now() {
     engine.send(json!({"type": "cancel"}));
     let begun = Instant::now();
     let done = engine.answers(id).pop().unwrap();
-    assert_eq!(
-        (&done["type"], &done["cancelled"]),
-        (&json!("done"), &json!(true)),
-        "{done}"
-    );
+    assert_eq!((&done["type"], &done["cancelled"]), (&json!("done"), &json!(true)), "{done}");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 

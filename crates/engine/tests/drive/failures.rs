@@ -16,11 +16,7 @@ fn engine_with(arms: &[Value]) -> Engine {
 
 /// Asserts an error of this code, and that the engine still answers.
 fn assert_error(engine: &mut Engine, answer: &Value, code: &str, arm: Option<&str>, words: &str) {
-    assert_eq!(
-        (&answer["type"], &answer["code"]),
-        (&json!("error"), &json!(code)),
-        "{answer}"
-    );
+    assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!(code)), "{answer}");
     assert_eq!(answer["arm"], json!(arm), "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains(words) && !message.contains('\n'), "{message}");
@@ -52,13 +48,7 @@ fn no_server() {
     let mut arm = server.arm("A");
     arm["address"] = json!({"socket": "/nonexistent/mysql.sock"});
     let answer = engine.open(&[arm]);
-    assert_error(
-        &mut engine,
-        &answer,
-        "connect_failed",
-        Some("A"),
-        "/nonexistent/mysql.sock",
-    );
+    assert_error(&mut engine, &answer, "connect_failed", Some("A"), "/nonexistent/mysql.sock");
     let answer = engine.outcome(measure(&["A"], json!({})));
     assert_error(&mut engine, &answer, "bad_request", None, "no arm \"A\" is open");
 }
@@ -67,10 +57,7 @@ fn no_server() {
 fn a_server_killed_in_the_middle() {
     let (a, b) = (FakeServer::start(&[]), FakeServer::start(&[]));
     let mut engine = engine_with(&[a.arm("A"), b.arm("B")]);
-    let id = engine.send(measure(
-        &["A", "B"],
-        json!({"seconds": 600.0, "blocks": null, "threads": 8}),
-    ));
+    let id = engine.send(measure(&["A", "B"], json!({"seconds": 600.0, "blocks": null, "threads": 8})));
     engine.skip_to("slice");
     b.kill();
     let killed = Instant::now();
@@ -86,10 +73,7 @@ fn a_server_killed_in_the_middle() {
 fn a_frozen_server_killed_while_it_rests() {
     let (a, b) = (FakeServer::start(&[]), FakeServer::start(&[]));
     let mut engine = engine_with(&[a.arm("A"), b.arm("B")]);
-    let id = engine.send(measure(
-        &["A", "B"],
-        json!({"seconds": 600.0, "blocks": null, "freeze": true}),
-    ));
+    let id = engine.send(measure(&["A", "B"], json!({"seconds": 600.0, "blocks": null, "freeze": true})));
     engine.skip_to("slice");
     b.kill();
     let answer = engine.answers(id).pop().unwrap();
@@ -110,31 +94,13 @@ fn scripts_that_are_wrong() {
     let syntax = run("function event(\n");
     let nothing = run("-- no event here\n");
     let setting_up = run("function thread_init() error('not today') end\nfunction event() end\n");
-    assert_error(
-        &mut engine,
-        &runtime,
-        "script_error",
-        Some("A"),
-        "script.lua:3: attempt to index local 'row'",
-    );
+    assert_error(&mut engine, &runtime, "script_error", Some("A"), "script.lua:3: attempt to index local 'row'");
     assert_error(&mut engine, &syntax, "script_error", Some("A"), "script.lua:");
     assert_error(&mut engine, &nothing, "script_error", Some("A"), "event()");
-    assert_error(
-        &mut engine,
-        &setting_up,
-        "script_error",
-        Some("A"),
-        "script.lua:1: not today",
-    );
+    assert_error(&mut engine, &setting_up, "script_error", Some("A"), "script.lua:1: not today");
 
     let unknown = engine.outcome(measure(&["A"], json!({"script": "oltp_readonly"})));
-    assert_error(
-        &mut engine,
-        &unknown,
-        "script_not_found",
-        None,
-        "Did you mean oltp_read_only?",
-    );
+    assert_error(&mut engine, &unknown, "script_not_found", None, "Did you mean oltp_read_only?");
     let option = engine.outcome(measure(&["A"], json!({"options": {"tabels": 1}})));
     assert_error(&mut engine, &option, "bad_request", Some("A"), "tabels");
     let command = json!({"type": "command", "arm": "A", "script": "oltp_read_only", "command": "prepair"});
@@ -147,10 +113,7 @@ fn a_statement_that_fails() {
     let server = FakeServer::start(&["--error", "1146/50"]);
     let mut engine = engine_with(&[server.arm("A")]);
     let answer = engine.outcome(measure(&["A"], json!({})));
-    assert_eq!(
-        (&answer["sql_errno"], answer["sqlstate"].as_str().map(str::len)),
-        (&json!(1146), Some(5))
-    );
+    assert_eq!((&answer["sql_errno"], answer["sqlstate"].as_str().map(str::len)), (&json!(1146), Some(5)));
     assert_error(&mut engine, &answer, "sql_error", Some("A"), "1146");
 }
 

@@ -40,13 +40,7 @@ impl Engine {
             }
         });
         let input = child.stdin.take();
-        Self {
-            child,
-            input,
-            lines,
-            next_id: 1,
-            logs: Vec::new(),
-        }
+        Self { child, input, lines, next_id: 1, logs: Vec::new() }
     }
 
     /// The next line, logs included.
@@ -163,12 +157,7 @@ impl FakeServer {
         let mut ready = String::new();
         output.read_line(&mut ready).unwrap();
         assert!(ready.contains("ready"), "{ready}");
-        Self {
-            child,
-            output,
-            socket,
-            _folder: folder,
-        }
+        Self { child, output, socket, _folder: folder }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -286,18 +275,12 @@ pub(crate) fn measure(arms: &[&str], changes: Value) -> Value {
 
 /// Sum of a field over an arm's slices.
 pub(crate) fn sum(answers: &[Value], arm: &str, field: &str) -> u64 {
-    let slices = answers
-        .iter()
-        .filter(|answer| answer["type"] == "slice" && answer["arm"] == arm);
-    slices
-        .map(|slice| slice[field].as_u64().unwrap_or_else(|| panic!("{field} of {slice}")))
-        .sum()
+    let slices = answers.iter().filter(|answer| answer["type"] == "slice" && answer["arm"] == arm);
+    slices.map(|slice| slice[field].as_u64().unwrap_or_else(|| panic!("{field} of {slice}"))).sum()
 }
 
 /// Events a second: the contract's ratio of sums.
 pub(crate) fn throughput(answers: &[Value], arm: &str) -> f64 {
-    let connections = answers.iter().find(|answer| answer["type"] == "slice").unwrap()["connections"]
-        .as_f64()
-        .unwrap();
+    let connections = answers.iter().find(|answer| answer["type"] == "slice").unwrap()["connections"].as_f64().unwrap();
     sum(answers, arm, "events") as f64 * connections / sum(answers, arm, "busy_ns") as f64 * 1e9
 }

@@ -29,17 +29,8 @@ fn a_slice_tells_all_that_the_contract_names() {
         let fields: Vec<_> = slice.as_object().unwrap().keys().collect();
         let expected: Vec<_> = documented.as_object().unwrap().keys().collect();
         assert_eq!(fields, expected, "as in docs/engine.md");
-        assert_eq!(
-            (&slice["reads"], &slice["writes"], &slice["other"]),
-            (&slice["events"], &json!(0), &json!(0))
-        );
-        for field in [
-            "sent_bytes",
-            "received_bytes",
-            "server_cpu_ns",
-            "server_rss_bytes",
-            "context_switches",
-        ] {
+        assert_eq!((&slice["reads"], &slice["writes"], &slice["other"]), (&slice["events"], &json!(0), &json!(0)));
+        for field in ["sent_bytes", "received_bytes", "server_cpu_ns", "server_rss_bytes", "context_switches"] {
             assert!(slice[field].as_u64().unwrap() > 0, "{field} of {slice}");
         }
         assert!(slice["client_user_ns"].is_u64() && slice["host_idle_ns"].is_u64());
@@ -79,21 +70,14 @@ fn injected_events_reach_the_server_and_are_not_counted() {
     arm["slowdown_percent"] = json!(50.0);
     engine.open(&[arm]);
     // Two runs: their difference is free of what connecting and preparing asks.
-    let answers = [20, 10].map(|blocks| {
-        engine.ask(measure(
-            &["B"],
-            json!({"blocks": blocks, "guard_ns": 0, "slice_ns": 10_000_000}),
-        ))
-    });
+    let answers = [20, 10]
+        .map(|blocks| engine.ask(measure(&["B"], json!({"blocks": blocks, "guard_ns": 0, "slice_ns": 10_000_000}))));
     let counted: Vec<u64> = answers.iter().map(|answers| sum(answers, "B", "events")).collect();
     let asked = server.questions();
     let executed = (counted[0] + counted[1]) as f64 * 1.5;
     // Connecting, preparing and saying goodbye: a few statements for each of the 5 connections.
     let rest = asked as f64 - executed;
-    assert!(
-        (-4.0..60.0).contains(&rest),
-        "{asked} asked, {counted:?} counted, {rest} left over"
-    );
+    assert!((-4.0..60.0).contains(&rest), "{asked} asked, {counted:?} counted, {rest} left over");
     assert!(executed > 500.0);
 }
 
@@ -125,11 +109,7 @@ fn an_open_loop_offers_the_same_events_to_both_and_times_from_the_intended_start
         assert_eq!(histogram["clock"], "response");
         histogram["max_ns"].as_u64().unwrap()
     };
-    assert!(
-        worst("B") > 20_000_000,
-        "a queue's waiting is in the latency: {}",
-        worst("B")
-    );
+    assert!(worst("B") > 20_000_000, "a queue's waiting is in the latency: {}", worst("B"));
 }
 
 #[test]
@@ -145,10 +125,7 @@ fn unique_numbers_come_once_in_all_cells() {
     );
     let mut engine = duel(&server, &server);
     for threads in [2, 3] {
-        engine.ask(measure(
-            &["A"],
-            json!({"script": script, "options": {}, "threads": threads}),
-        ));
+        engine.ask(measure(&["A"], json!({"script": script, "options": {}, "threads": threads})));
     }
     let mut drawn: Vec<_> = engine.logs.iter().map(|log| log["message"].as_str().unwrap()).collect();
     assert_eq!(drawn.len(), 2 * (2 + 3));

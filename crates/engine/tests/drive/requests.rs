@@ -30,10 +30,7 @@ fn answers_in_order_and_survives_lines_that_are_no_requests() {
     assert_eq!(engine.line(), json!({"type": "pong", "id": 1}));
     for id in [json!(null), json!(null), json!(2), json!(3)] {
         let error = engine.line();
-        assert_eq!(
-            (&error["type"], &error["code"], &error["id"]),
-            (&json!("error"), &json!("bad_request"), &id)
-        );
+        assert_eq!((&error["type"], &error["code"], &error["id"]), (&json!("error"), &json!("bad_request"), &id));
         assert_eq!(error["fatal"], false);
     }
     assert_eq!(engine.line(), json!({"type": "pong", "id": 4}));
@@ -42,25 +39,15 @@ fn answers_in_order_and_survives_lines_that_are_no_requests() {
 
 #[test]
 fn open_tells_what_each_server_says_of_itself() {
-    let servers = [
-        FakeServer::start(&["--server-version", "5.7.22"]),
-        FakeServer::start(&["--server-version", "8.0.15"]),
-    ];
+    let servers =
+        [FakeServer::start(&["--server-version", "5.7.22"]), FakeServer::start(&["--server-version", "8.0.15"])];
     let mut engine = Engine::start();
     engine.line();
     let opened = engine.open(&[servers[0].arm("A"), servers[1].arm("B")]);
     assert_eq!(opened["type"], "opened", "{opened}");
-    let versions: Vec<_> = opened["arms"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|arm| arm["server_version"].clone())
-        .collect();
+    let versions: Vec<_> = opened["arms"].as_array().unwrap().iter().map(|arm| arm["server_version"].clone()).collect();
     assert_eq!(versions, ["5.7.22", "8.0.15"]);
-    assert_eq!(
-        (&opened["arms"][1]["name"], &opened["arms"][1]["tls_cipher"]),
-        (&json!("B"), &json!(null))
-    );
+    assert_eq!((&opened["arms"][1]["name"], &opened["arms"][1]["tls_cipher"]), (&json!("B"), &json!(null)));
 }
 
 #[test]
@@ -77,16 +64,9 @@ fn prepare_runs_in_parallel_and_tells_how_far_it_is() {
     assert_eq!(done["type"], "done", "{done}");
     assert!(done["seconds"].as_f64().unwrap() > 0.0);
     let last_of = |label: &str| progress.iter().rfind(|line| line["label"] == label).unwrap();
-    assert_eq!(
-        (&last_of("rows")["done"], &last_of("rows")["total"]),
-        (&json!(6000), &json!(6000))
-    );
+    assert_eq!((&last_of("rows")["done"], &last_of("rows")["total"]), (&json!(6000), &json!(6000)));
     for label in ["rows", "indexes"] {
-        let done: Vec<_> = progress
-            .iter()
-            .filter(|line| line["label"] == label)
-            .map(|l| l["done"].as_u64())
-            .collect();
+        let done: Vec<_> = progress.iter().filter(|line| line["label"] == label).map(|l| l["done"].as_u64()).collect();
         assert!(done.is_sorted() && done.len() <= 40, "{done:?}");
     }
 }

@@ -25,12 +25,7 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
     for block in slices.chunks(4) {
         let order: String = block.iter().map(|slice| slice["arm"].as_str().unwrap()).collect();
         assert!(order == "ABBA" || order == "BAAB", "{order}");
-        assert!(
-            block
-                .iter()
-                .enumerate()
-                .all(|(position, slice)| slice["position"] == position)
-        );
+        assert!(block.iter().enumerate().all(|(position, slice)| slice["position"] == position));
     }
     // Slices do not overlap: each starts (guard included) after the one before has drained.
     for pair in slices.windows(2) {
@@ -50,10 +45,7 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
     for histogram in &histograms {
         let arm = histogram["arm"].as_str().unwrap();
         assert_eq!(histogram["count"], sum(&slices, arm, "events"));
-        assert_eq!(
-            (&histogram["operation"], &histogram["clock"]),
-            (&"event".into(), &"service".into())
-        );
+        assert_eq!((&histogram["operation"], &histogram["clock"]), (&"event".into(), &"service".into()));
         assert!(histogram["quantiles_ns"]["0.5"].as_u64().unwrap() >= 1_000_000);
         assert!(histogram["hdr"].as_str().unwrap().starts_with("HISTFAAAA"));
     }
@@ -76,35 +68,22 @@ fn injected_events_are_run_and_not_counted_exactly() {
 
 /// Runs a cell with an injected slowdown and checks its counts; an error when the time charged is not in proportion.
 fn injected_events_are_charged(k: f64, blocks: u64) -> Result<(), String> {
-    let slowed = OpenArm {
-        slowdown_percent: k,
-        ..arm("B")
-    };
+    let slowed = OpenArm { slowdown_percent: k, ..arm("B") };
     let load = events(|host: &WorkerHost| {
         std::thread::sleep(Duration::from_micros(200));
         host.count_reply(&reply(QueryClass::Read));
         Ok(EventEnd::Done)
     });
-    let request = Measure {
-        guard_ns: 0,
-        ..cell(&["B"], blocks)
-    };
+    let request = Measure { guard_ns: 0, ..cell(&["B"], blocks) };
     let (outcome, said) = run(&request, &[slowed], &[load.clone() as _]);
     outcome.unwrap();
     let slices = said.of_type("slice");
     let (counted, executed) = (sum(&slices, "B", "events"), load.executed.load(SeqCst));
-    assert_eq!(
-        sum(&slices, "B", "reads"),
-        counted,
-        "no query of an injected event is counted"
-    );
+    assert_eq!(sum(&slices, "B", "reads"), counted, "no query of an injected event is counted");
     assert_eq!(said.of_type("histogram")[0]["count"], counted);
     // Each of the two workers is at most one event away from the exact share.
     let expected = executed as f64 * 100.0 / (100.0 + k);
-    assert!(
-        (counted as f64 - expected).abs() <= 2.0,
-        "k {k}: {counted} of {executed}, expected {expected}"
-    );
+    assert!((counted as f64 - expected).abs() <= 2.0, "k {k}: {counted} of {executed}, expected {expected}");
     // Their time is charged: the window holds all events, the latencies only the counted ones.
     let share = sum(&slices, "B", "latency_sum_ns") as f64 / sum(&slices, "B", "busy_ns") as f64;
     let near = (share / (100.0 / (100.0 + k)) - 1.0).abs() < 0.1;
@@ -113,15 +92,8 @@ fn injected_events_are_charged(k: f64, blocks: u64) -> Result<(), String> {
 
 #[test]
 fn short_measurings_have_as_many_injected_events_as_long_ones() {
-    let slowed = OpenArm {
-        slowdown_percent: 50.0,
-        ..arm("B")
-    };
-    let request = Measure {
-        guard_ns: 0,
-        slice_ns: 5_000_000,
-        ..cell(&["B"], 1)
-    };
+    let slowed = OpenArm { slowdown_percent: 50.0, ..arm("B") };
+    let request = Measure { guard_ns: 0, slice_ns: 5_000_000, ..cell(&["B"], 1) };
     let (mut counted, mut executed) = (0, 0);
     for _ in 0..100 {
         let load = events(|_: &WorkerHost| {
@@ -136,23 +108,13 @@ fn short_measurings_have_as_many_injected_events_as_long_ones() {
     // A worker's handful of events holds one injected event or two more or less; no worker may go without for good.
     let injected = (executed - counted) as f64;
     let expected = executed as f64 * 50.0 / 150.0;
-    assert!(
-        (injected / expected - 1.0).abs() < 0.07,
-        "{injected} of {executed}, expected {expected}"
-    );
+    assert!((injected / expected - 1.0).abs() < 0.07, "{injected} of {executed}, expected {expected}");
 }
 
 #[test]
 fn a_slowed_arm_is_slower_by_the_known_ratio() {
-    let slowed = OpenArm {
-        slowdown_percent: 100.0,
-        ..arm("B")
-    };
-    let (outcome, said) = run(
-        &cell(&["A", "B"], 8),
-        &[arm("A"), slowed],
-        &[sleeping(0.5), sleeping(0.5)],
-    );
+    let slowed = OpenArm { slowdown_percent: 100.0, ..arm("B") };
+    let (outcome, said) = run(&cell(&["A", "B"], 8), &[arm("A"), slowed], &[sleeping(0.5), sleeping(0.5)]);
     outcome.unwrap();
     let slices = said.of_type("slice");
     let ratio = throughput(&slices, "B") / throughput(&slices, "A");
@@ -161,11 +123,7 @@ fn a_slowed_arm_is_slower_by_the_known_ratio() {
 
 #[test]
 fn nothing_of_the_guard_is_counted() {
-    let request = Measure {
-        slice_ns: 1_000_000,
-        guard_ns: 60_000_000,
-        ..cell(&["A"], 1)
-    };
+    let request = Measure { slice_ns: 1_000_000, guard_ns: 60_000_000, ..cell(&["A"], 1) };
     let load = events(|host: &WorkerHost| {
         std::thread::sleep(Duration::from_millis(2));
         host.count_reply(&reply(QueryClass::Write));
@@ -181,10 +139,7 @@ fn nothing_of_the_guard_is_counted() {
     assert!(counted <= 4, "{counted}");
     assert!(load.executed.load(SeqCst) > counted + 20);
     for slice in &slices {
-        assert_eq!(
-            (&slice["writes"], &slice["retries"]),
-            (&slice["events"], &slice["events"])
-        );
+        assert_eq!((&slice["writes"], &slice["retries"]), (&slice["events"], &slice["events"]));
         assert_eq!(slice["errors"].get("1213").unwrap_or(&0.into()), &slice["events"]);
     }
 }
@@ -197,23 +152,9 @@ fn both_arms_start_a_blocks_streams_alike_and_once() {
         STREAMS.lock().unwrap().push((key_seed, block, thread));
     }
     let arms = [arm("A"), arm("B")];
-    let contenders = arms
-        .iter()
-        .map(|arm| Contender {
-            arm,
-            workload: sleeping(1.0),
-        })
-        .collect();
+    let contenders = arms.iter().map(|arm| Contender { arm, workload: sleeping(1.0) }).collect();
     let writer = MessageWriter::new(std::io::sink());
-    measure(
-        9,
-        &cell(&["A", "B"], 3),
-        contenders,
-        Job::scripts(note),
-        &writer,
-        &CancelToken::default(),
-    )
-    .unwrap();
+    measure(9, &cell(&["A", "B"], 3), contenders, Job::scripts(note), &writer, &CancelToken::default()).unwrap();
     let mut seen = STREAMS.lock().unwrap().clone();
     seen.sort_unstable();
     let of_block = |block| [(2, block, 0), (2, block, 0), (2, block, 1), (2, block, 1)];
@@ -222,43 +163,21 @@ fn both_arms_start_a_blocks_streams_alike_and_once() {
 
 #[test]
 fn an_open_loop_counts_latency_from_the_intended_start() {
-    let load = Load::Open {
-        rate_per_s: 400.0,
-        arrivals: Arrivals::Fixed,
-    };
-    let request = Measure {
-        slice_ns: 100_000_000,
-        load,
-        ..cell(&["A", "B"], 2)
-    };
+    let load = Load::Open { rate_per_s: 400.0, arrivals: Arrivals::Fixed };
+    let request = Measure { slice_ns: 100_000_000, load, ..cell(&["A", "B"], 2) };
     // A: 2 workers of 1 ms could do 2000 a second. B: 2 workers of 10 ms can do 200, and a queue grows.
     let (outcome, said) = run(&request, &[arm("A"), arm("B")], &[sleeping(1.0), sleeping(10.0)]);
     outcome.unwrap();
     let slices = said.of_type("slice");
-    assert_eq!(
-        sum(&slices, "A", "events"),
-        sum(&slices, "B", "events"),
-        "the same schedule, every queue drained"
-    );
-    assert!(
-        (150..=164).contains(&sum(&slices, "A", "events")),
-        "400 a second for 4 x 0.1 s"
-    );
+    assert_eq!(sum(&slices, "A", "events"), sum(&slices, "B", "events"), "the same schedule, every queue drained");
+    assert!((150..=164).contains(&sum(&slices, "A", "events")), "400 a second for 4 x 0.1 s");
     assert_eq!(sum(&slices, "A", "dropped") + sum(&slices, "B", "dropped"), 0);
     let histograms = said.of_type("histogram");
     assert!(histograms.iter().all(|histogram| histogram["clock"] == "response"));
-    let worst = |arm: &str| {
-        histograms.iter().find(|h| h["arm"] == arm).unwrap()["max_ns"]
-            .as_u64()
-            .unwrap()
-    };
+    let worst = |arm: &str| histograms.iter().find(|h| h["arm"] == arm).unwrap()["max_ns"].as_u64().unwrap();
     // 40 arrivals, of which 2 x 10 are served within the slice's 0.1 s: the last waits about 0.1 s.
     assert!(worst("B") > 60_000_000, "{}", worst("B"));
-    let longest = slices
-        .iter()
-        .filter(|s| s["arm"] == "B")
-        .map(|s| s["length_ns"].as_u64().unwrap())
-        .max();
+    let longest = slices.iter().filter(|s| s["arm"] == "B").map(|s| s["length_ns"].as_u64().unwrap()).max();
     assert!(longest.unwrap() > 150_000_000, "the drain belongs to the slice");
 }
 #[test]

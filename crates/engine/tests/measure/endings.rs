@@ -19,16 +19,9 @@ use super::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
 fn a_failing_worker_ends_the_request_and_names_its_arm() {
     let begun = Instant::now();
     let failing = events(|_: &WorkerHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
-    let (outcome, said) = run(
-        &cell(&["A", "B"], 100),
-        &[arm("A"), arm("B")],
-        &[sleeping(1.0), failing],
-    );
+    let (outcome, said) = run(&cell(&["A", "B"], 100), &[arm("A"), arm("B")], &[sleeping(1.0), failing]);
     let failure = outcome.unwrap_err();
-    assert_eq!(
-        (failure.code, failure.arm.as_deref(), failure.fatal),
-        (Code::SqlError, Some("B"), false)
-    );
+    assert_eq!((failure.code, failure.arm.as_deref(), failure.fatal), (Code::SqlError, Some("B"), false));
     assert_eq!(failure.message, "arm B: 1146 (42S02): no such table");
     assert!(said.of_type("done").is_empty());
     assert!(begun.elapsed() < Duration::from_secs(5));
@@ -51,18 +44,11 @@ fn workers_that_stop_are_told_of_and_an_arm_without_workers_ends_the_cell() {
         let enough = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
         Ok(if enough { EventEnd::Stop } else { EventEnd::Done })
     });
-    let request = Measure {
-        guard_ns: 0,
-        ..cell(&["A"], 1_000)
-    };
+    let request = Measure { guard_ns: 0, ..cell(&["A"], 1_000) };
     let (outcome, said) = run(&request, &[arm("A")], &[stopping]);
     outcome.unwrap();
     assert_eq!(said.of_type("done")[0]["workers_stopped"], 2);
-    assert_eq!(
-        sum(&said.of_type("slice"), "A", "events"),
-        10,
-        "the event that asks to stop is not counted"
-    );
+    assert_eq!(sum(&said.of_type("slice"), "A", "events"), 10, "the event that asks to stop is not counted");
 }
 
 /// Runs a long cell of this load and cancels it soon after its start; what was said, the outcome included.
@@ -70,10 +56,7 @@ fn cancelled(load: Arc<dyn Workload>) -> Said {
     let control = Arc::new(CancelToken::default());
     let said = Said::default();
     let arm = arm("A");
-    let contenders = vec![Contender {
-        arm: &arm,
-        workload: load,
-    }];
+    let contenders = vec![Contender { arm: &arm, workload: load }];
     let canceller = {
         let control = Arc::clone(&control);
         std::thread::spawn(move || {
@@ -81,10 +64,7 @@ fn cancelled(load: Arc<dyn Workload>) -> Said {
             control.cancel();
         })
     };
-    let request = Measure {
-        length: Length::Seconds(600.0),
-        ..cell(&["A"], 1)
-    };
+    let request = Measure { length: Length::Seconds(600.0), ..cell(&["A"], 1) };
     let writer = MessageWriter::new(said.clone());
     writer.send(&measure(9, &request, contenders, Job::scripts(no_streams), &writer, &control).unwrap());
     canceller.join().unwrap();
@@ -111,10 +91,7 @@ fn a_cancelled_cell_does_not_wait_for_an_event_that_takes_long() {
         Err(Failure::new(Code::ServerLost, "cut"))
     }));
     let took = begun.elapsed();
-    assert!(
-        (Duration::from_secs(5)..Duration::from_secs(15)).contains(&took),
-        "{took:?}"
-    );
+    assert!((Duration::from_secs(5)..Duration::from_secs(15)).contains(&took), "{took:?}");
     let done = &said.of_type("done")[0];
     assert_eq!((&done["cancelled"], &done["blocks"]), (&true.into(), &0.into()));
     assert!(said.of_type("slice").is_empty() && said.of_type("histogram").is_empty());

@@ -45,29 +45,13 @@ fn only_the_server_under_load_is_awake_and_all_are_thawed_after() {
             Ok(EventEnd::Done)
         })
     };
-    let arms = [
-        OpenArm {
-            server_pid: Some(a),
-            ..arm("A")
-        },
-        OpenArm {
-            server_pid: Some(b),
-            ..arm("B")
-        },
-    ];
-    let request = Measure {
-        freeze: true,
-        ..cell(&["A", "B"], 2)
-    };
+    let arms = [OpenArm { server_pid: Some(a), ..arm("A") }, OpenArm { server_pid: Some(b), ..arm("B") }];
+    let request = Measure { freeze: true, ..cell(&["A", "B"], 2) };
     let (outcome, said) = run(&request, &arms, &[watching(a, b), watching(b, a)]);
     outcome.unwrap();
     let slices = said.of_type("slice");
     assert_eq!(slices.len(), 8);
-    assert!(
-        slices
-            .iter()
-            .all(|slice| slice["server_rss_bytes"].as_u64().unwrap() > 0)
-    );
+    assert!(slices.iter().all(|slice| slice["server_rss_bytes"].as_u64().unwrap() > 0));
     assert!(!is_stopped(a) && !is_stopped(b));
 
     let failing = events(|_: &WorkerHost| Err(Failure::new(Code::SqlError, "no")));
@@ -78,10 +62,7 @@ fn only_the_server_under_load_is_awake_and_all_are_thawed_after() {
 
 #[test]
 fn freezing_without_a_process_is_refused_plainly() {
-    let request = Measure {
-        freeze: true,
-        ..cell(&["A"], 1)
-    };
+    let request = Measure { freeze: true, ..cell(&["A"], 1) };
     let (outcome, _) = run(&request, &[arm("A")], &[sleeping(1.0)]);
     assert_eq!(outcome.unwrap_err().code, Code::BadRequest);
 }

@@ -66,10 +66,7 @@ pub(crate) fn events<F>(event: F) -> Arc<Events<F>>
 where
     F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static,
 {
-    Arc::new(Events {
-        executed: AtomicU64::new(0),
-        event,
-    })
+    Arc::new(Events { executed: AtomicU64::new(0), event })
 }
 
 pub(crate) fn sleeping(milliseconds: f64) -> Arc<impl Workload> {
@@ -115,41 +112,18 @@ pub(crate) fn no_streams(_: u64, _: u64, _: u32) {}
 pub(crate) fn run(request: &Measure, arms: &[OpenArm], loads: &[Arc<dyn Workload>]) -> (Result<(), Failure>, Said) {
     let said = Said::default();
     let pairs = arms.iter().zip(loads);
-    let contenders = pairs
-        .map(|(arm, load)| Contender {
-            arm,
-            workload: Arc::clone(load),
-        })
-        .collect();
+    let contenders = pairs.map(|(arm, load)| Contender { arm, workload: Arc::clone(load) }).collect();
     let writer = MessageWriter::new(said.clone());
-    let outcome = measure(
-        9,
-        request,
-        contenders,
-        Job::scripts(no_streams),
-        &writer,
-        &CancelToken::default(),
-    );
+    let outcome = measure(9, request, contenders, Job::scripts(no_streams), &writer, &CancelToken::default());
     (outcome.map(|done| writer.send(&done)), said)
 }
 
 pub(crate) fn reply(class: QueryClass) -> Reply {
-    Reply {
-        class,
-        columns: 1,
-        rows: 1,
-        affected_rows: 0,
-        last_insert_id: 0,
-        more_results: false,
-    }
+    Reply { class, columns: 1, rows: 1, affected_rows: 0, last_insert_id: 0, more_results: false }
 }
 
 pub(crate) fn sum(slices: &[Value], arm: &str, field: &str) -> u64 {
-    slices
-        .iter()
-        .filter(|slice| slice["arm"] == arm)
-        .map(|slice| slice[field].as_u64().unwrap())
-        .sum()
+    slices.iter().filter(|slice| slice["arm"] == arm).map(|slice| slice[field].as_u64().unwrap()).sum()
 }
 
 /// Ratio of sums: events x connections / busy time [1/s].

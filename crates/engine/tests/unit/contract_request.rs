@@ -26,39 +26,19 @@ fn refused(line: &str) -> (Option<u64>, String) {
 #[test]
 fn the_documents_examples_are_read() {
     let request = Request::parse(MEASURE).unwrap();
-    let Body::Measure(measure) = request.body else {
-        panic!("not a measure")
-    };
-    assert_eq!(
-        (request.id, measure.length, measure.load),
-        (3, Length::Seconds(8.0), Load::Closed)
-    );
-    let Body::Open(arms) = Request::parse(OPEN).unwrap().body else {
-        panic!("not an open")
-    };
-    assert_eq!(
-        (arms[0].tls.mode, arms[0].prepare_mode),
-        (TlsMode::VerifyCa, PrepareMode::Client)
-    );
+    let Body::Measure(measure) = request.body else { panic!("not a measure") };
+    assert_eq!((request.id, measure.length, measure.load), (3, Length::Seconds(8.0), Load::Closed));
+    let Body::Open(arms) = Request::parse(OPEN).unwrap().body else { panic!("not an open") };
+    assert_eq!((arms[0].tls.mode, arms[0].prepare_mode), (TlsMode::VerifyCa, PrepareMode::Client));
     assert!(!format!("{arms:?}").contains("hunter2"));
 }
 
 #[test]
 fn an_open_loop_is_read() {
-    let line = MEASURE.replace(
-        r#"{"model": "closed"}"#,
-        r#"{"model": "open", "rate_per_s": 5000.0, "arrivals": "fixed"}"#,
-    );
-    let Body::Measure(measure) = Request::parse(&line).unwrap().body else {
-        panic!("not a measure")
-    };
-    assert_eq!(
-        measure.load,
-        Load::Open {
-            rate_per_s: 5000.0,
-            arrivals: Arrivals::Fixed
-        }
-    );
+    let line =
+        MEASURE.replace(r#"{"model": "closed"}"#, r#"{"model": "open", "rate_per_s": 5000.0, "arrivals": "fixed"}"#);
+    let Body::Measure(measure) = Request::parse(&line).unwrap().body else { panic!("not a measure") };
+    assert_eq!(measure.load, Load::Open { rate_per_s: 5000.0, arrivals: Arrivals::Fixed });
 }
 
 #[test]
@@ -66,31 +46,15 @@ fn what_is_wrong_is_said_with_the_id() {
     assert_eq!(refused("{").0, None);
     assert_eq!(refused("[1]").0, None);
     assert!(refused(r#"{"type":"ping"}"#).1.contains("no id"));
-    assert!(
-        refused(r#"{"id":7,"type":"sing"}"#)
-            .1
-            .contains("unknown request type \"sing\"")
-    );
+    assert!(refused(r#"{"id":7,"type":"sing"}"#).1.contains("unknown request type \"sing\""));
     let (id, message) = refused(r#"{"id":7,"type":"ping","loud":true}"#);
     assert_eq!(id, Some(7));
     assert!(message.contains("loud"), "{message}");
-    assert!(
-        refused(&MEASURE.replace("\"threads\": 4", "\"threads\": 0"))
-            .1
-            .contains("threads")
-    );
+    assert!(refused(&MEASURE.replace("\"threads\": 4", "\"threads\": 0")).1.contains("threads"));
     assert!(refused(&MEASURE.replace("null", "3")).1.contains("exactly one"));
     assert!(refused(&MEASURE.replace("8.0", "null")).1.contains("exactly one"));
-    assert!(
-        refused(&MEASURE.replace(r#"["A", "B"]"#, r#"["A", "A"]"#))
-            .1
-            .contains("twice")
-    );
-    assert!(
-        refused(&MEASURE.replace("\"slice_ns\": 100000000", "\"slice_ns\": 0"))
-            .1
-            .contains("slice_ns")
-    );
+    assert!(refused(&MEASURE.replace(r#"["A", "B"]"#, r#"["A", "A"]"#)).1.contains("twice"));
+    assert!(refused(&MEASURE.replace("\"slice_ns\": 100000000", "\"slice_ns\": 0")).1.contains("slice_ns"));
     assert!(refused(&OPEN.replace("\"tls\"", "\"ssl\"")).1.contains("ssl"));
 }
 
@@ -117,24 +81,15 @@ fn a_capture_takes_the_place_of_a_script() {
         panic!("not a measure")
     };
     let replay = measure.replay().unwrap();
-    assert_eq!(
-        (replay.chunk_events, replay.speed, replay.reads_only),
-        (500, Some(0.5), true)
-    );
+    assert_eq!((replay.chunk_events, replay.speed, replay.reads_only), (500, Some(0.5), true));
     assert!(measure.is_by_the_clock());
     for (fields, words) in [
         (r#""blocks": 2"#, "exactly one of script and capture"),
-        (
-            r#""script": "x", "capture": "y", "chunk_events": 1"#,
-            "exactly one of script and capture",
-        ),
+        (r#""script": "x", "capture": "y", "chunk_events": 1"#, "exactly one of script and capture"),
         (r#""script": "x", "reads_only": true"#, "belong to a capture"),
         (r#""capture": "y""#, "chunk_events, 1 or more"),
         (r#""capture": "y", "chunk_events": 0"#, "chunk_events, 1 or more"),
-        (
-            r#""capture": "y", "chunk_events": 1, "options": {"tables": 1}"#,
-            "no options",
-        ),
+        (r#""capture": "y", "chunk_events": 1, "options": {"tables": 1}"#, "no options"),
         (r#""capture": "y", "chunk_events": 1, "speed": 0"#, "speed must be"),
     ] {
         let (_, message) = refused(&request(fields));

@@ -3,12 +3,7 @@
 use super::*;
 
 fn refusal(code: u16, message: &str) -> SqlError {
-    SqlError {
-        code,
-        sqlstate: "HY000".into(),
-        message: message.into(),
-        fatal: false,
-    }
+    SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal: false }
 }
 
 fn text(sql: &[u8]) -> String {
@@ -38,10 +33,7 @@ fn definers_are_taken_out_in_every_form_of_a_dump_and_nowhere_else() {
         ),
         "/*!50003 CREATE*/ /*!50017 */ /*!50003 TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET @a=1 */"
     );
-    assert_eq!(
-        changed("CREATE DEFINER = admin EVENT e DO SELECT 1"),
-        "CREATE  EVENT e DO SELECT 1"
-    );
+    assert_eq!(changed("CREATE DEFINER = admin EVENT e DO SELECT 1"), "CREATE  EVENT e DO SELECT 1");
     for same in [
         "CREATE DEFINER=CURRENT_USER() VIEW v AS SELECT 1",
         "CREATE TABLE t (definer int, a int DEFAULT 1)",
@@ -73,10 +65,7 @@ fn unknown_collations_get_the_nearest_one_and_texts_stay() {
         let found = translate(&mut sql, &refusal(1273, &format!("Unknown collation: '{from}'")));
         found.map(|found| found.to)
     };
-    assert_eq!(
-        next("utf8mb4_uca1400_nopad_ai_ci").as_deref(),
-        Some("utf8mb4_unicode_520_ci")
-    );
+    assert_eq!(next("utf8mb4_uca1400_nopad_ai_ci").as_deref(), Some("utf8mb4_unicode_520_ci"));
     assert_eq!(next("utf8mb3_bin").as_deref(), Some("utf8_bin"));
     assert_eq!(next("utf8_bin").as_deref(), Some("utf8mb3_bin"));
     // Nobody knows what a language's own order would become.
@@ -87,15 +76,9 @@ fn unknown_collations_get_the_nearest_one_and_texts_stay() {
 #[test]
 fn unknown_modes_are_left_out_of_their_list() {
     let mut sql = b"/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,ANSI_QUOTES' */".to_vec();
-    let error = refusal(
-        1231,
-        "Variable 'sql_mode' can't be set to the value of 'NO_AUTO_CREATE_USER'",
-    );
+    let error = refusal(1231, "Variable 'sql_mode' can't be set to the value of 'NO_AUTO_CREATE_USER'");
     assert!(translate(&mut sql, &error).is_some());
-    assert_eq!(
-        text(&sql),
-        "/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,ANSI_QUOTES' */"
-    );
+    assert_eq!(text(&sql), "/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,ANSI_QUOTES' */");
     assert!(translate(&mut sql, &error).is_none(), "it is not there any more");
     let other = refusal(1231, "Variable 'time_zone' can't be set to the value of 'Mars'");
     assert!(translate(&mut b"SET time_zone = 'Mars'".to_vec(), &other).is_none());
@@ -106,16 +89,10 @@ fn accounts_replication_and_system_schemas_are_left_out() {
     let reason = |sql: &str, schema: &str| left_out(sql.as_bytes(), schema.as_bytes());
     assert_eq!(reason("GRANT ALL ON *.* TO a", "shop"), Some("accounts"));
     assert_eq!(reason("CREATE USER a IDENTIFIED BY 'x'", ""), Some("accounts"));
-    assert_eq!(
-        reason("SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5'", ""),
-        Some("replication")
-    );
+    assert_eq!(reason("SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5'", ""), Some("replication"));
     assert_eq!(reason("CHANGE MASTER TO MASTER_LOG_FILE='x'", ""), Some("replication"));
     assert_eq!(reason("DROP TABLE IF EXISTS `user`", "mysql"), Some("system schemas"));
-    assert_eq!(
-        reason("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `mysql`", ""),
-        Some("system schemas")
-    );
+    assert_eq!(reason("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `mysql`", ""), Some("system schemas"));
     assert_eq!(reason("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop`", "mysql"), None);
     assert_eq!(reason("USE `shop`", "mysql"), None);
     assert_eq!(reason("INSERT INTO `user` VALUES (1)", "shop"), None);
@@ -123,10 +100,7 @@ fn accounts_replication_and_system_schemas_are_left_out() {
 
 #[test]
 fn errors_show_no_value() {
-    assert_eq!(
-        without_quoted("Duplicate entry 'secret' for key 'PRIMARY'"),
-        "Duplicate entry '?' for key '?'"
-    );
+    assert_eq!(without_quoted("Duplicate entry 'secret' for key 'PRIMARY'"), "Duplicate entry '?' for key '?'");
     let shown = beginning(b"INSERT INTO t VALUES (1,'secret'),(2,'other')");
     assert_eq!(shown, "INSERT INTO `t` VALUES (...) /* , ... */");
 }
@@ -149,15 +123,9 @@ fn inserts(rows: &[u8], functions: &[&str]) -> Result<Vec<(String, u64)>, String
 fn rows_become_inserts() {
     let rows = b"1\tO'Brien\\\\\tAP8=\n\\N\ttab\\\tin\\\nside \\0\t\\N\n";
     let expected = "INSERT INTO t VALUES ('1','O''Brien\\\\',FROM_BASE64('AP8=')),(NULL,'tab\\\tin\\\nside \\0',NULL)";
-    assert_eq!(
-        inserts(rows, &["", "", "FROM_BASE64"]),
-        Ok(vec![(expected.to_owned(), 1)])
-    );
+    assert_eq!(inserts(rows, &["", "", "FROM_BASE64"]), Ok(vec![(expected.to_owned(), 1)]));
     assert_eq!(inserts(b"", &["", ""]), Ok(vec![]));
-    assert_eq!(
-        inserts(b"\n", &[""]),
-        Ok(vec![("INSERT INTO t VALUES ('')".to_owned(), 1)])
-    );
+    assert_eq!(inserts(b"\n", &[""]), Ok(vec![("INSERT INTO t VALUES ('')".to_owned(), 1)]));
 }
 
 #[test]
@@ -165,24 +133,15 @@ fn long_files_become_many_inserts() {
     let row = [b"x".repeat(1000), b"\n".to_vec()].concat();
     let found = inserts(&row.repeat(1000), &[""]).unwrap();
     assert_eq!(found.len(), 4);
-    assert_eq!(
-        found.iter().map(|(_, line)| *line).collect::<Vec<_>>(),
-        [1, 262, 523, 784]
-    );
+    assert_eq!(found.iter().map(|(_, line)| *line).collect::<Vec<_>>(), [1, 262, 523, 784]);
     let rows: usize = found.iter().map(|(sql, _)| sql.matches("('x").count()).sum();
     assert_eq!(rows, 1000);
 }
 
 #[test]
 fn rows_of_another_form_are_refused() {
-    assert_eq!(
-        inserts(b"1\t2\n1\n", &["", ""]),
-        Err("row 2 has not 2 values".to_owned())
-    );
-    assert_eq!(
-        inserts(b"1\t2\t3\n", &["", ""]),
-        Err("row 1 has not 2 values".to_owned())
-    );
+    assert_eq!(inserts(b"1\t2\n1\n", &["", ""]), Err("row 2 has not 2 values".to_owned()));
+    assert_eq!(inserts(b"1\t2\t3\n", &["", ""]), Err("row 1 has not 2 values".to_owned()));
     assert_eq!(inserts(b"1\t2", &["", ""]), Err("it ends within a row".to_owned()));
     assert_eq!(inserts(b"1\t2\\", &["", ""]), Err("it ends within a row".to_owned()));
 }

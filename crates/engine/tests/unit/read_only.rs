@@ -12,17 +12,9 @@ fn what_would_let_the_session_write_is_not_sent() {
     ] {
         assert_eq!(kept(lifting.as_bytes()), READ_ONLY, "{lifting}");
     }
-    assert_eq!(
-        kept(b"start transaction with consistent snapshot, read  write"),
-        b"START TRANSACTION"
-    );
-    for other in [
-        "SET net_write_timeout = 9",
-        "START TRANSACTION",
-        "SELECT 'transaction, write'",
-        "SET NAMES utf8",
-        "",
-    ] {
+    assert_eq!(kept(b"start transaction with consistent snapshot, read  write"), b"START TRANSACTION");
+    for other in ["SET net_write_timeout = 9", "START TRANSACTION", "SELECT 'transaction, write'", "SET NAMES utf8", ""]
+    {
         assert_eq!(kept(other.as_bytes()), other.as_bytes());
     }
 }

@@ -125,11 +125,7 @@ fn open(
     paired: Option<&PairedWorker>,
 ) -> Result<(Exchange, SessionFacts, Option<Pair>), SqlError> {
     let search = paired.and_then(PairedWorker::begin);
-    let Connected {
-        transport,
-        session,
-        tls_cipher,
-    } = connection::connect(address, canceller, traffic)?;
+    let Connected { transport, session, tls_cipher } = connection::connect(address, canceller, traffic)?;
     let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
     set_names(&mut exchange, address).map_err(|error| SqlError { fatal: true, ..error })?;
     let [charset, collation] = names(&mut exchange).map_err(|error| SqlError { fatal: true, ..error })?;
@@ -154,9 +150,7 @@ fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), Sql
         sql.push_str(name(collation, "collation")?);
     }
     let sequence = command::query(exchange.begin()?, sql.as_bytes());
-    exchange
-        .run(sequence, Encoding::Text, &mut RowCursor::default())
-        .map(drop)
+    exchange.run(sequence, Encoding::Text, &mut RowCursor::default()).map(drop)
 }
 
 fn ping(exchange: &mut Exchange) -> Result<(), SqlError> {
@@ -171,23 +165,15 @@ fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
         return Ok(name);
     }
     // 1115 is the server's "unknown character set".
-    Err(errors::fatal(
-        1115,
-        format!("{what} '{name}' is no name: letters, digits and _ only"),
-    ))
+    Err(errors::fatal(1115, format!("{what} '{name}' is no name: letters, digits and _ only")))
 }
 
 fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
-    let sequence = command::query(
-        exchange.begin()?,
-        b"SELECT @@character_set_connection, @@collation_connection",
-    );
+    let sequence = command::query(exchange.begin()?, b"SELECT @@character_set_connection, @@collation_connection");
     let mut cursor = RowCursor::default();
     exchange.run(sequence, Encoding::Text, &mut cursor)?;
     let mut row = Vec::new();
-    cursor
-        .next(exchange.reply_bytes(), &mut row)
-        .map_err(errors::malformed)?;
+    cursor.next(exchange.reply_bytes(), &mut row).map_err(errors::malformed)?;
     Ok(texts(&row))
 }
 
@@ -201,10 +187,7 @@ fn texts<const COLUMNS: usize>(row: &[Option<Vec<u8>>]) -> [String; COLUMNS] {
 
 /// How text is quoted on this connection now.
 fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
-    Dialect {
-        no_backslash_escapes: exchange.no_backslash_escapes(),
-        multi_byte: session.multi_byte,
-    }
+    Dialect { no_backslash_escapes: exchange.no_backslash_escapes(), multi_byte: session.multi_byte }
 }
 
 /// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.
@@ -245,19 +228,12 @@ impl Connection for Client {
 
     #[inline]
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
-        match self
-            .statements
-            .get_mut(statement)
-            .ok_or_else(errors::no_such_statement)?
-        {
+        match self.statements.get_mut(statement).ok_or_else(errors::no_such_statement)? {
             Statement::Server(statement) => {
                 if values.len() != statement.parameters {
                     return Err(errors::parameters(values.len(), statement.parameters));
                 }
-                if values
-                    .iter()
-                    .any(|value| matches!(value, Value::Double(float) if !float.is_finite()))
-                {
+                if values.iter().any(|value| matches!(value, Value::Double(float) if !float.is_finite())) {
                     return Err(errors::unsupported_value());
                 }
                 if statement.generation != self.generation {
@@ -305,9 +281,7 @@ impl Connection for Client {
 
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
         let kept = self.cursor.result().is_none_or(|result| result.rows_kept);
-        self.cursor
-            .next(self.exchange.reply_bytes(), row)
-            .map_err(|error| errors::bad_row(error, kept))
+        self.cursor.next(self.exchange.reply_bytes(), row).map_err(|error| errors::bad_row(error, kept))
     }
 
     fn column_name(&self, index: u32) -> Option<&str> {
@@ -318,12 +292,8 @@ impl Connection for Client {
         self.cursor.stop();
         self.pair = None;
         self.exchange.quit();
-        (self.exchange, self.session, self.pair) = open(
-            &self.address,
-            self.canceller.as_ref(),
-            &self.traffic,
-            self.paired.as_ref(),
-        )?;
+        (self.exchange, self.session, self.pair) =
+            open(&self.address, self.canceller.as_ref(), &self.traffic, self.paired.as_ref())?;
         self.generation += 1;
         Ok(())
     }
@@ -418,18 +388,13 @@ pub(super) fn parameter<'a>(value: &Value<'a>) -> Parameter<'a> {
 
 /// BEGIN, COMMIT, ROLLBACK and START TRANSACTION are not prepared: some servers cannot, and the others gain nothing by it.
 pub(super) fn controls_transaction(sql: &[u8]) -> bool {
-    let mut words = sql
-        .split(|byte| byte.is_ascii_whitespace() || *byte == b';')
-        .filter(|word| !word.is_empty());
+    let mut words = sql.split(|byte| byte.is_ascii_whitespace() || *byte == b';').filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default();
     let is = |word: &[u8]| first.eq_ignore_ascii_case(word);
     is(b"BEGIN")
         || is(b"COMMIT")
         || is(b"ROLLBACK")
-        || is(b"START")
-            && words
-                .next()
-                .is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"))
+        || is(b"START") && words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"))
 }
 
 #[cfg(test)]

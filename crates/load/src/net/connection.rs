@@ -146,11 +146,7 @@ impl Exchange {
                 }
                 Ok(Some(Outcome::Done(done))) => {
                     return Ok(Reply {
-                        class: if done.affected_rows > 0 {
-                            QueryClass::Write
-                        } else {
-                            QueryClass::Other
-                        },
+                        class: if done.affected_rows > 0 { QueryClass::Write } else { QueryClass::Other },
                         columns: 0,
                         rows: 0,
                         affected_rows: done.affected_rows,
@@ -233,10 +229,9 @@ impl Exchange {
             _ => None,
         };
         let error = match sent_error {
-            Some(sent_error) if sent_error.code < 2000 || sent_error.code >= 3000 => SqlError {
-                fatal: true,
-                ..sent_error
-            },
+            Some(sent_error) if sent_error.code < 2000 || sent_error.code >= 3000 => {
+                SqlError { fatal: true, ..sent_error }
+            }
             _ => errors::gone(silence(error)),
         };
         self.broken = None;
@@ -259,16 +254,10 @@ impl Exchange {
             }
             Ok(Outcome::Failed(error)) => {
                 let error = self.failed(errors::server(*error));
-                if error.fatal {
-                    error
-                } else {
-                    errors::local_infile_refused()
-                }
+                if error.fatal { error } else { errors::local_infile_refused() }
             }
             // A second request, above all: a server that never stops asking ends here.
-            Ok(_) => self.break_off(errors::lost(
-                "the server does not take no for an answer to LOCAL INFILE",
-            )),
+            Ok(_) => self.break_off(errors::lost("the server does not take no for an answer to LOCAL INFILE")),
             Err(error) => error,
         }
     }
@@ -354,13 +343,7 @@ fn attempt(
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let endpoint = &address.endpoint;
-    let socket = Socket::connect(
-        endpoint,
-        deadline,
-        address.read_timeout,
-        canceller.cloned(),
-        Rc::clone(traffic),
-    )?;
+    let socket = Socket::connect(endpoint, deadline, address.read_timeout, canceller.cloned(), Rc::clone(traffic))?;
     let mut transport = Transport::Clear(socket);
     let mut login = Login::new(LoginOptions {
         user: address.user.clone(),
@@ -384,9 +367,7 @@ fn attempt(
         match step {
             LoginStep::Receive if used > 0 => {}
             LoginStep::Receive => {
-                let received = transport
-                    .receive(inbox.spare())
-                    .map_err(|error| silent(endpoint, &error))?;
+                let received = transport.receive(inbox.spare()).map_err(|error| silent(endpoint, &error))?;
                 if received == 0 {
                     return Err(errors::lost(format!("{endpoint} closed it during the login")));
                 }
@@ -406,20 +387,14 @@ fn attempt(
             }
             LoginStep::Done(session) => {
                 transport.set_patience(Patience::silence(address.read_timeout));
-                return Ok(Connected {
-                    transport,
-                    session,
-                    tls_cipher,
-                });
+                return Ok(Connected { transport, session, tls_cipher });
             }
         }
     }
 }
 
 fn send(transport: &mut Transport, writer: &mut Vec<u8>) -> Result<(), SqlError> {
-    transport
-        .send(writer)
-        .map_err(|error| errors::lost(format!("during the login: {error}")))?;
+    transport.send(writer).map_err(|error| errors::lost(format!("during the login: {error}")))?;
     writer.clear();
     Ok(())
 }
@@ -432,8 +407,5 @@ fn silent(endpoint: &Endpoint, error: &io::Error) -> SqlError {
         Endpoint::Unix(_) => errors::CANNOT_CONNECT_UNIX,
         Endpoint::Tcp { .. } => errors::CANNOT_CONNECT_TCP,
     };
-    errors::fatal(
-        code,
-        format!("the server at {endpoint} took the connection and did not answer in time"),
-    )
+    errors::fatal(code, format!("the server at {endpoint} took the connection and did not answer in time"))
 }

@@ -28,17 +28,11 @@ const LOCAL_INFILE_REFUSED: u16 = 2068;
 
 /// Server errors after which the server closes the connection: shutdown (1053), net errors (1152 to 1161, 1153 is a packet beyond
 /// `max_allowed_packet`), aborted (1184), killed (1927 MariaDB, 3169 MySQL), idle too long (4031).
-const SERVER_CLOSES: [u16; 15] = [
-    1053, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031,
-];
+const SERVER_CLOSES: [u16; 15] =
+    [1053, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031];
 
 fn error(code: u16, message: impl Into<String>, fatal: bool) -> SqlError {
-    SqlError {
-        code,
-        sqlstate: "HY000".into(),
-        message: message.into(),
-        fatal,
-    }
+    SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal }
 }
 
 /// An error that ends the connection.
@@ -51,10 +45,7 @@ pub(super) fn fatal(code: u16, message: impl Into<String>) -> SqlError {
 }
 
 pub(super) fn lost(why: impl std::fmt::Display) -> SqlError {
-    fatal(
-        SERVER_LOST,
-        format!("lost connection to the server during query: {why}"),
-    )
+    fatal(SERVER_LOST, format!("lost connection to the server during query: {why}"))
 }
 
 pub(super) fn gone(why: impl std::fmt::Display) -> SqlError {
@@ -71,10 +62,7 @@ pub(super) fn malformed(malformed: Malformed) -> SqlError {
 
 /// A row that cannot be parsed: a fatal error, unless it was only too large to keep.
 pub(super) fn bad_row(error: Malformed, kept: bool) -> SqlError {
-    SqlError {
-        fatal: kept,
-        ..malformed(error)
-    }
+    SqlError { fatal: kept, ..malformed(error) }
 }
 
 pub(super) fn out_of_sync() -> SqlError {
@@ -86,27 +74,15 @@ pub(super) fn out_of_sync() -> SqlError {
 }
 
 pub(super) fn parameters(given: usize, expected: usize) -> SqlError {
-    error(
-        PARAMETERS,
-        format!("the statement has {expected} parameters and was given {given} values"),
-        false,
-    )
+    error(PARAMETERS, format!("the statement has {expected} parameters and was given {given} values"), false)
 }
 
 pub(super) fn no_such_statement() -> SqlError {
-    error(
-        PARAMETERS,
-        "the statement was closed, or is of another connection",
-        false,
-    )
+    error(PARAMETERS, "the statement was closed, or is of another connection", false)
 }
 
 pub(super) fn unsupported_value() -> SqlError {
-    error(
-        UNSUPPORTED_VALUE,
-        "a DOUBLE parameter is infinite or not a number, which SQL cannot hold",
-        false,
-    )
+    error(UNSUPPORTED_VALUE, "a DOUBLE parameter is infinite or not a number, which SQL cannot hold", false)
 }
 
 pub(super) fn local_infile_refused() -> SqlError {
@@ -119,21 +95,13 @@ pub(super) fn local_infile_refused() -> SqlError {
 
 pub(super) fn server(error: ServerError) -> SqlError {
     let fatal = SERVER_CLOSES.contains(&error.code);
-    SqlError {
-        code: error.code,
-        sqlstate: error.sqlstate,
-        message: error.message,
-        fatal,
-    }
+    SqlError { code: error.code, sqlstate: error.sqlstate, message: error.message, fatal }
 }
 
 /// Whatever ends a login is fatal: there is no connection.
 pub(super) fn login(error: LoginError) -> SqlError {
     match error {
-        LoginError::Server(error) => SqlError {
-            fatal: true,
-            ..server(error)
-        },
+        LoginError::Server(error) => SqlError { fatal: true, ..server(error) },
         LoginError::TlsNotOffered { .. } => tls(error),
         LoginError::Auth(AuthError::UnknownPlugin(_) | AuthError::ClearTextRefused) => {
             fatal(NO_AUTH_PLUGIN, error.to_string())

@@ -152,10 +152,7 @@ impl Default for ServerAddress {
     /// root without a password at 127.0.0.1:3306, utf8mb4, no TLS, server-side prepare, 10 s to connect, 60 s of silence.
     fn default() -> Self {
         Self {
-            endpoint: Endpoint::Tcp {
-                host: "127.0.0.1".into(),
-                port: 3306,
-            },
+            endpoint: Endpoint::Tcp { host: "127.0.0.1".into(), port: 3306 },
             user: "root".into(),
             password: Secret::default(),
             database: None,

@@ -81,10 +81,7 @@ impl Patience {
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: duration.subsec_nanos().into(),
-    }
+    Timespec { tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX), tv_nsec: duration.subsec_nanos().into() }
 }
 
 impl Socket {
@@ -112,12 +109,7 @@ impl Socket {
             let attachment = unsafe { canceller.attach(socket.as_fd()) };
             (canceller, attachment)
         });
-        Ok(Self {
-            socket,
-            canceller,
-            traffic,
-            patience: Patience::Until(deadline),
-        })
+        Ok(Self { socket, canceller, traffic, patience: Patience::Until(deadline) })
     }
 
     pub(super) fn set_patience(&mut self, patience: Patience) {
@@ -206,9 +198,7 @@ fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2
     let address = SockAddr::unix(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // The kernel applies the send timeout to a connect that waits for a place in the server's queue.
-    let left = deadline
-        .saturating_duration_since(Instant::now())
-        .max(Duration::from_millis(1));
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     socket.set_write_timeout(Some(left))?;
     match socket.connect(&address) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),

@@ -61,10 +61,7 @@ impl TlsStream {
             Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
             _ => "TLS",
         };
-        let suite = self
-            .session
-            .negotiated_cipher_suite()
-            .and_then(|suite| suite.suite().as_str());
+        let suite = self.session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
         format!("{version} {}", suite.unwrap_or("unknown cipher"))
     }
 
@@ -158,26 +155,19 @@ fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
         .map_err(tls)?;
     let builder = match options.mode {
         TlsMode::VerifyIdentity => builder.with_root_certificates(authorities(options)?),
-        TlsMode::VerifyCa => builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier {
-            roots: Some(authorities(options)?),
-            provider,
-        })),
-        TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required => builder
+        TlsMode::VerifyCa => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Verifier { roots: None, provider })),
+            .with_custom_certificate_verifier(Arc::new(Verifier { roots: Some(authorities(options)?), provider })),
+        TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier { roots: None, provider }))
+        }
     };
     let config = match (&options.cert, &options.key) {
         (Some(cert), Some(key)) => {
             let private_key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("key", key, &error))?;
             builder
                 .with_client_auth_cert(certificates("cert", cert)?, private_key)
-                .map_err(|error| {
-                    tls(format!(
-                        "tls cert {} and key {}: {error}",
-                        cert.display(),
-                        key.display()
-                    ))
-                })?
+                .map_err(|error| tls(format!("tls cert {} and key {}: {error}", cert.display(), key.display())))?
         }
         (None, None) => builder.with_no_client_auth(),
         _ => return Err(tls("tls cert and tls key go together: give both or none")),
@@ -186,15 +176,10 @@ fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
 }
 
 fn authorities(options: &TlsOptions) -> Result<RootCertStore, SqlError> {
-    let path = options
-        .ca
-        .as_ref()
-        .ok_or_else(|| tls("tls modes verify_ca and verify_identity need a tls ca file"))?;
+    let path = options.ca.as_ref().ok_or_else(|| tls("tls modes verify_ca and verify_identity need a tls ca file"))?;
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", path)? {
-        roots
-            .add(certificate)
-            .map_err(|error| tls(format!("tls ca {}: {error}", path.display())))?;
+        roots.add(certificate).map_err(|error| tls(format!("tls ca {}: {error}", path.display())))?;
     }
     Ok(roots)
 }
@@ -202,10 +187,9 @@ fn authorities(options: &TlsOptions) -> Result<RootCertStore, SqlError> {
 fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SqlError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     match certificates {
-        Ok(certificates) if certificates.is_empty() => Err(tls(format!(
-            "tls {option} {}: no certificate in the file",
-            path.display()
-        ))),
+        Ok(certificates) if certificates.is_empty() => {
+            Err(tls(format!("tls {option} {}: no certificate in the file", path.display())))
+        }
         Ok(certificates) => Ok(certificates),
         Err(error) => Err(unreadable(option, path, &error)),
     }
@@ -297,14 +281,8 @@ const EXPONENT_BYTES: usize = 32;
 /// DHE with RSA certificates and AES-GCM, made of the parts of the ECDHE suites, which differ in the key exchange alone.
 fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
     [
-        (
-            ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-            CipherSuite::TLS_DHE_RSA_WITH_AES_256_GCM_SHA384,
-        ),
-        (
-            ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-            CipherSuite::TLS_DHE_RSA_WITH_AES_128_GCM_SHA256,
-        ),
+        (ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, CipherSuite::TLS_DHE_RSA_WITH_AES_256_GCM_SHA384),
+        (ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, CipherSuite::TLS_DHE_RSA_WITH_AES_128_GCM_SHA256),
     ]
     .into_iter()
     .filter_map(|(elliptic, suite)| {
@@ -312,10 +290,7 @@ fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
             return None;
         };
         let finite = Tls12CipherSuite {
-            common: CipherSuiteCommon {
-                suite,
-                ..copied(&elliptic.common)
-            },
+            common: CipherSuiteCommon { suite, ..copied(&elliptic.common) },
             kx: KeyExchangeAlgorithm::DHE,
             prf_provider: elliptic.prf_provider,
             sign: elliptic.sign,
@@ -348,18 +323,11 @@ impl SupportedKxGroup for MysqlGroup {
         let exponent = BigUint::from_bytes_be(&exponent);
         let prime = BigUint::from_bytes_be(&DHE_PRIME);
         let public = padded(&BigUint::from_bytes_be(&DHE_GENERATOR).modpow(&exponent, &prime));
-        Ok(Box::new(DheExchange {
-            exponent,
-            prime,
-            public,
-        }))
+        Ok(Box::new(DheExchange { exponent, prime, public }))
     }
 
     fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
-        Some(FfdheGroup {
-            p: &DHE_PRIME,
-            g: &DHE_GENERATOR,
-        })
+        Some(FfdheGroup { p: &DHE_PRIME, g: &DHE_GENERATOR })
     }
 
     fn name(&self) -> NamedGroup {

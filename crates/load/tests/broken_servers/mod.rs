@@ -19,10 +19,7 @@ fn server(serve: impl Fn(TcpStream) + Send + 'static) -> ServerAddress {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || listener.incoming().flatten().for_each(&serve));
     ServerAddress {
-        endpoint: Endpoint::Tcp {
-            host: "127.0.0.1".into(),
-            port,
-        },
+        endpoint: Endpoint::Tcp { host: "127.0.0.1".into(), port },
         connect_timeout: Duration::from_millis(400),
         read_timeout: Duration::from_millis(400),
         ..ServerAddress::default()
@@ -55,11 +52,7 @@ fn refused(address: ServerAddress) -> SqlError {
         Ok(_) => panic!("there was nothing to connect to"),
         Err(error) => error,
     };
-    assert!(
-        began.elapsed() < Duration::from_secs(5),
-        "it took {:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
     assert!(error.fatal);
     error
 }
@@ -80,32 +73,16 @@ fn the_greeting_of_this_test_is_a_good_one() {
 #[test]
 fn nobody_is_there() {
     let nowhere = Endpoint::Unix("/nonexistent/s.sock".into());
-    let error = refused(ServerAddress {
-        endpoint: nowhere,
-        ..ServerAddress::default()
-    });
+    let error = refused(ServerAddress { endpoint: nowhere, ..ServerAddress::default() });
     assert_eq!(error.code, 2002);
     assert!(error.message.contains("/nonexistent/s.sock"), "{error}");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let nowhere = Endpoint::Tcp {
-        host: "127.0.0.1".into(),
-        port: free,
-    };
-    let error = refused(ServerAddress {
-        endpoint: nowhere,
-        ..ServerAddress::default()
-    });
+    let nowhere = Endpoint::Tcp { host: "127.0.0.1".into(), port: free };
+    let error = refused(ServerAddress { endpoint: nowhere, ..ServerAddress::default() });
     assert_eq!(error.code, 2003);
     assert!(error.message.contains(&free.to_string()), "{error}");
     let long = Endpoint::Unix(format!("/tmp/{}", "x".repeat(200)).into());
-    assert_eq!(
-        refused(ServerAddress {
-            endpoint: long,
-            ..ServerAddress::default()
-        })
-        .code,
-        2002
-    );
+    assert_eq!(refused(ServerAddress { endpoint: long, ..ServerAddress::default() }).code, 2002);
 }
 
 #[test]
@@ -150,10 +127,7 @@ fn tls_is_asked_for_and_not_to_be_had() {
         std::thread::sleep(Duration::from_secs(2));
     });
     let with = |tls| ServerAddress { tls, ..address.clone() };
-    let error = refused(with(TlsOptions {
-        mode: TlsMode::Required,
-        ..TlsOptions::default()
-    }));
+    let error = refused(with(TlsOptions { mode: TlsMode::Required, ..TlsOptions::default() }));
     assert_eq!(error.code, 2026);
     assert!(error.message.contains("8.0.99 does not offer it"), "{error}");
 }
@@ -227,9 +201,7 @@ fn a_file_that_is_wanted_once_is_refused_and_life_goes_on() {
         packet(&mut stream);
     });
     let mut client = Client::connect(&Arc::new(address)).unwrap();
-    let error = client
-        .query(b"LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t")
-        .unwrap_err();
+    let error = client.query(b"LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t").unwrap_err();
     assert_eq!((error.code, error.fatal), (2068, false));
     client.query(b"DO 1").unwrap();
 }
@@ -241,10 +213,7 @@ fn a_cut_lifeline_ends_a_statement_at_once() {
         std::thread::sleep(Duration::from_secs(20));
     });
     let canceller = Arc::new(ConnectionCanceller::default());
-    let address = Arc::new(ServerAddress {
-        read_timeout: Duration::from_secs(20),
-        ..address
-    });
+    let address = Arc::new(ServerAddress { read_timeout: Duration::from_secs(20), ..address });
     let mut client = Client::connect_attached(&address, Arc::clone(&canceller), Default::default(), None).unwrap();
     let began = Instant::now();
     let cutter = std::thread::spawn(move || {
@@ -266,8 +235,5 @@ fn a_dropped_client_says_goodbye() {
         report.send(last).unwrap();
     });
     drop(Client::connect(&Arc::new(address)).unwrap());
-    assert_eq!(
-        reported.recv_timeout(Duration::from_secs(5)).unwrap(),
-        b"\x01\0\0\0\x01"
-    );
+    assert_eq!(reported.recv_timeout(Duration::from_secs(5)).unwrap(), b"\x01\0\0\0\x01");
 }

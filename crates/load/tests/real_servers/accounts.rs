@@ -51,10 +51,7 @@ fn native_password_over_every_transport() {
         if let Some(tcp) = server.tcp(address.clone()) {
             logs_in(&tcp);
         }
-        let wrong = refused(ServerAddress {
-            password: "secret-X".into(),
-            ..address
-        });
+        let wrong = refused(ServerAddress { password: "secret-X".into(), ..address });
         assert_eq!((wrong.code, &*wrong.sqlstate), (1045, "28000"));
         assert!(!wrong.message.contains("secret-X"));
     }
@@ -66,36 +63,20 @@ fn no_password() {
     for server in servers() {
         let address = account(&server, "empty", "BY ''", "");
         logs_in(&address);
-        assert_eq!(
-            refused(ServerAddress {
-                password: "x".into(),
-                ..address
-            })
-            .code,
-            1045
-        );
+        assert_eq!(refused(ServerAddress { password: "x".into(), ..address }).code, 1045);
     }
 }
 
 #[test]
 #[ignore = "needs real servers"]
 fn caching_sha2_password_slow_and_fast_over_every_transport() {
-    for server in servers()
-        .into_iter()
-        .filter(|server| server.flavour == Flavour::MySql80)
-    {
+    for server in servers().into_iter().filter(|server| server.flavour == Flavour::MySql80) {
         let address = account(&server, "sha2", "WITH caching_sha2_password BY 'secret-2'", "secret-2");
-        let tls = |mode| TlsOptions {
-            mode,
-            ..TlsOptions::default()
-        };
+        let tls = |mode| TlsOptions { mode, ..TlsOptions::default() };
         let mut ways = vec![address.clone()];
         if let Some(tcp) = server.tcp(address.clone()) {
             ways.push(tcp.clone());
-            ways.push(ServerAddress {
-                tls: tls(TlsMode::Required),
-                ..tcp
-            });
+            ways.push(ServerAddress { tls: tls(TlsMode::Required), ..tcp });
         }
         for way in ways {
             // Empties the server's cache, so that the first login goes the whole way.
@@ -108,14 +89,7 @@ fn caching_sha2_password_slow_and_fast_over_every_transport() {
                 "the second login is the fast one"
             );
             run(&mut server.root(), &["FLUSH PRIVILEGES"]);
-            assert_eq!(
-                refused(ServerAddress {
-                    password: "secret-X".into(),
-                    ..way
-                })
-                .code,
-                1045
-            );
+            assert_eq!(refused(ServerAddress { password: "secret-X".into(), ..way }).code, 1045);
         }
     }
 }
@@ -123,21 +97,12 @@ fn caching_sha2_password_slow_and_fast_over_every_transport() {
 #[test]
 #[ignore = "needs real servers"]
 fn sha256_password() {
-    for server in servers()
-        .into_iter()
-        .filter(|server| server.flavour == Flavour::MySql80)
-    {
+    for server in servers().into_iter().filter(|server| server.flavour == Flavour::MySql80) {
         let address = account(&server, "sha256", "WITH sha256_password BY 'secret-4'", "secret-4");
         logs_in(&address);
         if let Some(tcp) = server.tcp(address) {
             logs_in(&tcp);
-            logs_in(&ServerAddress {
-                tls: TlsOptions {
-                    mode: TlsMode::Required,
-                    ..TlsOptions::default()
-                },
-                ..tcp
-            });
+            logs_in(&ServerAddress { tls: TlsOptions { mode: TlsMode::Required, ..TlsOptions::default() }, ..tcp });
         }
     }
 }
@@ -145,10 +110,7 @@ fn sha256_password() {
 #[test]
 #[ignore = "needs real servers"]
 fn ed25519() {
-    for server in servers()
-        .into_iter()
-        .filter(|server| server.flavour == Flavour::MariaDb)
-    {
+    for server in servers().into_iter().filter(|server| server.flavour == Flavour::MariaDb) {
         let plugins =
             "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'ed25519' AND plugin_status = 'ACTIVE'";
         if rows(&mut server.root(), plugins).is_empty() {
@@ -160,14 +122,7 @@ fn ed25519() {
         if let Some(tcp) = server.tcp(address.clone()) {
             logs_in(&tcp);
         }
-        assert_eq!(
-            refused(ServerAddress {
-                password: "secret-X".into(),
-                ..address
-            })
-            .code,
-            1045
-        );
+        assert_eq!(refused(ServerAddress { password: "secret-X".into(), ..address }).code, 1045);
     }
 }
 
@@ -184,11 +139,7 @@ fn tls_modes() {
             continue;
         };
         let with = |mode, ca: Option<&std::path::Path>| ServerAddress {
-            tls: TlsOptions {
-                mode,
-                ca: ca.map(Into::into),
-                ..TlsOptions::default()
-            },
+            tls: TlsOptions { mode, ca: ca.map(Into::into), ..TlsOptions::default() },
             ..tcp.clone()
         };
         let offered = value(&mut server.root(), "SELECT @@have_ssl") == "YES";
@@ -199,48 +150,28 @@ fn tls_modes() {
         if !(offered && modern) {
             let error = refused(with(TlsMode::Required, None));
             assert_eq!(error.code, 2026);
-            let clear = if offered {
-                "no TLS version in common"
-            } else {
-                "does not offer it"
-            };
+            let clear = if offered { "no TLS version in common" } else { "does not offer it" };
             assert!(error.message.contains(clear), "{error}");
             continue;
         }
         let mut required = logs_in(&with(TlsMode::Required, None));
         let cipher = required.tls_cipher().unwrap_or_default().to_owned();
         assert!(cipher.starts_with("TLSv1."), "{cipher}");
-        assert!(
-            !rows(&mut required, "SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
-                .as_deref()
-                .unwrap_or_default()
-                .is_empty()
-        );
-        assert_eq!(
-            refused(with(TlsMode::VerifyCa, None)).code,
-            2026,
-            "verify_ca without a ca"
-        );
+        assert!(!rows(&mut required, "SHOW STATUS LIKE 'Ssl_cipher'")[0][1].as_deref().unwrap_or_default().is_empty());
+        assert_eq!(refused(with(TlsMode::VerifyCa, None)).code, 2026, "verify_ca without a ca");
         let Some(ca) = &server.ca else {
             eprintln!("{:?}: verify_ca is not tested: no …_CA is set", server.flavour);
             continue;
         };
         logs_in(&with(TlsMode::VerifyCa, Some(ca)));
-        for stranger in servers()
-            .iter()
-            .filter_map(|other| other.ca.as_deref())
-            .filter(|other| *other != ca)
-        {
+        for stranger in servers().iter().filter_map(|other| other.ca.as_deref()).filter(|other| *other != ca) {
             let error = refused(with(TlsMode::VerifyCa, Some(stranger)));
             assert!(error.code == 2026 && error.message.contains("not signed by"), "{error}");
         }
         // Certificates that MySQL makes for itself name no host; others may.
         match connect(with(TlsMode::VerifyIdentity, Some(ca))) {
             Ok(_) => assert_ne!(server.flavour, Flavour::MySql80),
-            Err(error) => assert!(
-                error.code == 2026 && error.message.contains("verify_ca does without"),
-                "{error}"
-            ),
+            Err(error) => assert!(error.code == 2026 && error.message.contains("verify_ca does without"), "{error}"),
         }
     }
 }
@@ -250,16 +181,11 @@ fn tls_modes() {
 fn charset_and_collation_are_confirmed() {
     use bakeoff_script::host::Connection as _;
     for server in servers() {
-        for (charset, collation) in [
-            ("latin1", "latin1_german1_ci"),
-            ("utf8mb4", "utf8mb4_unicode_ci"),
-            ("cp932", "cp932_bin"),
-        ] {
-            let address = ServerAddress {
-                charset: charset.into(),
-                collation: Some(collation.into()),
-                ..server.address()
-            };
+        for (charset, collation) in
+            [("latin1", "latin1_german1_ci"), ("utf8mb4", "utf8mb4_unicode_ci"), ("cp932", "cp932_bin")]
+        {
+            let address =
+                ServerAddress { charset: charset.into(), collation: Some(collation.into()), ..server.address() };
             let mut client = connect(address).unwrap();
             assert_eq!(client.charset(), (charset, collation));
             assert_eq!(value(&mut client, "SELECT COLLATION('a')"), collation);
@@ -271,12 +197,8 @@ fn charset_and_collation_are_confirmed() {
         };
         assert_eq!(default.charset(), ("utf8mb4", expected));
         let unknown = |charset: &str, collation: Option<&str>| {
-            refused(ServerAddress {
-                charset: charset.into(),
-                collation: collation.map(Into::into),
-                ..server.address()
-            })
-            .code
+            refused(ServerAddress { charset: charset.into(), collation: collation.map(Into::into), ..server.address() })
+                .code
         };
         assert_eq!(unknown("klingon", None), 1115);
         assert_eq!(unknown("utf8mb4", Some("utf8mb4_klingon_ci")), 1273);

@@ -11,10 +11,7 @@ use super::servers::{connect, fetch_all, run, servers, value};
 #[ignore = "needs real servers"]
 fn an_unknown_database_is_told() {
     for server in servers() {
-        let address = ServerAddress {
-            database: Some("no_such_database".into()),
-            ..server.address()
-        };
+        let address = ServerAddress { database: Some("no_such_database".into()), ..server.address() };
         let error = connect(address).err().expect("refused");
         assert_eq!((error.code, error.fatal), (1049, true));
     }
@@ -47,10 +44,7 @@ fn a_killed_connection_is_fatal_and_reconnects_with_its_statements() {
         run(&mut server.root(), &[&format!("KILL {id}")]);
         std::thread::sleep(Duration::from_millis(200));
         let error = client.query(b"SELECT 1").unwrap_err();
-        assert!(
-            error.fatal && [2006, 2013, 1927, 4031, 1053].contains(&error.code),
-            "{error}"
-        );
+        assert!(error.fatal && [2006, 2013, 1927, 4031, 1053].contains(&error.code), "{error}");
         assert_eq!(client.query(b"SELECT 1").unwrap_err().code, 2006, "it stays gone");
         client.reconnect().unwrap();
         client.execute(statement, &[Value::Int(41)]).unwrap();
@@ -62,11 +56,8 @@ fn a_killed_connection_is_fatal_and_reconnects_with_its_statements() {
 #[ignore = "needs real servers"]
 fn silence_has_an_end() {
     for server in servers() {
-        let mut client = connect(ServerAddress {
-            read_timeout: Duration::from_millis(300),
-            ..server.address()
-        })
-        .unwrap();
+        let mut client =
+            connect(ServerAddress { read_timeout: Duration::from_millis(300), ..server.address() }).unwrap();
         let began = Instant::now();
         let error = client.query(b"SELECT SLEEP(5)").unwrap_err();
         assert_eq!((error.code, error.fatal), (2013, true));

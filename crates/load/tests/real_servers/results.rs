@@ -44,9 +44,7 @@ fn binary_rows_read_like_text_rows() {
         );
         let sql = "SELECT * FROM bakeoff_test.types ORDER BY id";
         let text = rows(&mut client, sql);
-        let names: Vec<String> = (0..34)
-            .map(|column| client.column_name(column).unwrap().to_owned())
-            .collect();
+        let names: Vec<String> = (0..34).map(|column| client.column_name(column).unwrap().to_owned()).collect();
         let statement = client.prepare(sql.as_bytes()).unwrap();
         client.execute(statement, &[]).unwrap();
         let binary = fetch_all(&mut client);
@@ -76,13 +74,7 @@ fn floats_of_every_size_read_alike() {
         let values: Vec<String> = (-37..38)
             .flat_map(|exponent| digits.map(|digits| format!("({0}e{exponent}, -{0}e{exponent})", digits)))
             .collect();
-        run(
-            &mut client,
-            &[&format!(
-                "INSERT INTO bakeoff_test.floats (f, d) VALUES {}",
-                values.join(",")
-            )],
-        );
+        run(&mut client, &[&format!("INSERT INTO bakeoff_test.floats (f, d) VALUES {}", values.join(","))]);
         let sql = "SELECT f, d, f + 0, d * 3 FROM bakeoff_test.floats ORDER BY id";
         let text = rows(&mut client, sql);
         let statement = client.prepare(sql.as_bytes()).unwrap();
@@ -102,11 +94,7 @@ fn several_results_come_in_order() {
         let first = client.query(b"SELECT 1; SET @a = 2; SELECT @a, 3").unwrap();
         assert!(first.more_results);
         assert_eq!(client.query(b"SELECT 9").unwrap_err().code, 2014);
-        assert_eq!(
-            fetch_all(&mut client).len(),
-            1,
-            "the rows survive the refused statement"
-        );
+        assert_eq!(fetch_all(&mut client).len(), 1, "the rows survive the refused statement");
         let second = client.next_result().unwrap().unwrap();
         assert_eq!((second.columns, second.more_results), (0, true));
         let third = client.next_result().unwrap().unwrap();
@@ -137,12 +125,7 @@ fn a_procedure_answers_text_and_prepared_calls() {
         let call = b"CALL bakeoff_test.two()";
         let statement = client.prepare(call).unwrap();
         for prepared in [false, true] {
-            if prepared {
-                client.execute(statement, &[])
-            } else {
-                client.query(call)
-            }
-            .unwrap();
+            if prepared { client.execute(statement, &[]) } else { client.query(call) }.unwrap();
             assert_eq!(fetch_all(&mut client), [[Some("1.5".to_owned()), Some("a".to_owned())]]);
             client.next_result().unwrap().unwrap();
             assert_eq!(fetch_all(&mut client), [[Some("2".to_owned())]]);
@@ -167,15 +150,9 @@ fn long_packets_are_whole() {
             let mut sent = b"abcdefghijklmnopqrstuvw".repeat(length / 23 + 1);
             sent.truncate(length);
             let mut row = Vec::new();
-            client
-                .execute(statement, &[Value::Bytes(&sent), Value::Bytes(&sent)])
-                .unwrap();
+            client.execute(statement, &[Value::Bytes(&sent), Value::Bytes(&sent)]).unwrap();
             assert!(client.fetch_row(&mut row).unwrap());
-            assert!(
-                row[0].as_ref() == Some(&sent),
-                "{:?}, binary, {length} bytes",
-                server.flavour
-            );
+            assert!(row[0].as_ref() == Some(&sent), "{:?}, binary, {length} bytes", server.flavour);
             let sum = row[1].clone();
             let mut sql = b"SELECT '".to_vec();
             sql.extend_from_slice(&sent);
@@ -184,11 +161,7 @@ fn long_packets_are_whole() {
             sql.extend_from_slice(b"')");
             client.query(&sql).unwrap();
             assert!(client.fetch_row(&mut row).unwrap());
-            assert!(
-                row[0].as_ref() == Some(&sent) && row[1] == sum,
-                "{:?}, text, {length} bytes",
-                server.flavour
-            );
+            assert!(row[0].as_ref() == Some(&sent) && row[1] == sum, "{:?}, text, {length} bytes", server.flavour);
         }
     }
 }
@@ -227,9 +200,7 @@ fn a_local_file_is_never_sent() {
                 "CREATE TABLE bakeoff_test.lines (line TEXT)",
             ],
         );
-        let error = client
-            .query(b"LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE bakeoff_test.lines")
-            .unwrap_err();
+        let error = client.query(b"LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE bakeoff_test.lines").unwrap_err();
         assert!(!error.fatal, "{error}");
         let known = match server.flavour {
             Flavour::MySql57 | Flavour::MySql80 => [1148, 3948],

@@ -25,11 +25,7 @@ pub(crate) struct Server {
 
 /// The servers that the environment names; panics when there are none.
 pub(crate) fn servers() -> Vec<Server> {
-    let known = [
-        (Flavour::MySql57, "MYSQL57"),
-        (Flavour::MySql80, "MYSQL80"),
-        (Flavour::MariaDb, "MARIADB"),
-    ];
+    let known = [(Flavour::MySql57, "MYSQL57"), (Flavour::MySql80, "MYSQL80"), (Flavour::MariaDb, "MARIADB")];
     let servers: Vec<Server> = known
         .into_iter()
         .filter_map(|(flavour, name)| {
@@ -39,36 +35,21 @@ pub(crate) fn servers() -> Vec<Server> {
                 return None;
             };
             let port = variable("PORT").map(|port| port.parse().expect("a port"));
-            Some(Server {
-                flavour,
-                socket: socket.into(),
-                port,
-                ca: variable("CA").map(PathBuf::from),
-            })
+            Some(Server { flavour, socket: socket.into(), port, ca: variable("CA").map(PathBuf::from) })
         })
         .collect();
-    assert!(
-        !servers.is_empty(),
-        "no server is named in the environment: see the top of tests/main.rs"
-    );
+    assert!(!servers.is_empty(), "no server is named in the environment: see the top of tests/main.rs");
     servers
 }
 
 impl Server {
     /// root over the unix socket.
     pub(crate) fn address(&self) -> ServerAddress {
-        ServerAddress {
-            endpoint: Endpoint::Unix(self.socket.clone()),
-            ..ServerAddress::default()
-        }
+        ServerAddress { endpoint: Endpoint::Unix(self.socket.clone()), ..ServerAddress::default() }
     }
 
     pub(crate) fn account(&self, user: &str, password: &str) -> ServerAddress {
-        ServerAddress {
-            user: user.into(),
-            password: password.into(),
-            ..self.address()
-        }
+        ServerAddress { user: user.into(), password: password.into(), ..self.address() }
     }
 
     /// The same over TCP; `None`, with a line that says so, without a port.
@@ -77,13 +58,7 @@ impl Server {
             eprintln!("{:?} is not tested over TCP: no …_PORT is set", self.flavour);
             return None;
         };
-        Some(ServerAddress {
-            endpoint: Endpoint::Tcp {
-                host: "127.0.0.1".into(),
-                port,
-            },
-            ..address
-        })
+        Some(ServerAddress { endpoint: Endpoint::Tcp { host: "127.0.0.1".into(), port }, ..address })
     }
 
     pub(crate) fn root(&self) -> Client {
@@ -91,11 +66,7 @@ impl Server {
     }
 
     pub(crate) fn root_in(&self, mode: PrepareMode, charset: &str) -> Client {
-        let address = ServerAddress {
-            prepare_mode: mode,
-            charset: charset.into(),
-            ..self.address()
-        };
+        let address = ServerAddress { prepare_mode: mode, charset: charset.into(), ..self.address() };
         connect(address).unwrap_or_else(|error| panic!("{:?}: {error}", self.flavour))
     }
 }
@@ -107,17 +78,13 @@ pub(crate) fn connect(address: ServerAddress) -> Result<Client, SqlError> {
 /// Runs statements that must succeed.
 pub(crate) fn run(client: &mut Client, statements: &[&str]) {
     for sql in statements {
-        client
-            .query(sql.as_bytes())
-            .unwrap_or_else(|error| panic!("{sql}: {error}"));
+        client.query(sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 }
 
 /// The rows of a statement that must succeed.
 pub(crate) fn rows(client: &mut Client, sql: &str) -> Rows {
-    client
-        .query(sql.as_bytes())
-        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    client.query(sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}"));
     fetch_all(client)
 }
 
@@ -133,8 +100,5 @@ pub(crate) fn fetch_all(client: &mut Client) -> Rows {
 
 /// The only value of a statement.
 pub(crate) fn value(client: &mut Client, sql: &str) -> String {
-    rows(client, sql)
-        .remove(0)
-        .remove(0)
-        .unwrap_or_else(|| panic!("{sql} is NULL"))
+    rows(client, sql).remove(0).remove(0).unwrap_or_else(|| panic!("{sql} is NULL"))
 }

@@ -12,9 +12,7 @@ fn prepared(server: &Server, mode: PrepareMode, charset: &str, before: &str, sql
     let mut client = server.root_in(mode, charset);
     run(&mut client, &[before]);
     let statement = client.prepare(sql).unwrap();
-    client
-        .execute(statement, values)
-        .unwrap_or_else(|error| panic!("{:?} {mode:?}: {error}", server.flavour));
+    client.execute(statement, values).unwrap_or_else(|error| panic!("{:?} {mode:?}: {error}", server.flavour));
     fetch_all(&mut client)
 }
 
@@ -31,23 +29,14 @@ fn replies_are_classed_as_sysbench_does() {
                 "CREATE TABLE bakeoff_test.classes (id INT AUTO_INCREMENT PRIMARY KEY, k INT)",
             ],
         );
-        let insert = client
-            .query(b"INSERT INTO bakeoff_test.classes (k) VALUES (1), (2)")
-            .unwrap();
-        assert_eq!(
-            (insert.class, insert.affected_rows, insert.last_insert_id),
-            (QueryClass::Write, 2, 1)
-        );
+        let insert = client.query(b"INSERT INTO bakeoff_test.classes (k) VALUES (1), (2)").unwrap();
+        assert_eq!((insert.class, insert.affected_rows, insert.last_insert_id), (QueryClass::Write, 2, 1));
         let select = client.query(b"SELECT id, k FROM bakeoff_test.classes").unwrap();
         assert_eq!((select.class, select.columns, select.rows), (QueryClass::Read, 2, 2));
         assert_eq!((client.column_name(1), client.column_name(2)), (Some("k"), None));
-        let empty = client
-            .query(b"SELECT id FROM bakeoff_test.classes WHERE id < 0")
-            .unwrap();
+        let empty = client.query(b"SELECT id FROM bakeoff_test.classes WHERE id < 0").unwrap();
         assert_eq!((empty.class, empty.rows), (QueryClass::Read, 0));
-        let same = client
-            .query(b"UPDATE bakeoff_test.classes SET k = 1 WHERE id = 1")
-            .unwrap();
+        let same = client.query(b"UPDATE bakeoff_test.classes SET k = 1 WHERE id = 1").unwrap();
         assert_eq!((same.class, same.affected_rows), (QueryClass::Other, 0));
         for mode in MODES {
             let mut client = server.root_in(mode, "utf8mb4");
@@ -55,9 +44,7 @@ fn replies_are_classed_as_sysbench_does() {
                 let statement = client.prepare(sql.as_bytes()).unwrap();
                 assert_eq!(client.execute(statement, &[]).unwrap().class, class);
             }
-            let update = client
-                .prepare(b"UPDATE bakeoff_test.classes SET k = k + ? WHERE id = ?")
-                .unwrap();
+            let update = client.prepare(b"UPDATE bakeoff_test.classes SET k = k + ? WHERE id = ?").unwrap();
             let reply = client.execute(update, &[Value::Int(1), Value::Int(2)]).unwrap();
             assert_eq!((reply.class, reply.affected_rows), (QueryClass::Write, 1));
         }
@@ -103,14 +90,8 @@ fn both_modes_give_parameters_the_same_meaning() {
 #[ignore = "needs real servers"]
 fn no_character_set_lets_a_value_break_out() {
     // 0x5c and 0x27 after lead bytes of each set, whole characters and halves.
-    let values: [&[u8]; 6] = [
-        b"\x83\x5c'",
-        b"\xbf\x27 OR 1=1 -- ",
-        b"\xbf\x5c\x27",
-        b"\x81\x30\x81\x30'",
-        b"\x83",
-        b"\xe3\x27",
-    ];
+    let values: [&[u8]; 6] =
+        [b"\x83\x5c'", b"\xbf\x27 OR 1=1 -- ", b"\xbf\x5c\x27", b"\x81\x30\x81\x30'", b"\x83", b"\xe3\x27"];
     for server in servers() {
         for charset in ["sjis", "cp932", "gbk", "big5", "gb18030", "utf8mb4", "latin1"] {
             if charset == "gb18030" && server.flavour == Flavour::MariaDb {
@@ -138,21 +119,11 @@ fn values_must_go_with_the_parameters() {
             let mut client = server.root_in(mode, "utf8mb4");
             let statement = client.prepare(b"SELECT ?, '?'").unwrap();
             assert_eq!(client.execute(statement, &[]).unwrap_err().code, 2031);
-            assert_eq!(
-                client.execute(statement, &[Value::Double(f64::NAN)]).unwrap_err().code,
-                2036
-            );
-            assert!(
-                client.execute(statement, &[Value::Int(1)]).is_ok(),
-                "and the connection lives on"
-            );
+            assert_eq!(client.execute(statement, &[Value::Double(f64::NAN)]).unwrap_err().code, 2036);
+            assert!(client.execute(statement, &[Value::Int(1)]).is_ok(), "and the connection lives on");
             client.close_statement(statement);
             assert_eq!(client.execute(statement, &[Value::Int(1)]).unwrap_err().code, 2031);
-            assert_eq!(
-                value(&mut client, "SELECT 1"),
-                "1",
-                "the close went out in front of this"
-            );
+            assert_eq!(value(&mut client, "SELECT 1"), "1", "the close went out in front of this");
         }
     }
 }
@@ -175,12 +146,7 @@ fn types_may_change_from_one_execution_to_the_next() {
         ];
         for (value, expected) in sequence {
             client.execute(statement, &[value]).unwrap();
-            assert_eq!(
-                fetch_all(&mut client),
-                [[expected.map(str::to_owned)]],
-                "{:?}",
-                server.flavour
-            );
+            assert_eq!(fetch_all(&mut client), [[expected.map(str::to_owned)]], "{:?}", server.flavour);
         }
     }
 }
@@ -188,10 +154,7 @@ fn types_may_change_from_one_execution_to_the_next() {
 #[test]
 #[ignore = "needs real servers"]
 fn what_cannot_be_prepared_goes_as_text() {
-    for server in servers()
-        .into_iter()
-        .filter(|server| server.flavour == Flavour::MySql57)
-    {
+    for server in servers().into_iter().filter(|server| server.flavour == Flavour::MySql57) {
         let mut client = server.root();
         run(&mut client, &["CREATE DATABASE IF NOT EXISTS bakeoff_test"]);
         let statement = client.prepare(b"USE bakeoff_test").unwrap();

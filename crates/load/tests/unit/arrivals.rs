@@ -44,18 +44,13 @@ fn poisson_counts_have_the_mean_and_variance_of_the_law() {
 fn fixed_gaps_are_equal() {
     let starts = intended_starts(Arrivals::Fixed, 1_000.0, 50_000_000, (1, 2, 0));
     assert_eq!(starts.len(), 50);
-    assert!(
-        starts
-            .windows(2)
-            .all(|pair| (pair[1] - pair[0]).abs_diff(1_000_000) <= 1)
-    );
+    assert!(starts.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(1_000_000) <= 1));
 }
 
 #[test]
 fn fewer_than_one_a_slice_are_right_on_average() {
-    let count: usize = (0..1_000)
-        .map(|block| intended_starts(Arrivals::Fixed, 3.0, 100_000_000, (9, block, 1)).len())
-        .sum();
+    let count: usize =
+        (0..1_000).map(|block| intended_starts(Arrivals::Fixed, 3.0, 100_000_000, (9, block, 1)).len()).sum();
     // 300 expected, standard deviation 14.
     assert!((230..370).contains(&count), "{count}");
 }
@@ -169,9 +164,7 @@ proptest! {
 
 #[test]
 fn the_first_block_is_a_fair_coin() {
-    let heads = (0..1_000)
-        .filter(|&seed| BlockOrders::new(2, seed).next().unwrap()[0] == 0)
-        .count();
+    let heads = (0..1_000).filter(|&seed| BlockOrders::new(2, seed).next().unwrap()[0] == 0).count();
     // 500 expected, standard deviation 16.
     assert!((400..600).contains(&heads), "{heads}");
 }

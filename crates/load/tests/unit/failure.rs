@@ -3,12 +3,7 @@
 use super::*;
 
 fn error(code: u16, fatal: bool) -> SqlError {
-    SqlError {
-        code,
-        sqlstate: "HY000".into(),
-        message: "words".into(),
-        fatal,
-    }
+    SqlError { code, sqlstate: "HY000".into(), message: "words".into(), fatal }
 }
 
 #[test]

@@ -4,13 +4,7 @@ use super::*;
 
 #[test]
 fn transaction_control_is_known_by_its_first_words() {
-    for sql in [
-        "BEGIN",
-        " begin;",
-        "COMMIT WORK",
-        "rollback",
-        "START\nTRANSACTION READ ONLY",
-    ] {
+    for sql in ["BEGIN", " begin;", "COMMIT WORK", "rollback", "START\nTRANSACTION READ ONLY"] {
         assert!(controls_transaction(sql.as_bytes()), "{sql}");
     }
     for sql in ["", "SELECT 1", "BEGINNING", "START SLAVE", "COMMITS"] {

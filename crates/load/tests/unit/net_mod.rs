@@ -4,22 +4,12 @@ use super::*;
 
 #[test]
 fn a_password_is_never_shown() {
-    let address = ServerAddress {
-        password: Secret::new("hunter2"),
-        ..ServerAddress::default()
-    };
+    let address = ServerAddress { password: Secret::new("hunter2"), ..ServerAddress::default() };
     let shown = format!("{address:?}");
     assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
 }
 
 #[test]
 fn an_ipv6_endpoint_is_bracketed() {
-    assert_eq!(
-        Endpoint::Tcp {
-            host: "::1".into(),
-            port: 3306
-        }
-        .to_string(),
-        "[::1]:3306"
-    );
+    assert_eq!(Endpoint::Tcp { host: "::1".into(), port: 3306 }.to_string(), "[::1]:3306");
 }

@@ -22,11 +22,5 @@ fn keys_that_give_the_secret_away_are_refused() {
 #[test]
 fn the_suites_are_the_elliptic_ones_but_for_the_exchange() {
     let names: Vec<_> = dhe_cipher_suites().iter().map(|suite| suite.suite().as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            Some("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"),
-            Some("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256")
-        ]
-    );
+    assert_eq!(names, [Some("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"), Some("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256")]);
 }

@@ -18,10 +18,7 @@ fn a_process_watching_itself_sees_its_cpu_time() {
     burn(50);
     let spent = observer.snapshot().since(&before);
     assert!(spent.server_cpu_ns.unwrap() >= 40_000_000, "{spent:?}");
-    assert!(
-        spent.client_user_ns.unwrap() + spent.client_system_ns.unwrap() >= 40_000_000,
-        "{spent:?}"
-    );
+    assert!(spent.client_user_ns.unwrap() + spent.client_system_ns.unwrap() >= 40_000_000, "{spent:?}");
     assert!(spent.server_rss_bytes.unwrap() > 100_000, "{spent:?}");
     assert!(spent.server_read_bytes.is_some(), "{spent:?}");
     assert!(spent.context_switches.is_some(), "{spent:?}");
@@ -57,24 +54,14 @@ fn a_server_that_is_not_there_gives_null() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let snapshot = Observer::new(Some(i32::try_from(child.id()).unwrap())).snapshot();
-    assert_eq!(
-        (
-            snapshot.server_cpu_ns,
-            snapshot.server_rss_bytes,
-            snapshot.server_read_bytes
-        ),
-        (None, None, None)
-    );
+    assert_eq!((snapshot.server_cpu_ns, snapshot.server_rss_bytes, snapshot.server_read_bytes), (None, None, None));
     assert!(snapshot.host_idle_ns.is_some());
 }
 
 #[test]
 fn the_machines_line_is_read_by_column() {
     let mut snapshot = Snapshot::default();
-    parse_host(
-        "cpu  1 2 4 8 16 32 64 128 0 0\ncpu0 9 9\nctxt 77\nbtime 5\n",
-        &mut snapshot,
-    );
+    parse_host("cpu  1 2 4 8 16 32 64 128 0 0\ncpu0 9 9\nctxt 77\nbtime 5\n", &mut snapshot);
     let tick_ns = 1_000_000_000 / clock_ticks_per_second();
     assert_eq!(snapshot.host_user_ns, Some(3 * tick_ns));
     assert_eq!(snapshot.host_system_ns, Some(100 * tick_ns));

@@ -26,37 +26,21 @@ fn captured_at(events: &[(u64, &str, String)], moment: impl Fn(usize) -> usize) 
     for (at, (connection, command, sql)) in events.iter().enumerate() {
         let (second, milli) = (moment(at) / 1000, moment(at) % 1000);
         let (minute, second) = (second / 60, second % 60);
-        writeln!(
-            text,
-            "2026-11-23T10:{minute:02}:{second:02}.{milli:03}000Z\t    {connection} {command}\t{sql}"
-        )
-        .unwrap();
+        writeln!(text, "2026-11-23T10:{minute:02}:{second:02}.{milli:03}000Z\t    {connection} {command}\t{sql}")
+            .unwrap();
     }
     std::fs::write(&log, text).unwrap();
-    let order = Order {
-        logs: vec![log],
-        output: output.clone(),
-        ..Order::default()
-    };
+    let order = Order { logs: vec![log], output: output.clone(), ..Order::default() };
     capture(&order, &Progress::default()).unwrap();
     (folder, output)
 }
 
 fn queries(events: &[(u64, &str)]) -> Vec<(u64, &'static str, String)> {
-    events
-        .iter()
-        .map(|(connection, sql)| (*connection, "Query", (*sql).to_owned()))
-        .collect()
+    events.iter().map(|(connection, sql)| (*connection, "Query", (*sql).to_owned())).collect()
 }
 
 fn order(capture: &std::path::Path, sessions: usize, chunk_events: u64) -> ReplayOrder {
-    ReplayOrder {
-        capture: capture.to_owned(),
-        sessions,
-        chunk_events,
-        reads_only: false,
-        begin: 0,
-    }
+    ReplayOrder { capture: capture.to_owned(), sessions, chunk_events, reads_only: false, begin: 0 }
 }
 
 /// All chunks, at most `blocks` blocks of them.
@@ -74,17 +58,12 @@ fn chunks(order: ReplayOrder, blocks: usize) -> Vec<Arc<Chunk>> {
 
 fn texts(transaction: &Transaction) -> Vec<String> {
     let statements = transaction.statements.iter();
-    statements
-        .map(|statement| String::from_utf8_lossy(&statement.sql).into_owned())
-        .collect()
+    statements.map(|statement| String::from_utf8_lossy(&statement.sql).into_owned()).collect()
 }
 
 /// Transactions of each chunk, session after session.
 fn transactions(chunks: &[Arc<Chunk>]) -> Vec<Vec<Vec<String>>> {
-    chunks
-        .iter()
-        .map(|chunk| chunk.transactions().map(texts).collect())
-        .collect()
+    chunks.iter().map(|chunk| chunk.transactions().map(texts).collect()).collect()
 }
 
 #[test]
@@ -101,10 +80,7 @@ fn a_transaction_belongs_to_the_chunk_in_which_it_begins() {
     assert_eq!(
         found,
         [
-            vec![
-                vec!["BEGIN", "UPDATE t SET a = 1", "COMMIT"],
-                vec!["UPDATE t SET a = 2"]
-            ],
+            vec![vec!["BEGIN", "UPDATE t SET a = 1", "COMMIT"], vec!["UPDATE t SET a = 2"]],
             vec![vec!["UPDATE t SET a = 3"], vec!["SELECT 4"]],
         ]
     );
@@ -152,24 +128,14 @@ fn tables_stay_locked_in_one_chunk_until_they_are_unlocked_or_a_transaction_begi
         (1, "COMMIT"),
         (1, "DELETE FROM t"),
     ]));
-    let found: Vec<usize> = transactions(&chunks(order(&file, 1, 1), 9))
-        .concat()
-        .iter()
-        .map(Vec::len)
-        .collect();
+    let found: Vec<usize> = transactions(&chunks(order(&file, 1, 1), 9)).concat().iter().map(Vec::len).collect();
     assert_eq!(found, [5, 1, 1, 2, 1]);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
 fn a_transaction_whose_connection_leaves_is_rolled_back() {
-    let mut events = queries(&[
-        (1, "BEGIN"),
-        (1, "DELETE FROM t"),
-        (2, "BEGIN"),
-        (2, "COMMIT"),
-        (3, "BEGIN"),
-    ]);
+    let mut events = queries(&[(1, "BEGIN"), (1, "DELETE FROM t"), (2, "BEGIN"), (2, "COMMIT"), (3, "BEGIN")]);
     events.insert(2, (1, "Quit", String::new()));
     let (folder, file) = captured(&events);
     let found = chunks(order(&file, 3, 100), 9);
@@ -186,45 +152,19 @@ fn reads_begin_again_and_writes_end_with_the_capture() {
     let reads = queries(&[(1, "SELECT 1"), (1, "SELECT 2"), (1, "SELECT 3")]);
     let (folder, file) = captured(&reads);
     let found: Vec<String> = transactions(&chunks(order(&file, 1, 2), 2)).concat().concat();
-    assert_eq!(
-        found,
-        [
-            "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2"
-        ]
-    );
-    let (other, mixed) = captured(
-        &[
-            reads,
-            queries(&[(1, "DELETE FROM t"), (1, "RESET MASTER"), (1, "SELECT SLEEP(0)")]),
-        ]
-        .concat(),
-    );
+    assert_eq!(found, ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1", "SELECT 2"]);
+    let (other, mixed) =
+        captured(&[reads, queries(&[(1, "DELETE FROM t"), (1, "RESET MASTER"), (1, "SELECT SLEEP(0)")])].concat());
     let found: Vec<String> = transactions(&chunks(order(&mixed, 1, 2), 99)).concat().concat();
-    assert_eq!(
-        found,
-        ["SELECT 1", "SELECT 2", "SELECT 3", "DELETE FROM t", "SELECT SLEEP(0)"]
-    );
-    let reading = ReplayOrder {
-        reads_only: true,
-        ..order(&mixed, 1, 2)
-    };
+    assert_eq!(found, ["SELECT 1", "SELECT 2", "SELECT 3", "DELETE FROM t", "SELECT SLEEP(0)"]);
+    let reading = ReplayOrder { reads_only: true, ..order(&mixed, 1, 2) };
     let found: Vec<String> = transactions(&chunks(reading, 1)).concat().concat();
     assert_eq!(found, ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 1"]);
-    for (begin, first) in [
-        (5, ["SELECT 1", "SELECT 2"]),
-        (1, ["SELECT 2", "SELECT 3"]),
-        (9, ["SELECT 1", "SELECT 2"]),
-    ] {
-        let reading = ReplayOrder {
-            reads_only: true,
-            begin,
-            ..order(&mixed, 1, 1)
-        };
+    for (begin, first) in [(5, ["SELECT 1", "SELECT 2"]), (1, ["SELECT 2", "SELECT 3"]), (9, ["SELECT 1", "SELECT 2"])]
+    {
+        let reading = ReplayOrder { reads_only: true, begin, ..order(&mixed, 1, 1) };
         let found: Vec<String> = transactions(&chunks(reading, 1)).concat().concat();
-        assert_eq!(
-            found, first,
-            "from {begin}: what lies there is read, or the beginning when nothing follows"
-        );
+        assert_eq!(found, first, "from {begin}: what lies there is read, or the beginning when nothing follows");
     }
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::remove_dir_all(other).unwrap();
@@ -253,37 +193,20 @@ fn a_transaction_without_an_end_does_not_keep_the_capture_in_memory() {
 #[test]
 fn what_is_no_capture_or_has_nothing_to_replay_is_refused_in_a_line() {
     let (folder, file) = captured(&queries(&[(1, "INSERT INTO t VALUES (1)")]));
-    let reading = ReplayOrder {
-        reads_only: true,
-        ..order(&file, 1, 2)
-    };
+    let reading = ReplayOrder { reads_only: true, ..order(&file, 1, 2) };
     let refused = Replay::open(reading).err().unwrap().message;
-    assert!(
-        refused.ends_with("x.capture: it has no plain read that could be replayed"),
-        "{refused}"
-    );
-    let refused = Replay::open(order(&folder.join("general.log"), 1, 2))
-        .err()
-        .unwrap()
-        .message;
+    assert!(refused.ends_with("x.capture: it has no plain read that could be replayed"), "{refused}");
+    let refused = Replay::open(order(&folder.join("general.log"), 1, 2)).err().unwrap().message;
     assert!(refused.ends_with("general.log: it is no capture"), "{refused}");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
 fn offsets_count_from_the_chunk() {
-    let (folder, file) = captured(&queries(&[
-        (1, "SELECT 1"),
-        (1, "SELECT 2"),
-        (1, "SELECT 3"),
-        (1, "SELECT 4"),
-    ]));
+    let (folder, file) = captured(&queries(&[(1, "SELECT 1"), (1, "SELECT 2"), (1, "SELECT 3"), (1, "SELECT 4")]));
     let found = chunks(order(&file, 1, 2), 2);
     let offsets = |chunk: &Chunk| chunk.transactions().map(Transaction::end_us).collect::<Vec<_>>();
-    assert_eq!(
-        found.iter().map(|chunk| offsets(chunk)).collect::<Vec<_>>(),
-        vec![vec![0, 1000]; 4]
-    );
+    assert_eq!(found.iter().map(|chunk| offsets(chunk)).collect::<Vec<_>>(), vec![vec![0, 1000]; 4]);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -304,10 +227,7 @@ fn by_the_clock_a_chunk_ends_soon_after_its_last_transaction_has_begun() {
         statements.map(|each| each.offset_us).collect::<Vec<_>>()
     };
     assert_eq!(offsets(&found[0]), [0, 2_000_000, 600_000_000, 1_000_000]);
-    assert_eq!(
-        found[0].clock_us, 6_000_000,
-        "the end of the transaction is not waited for"
-    );
+    assert_eq!(found[0].clock_us, 6_000_000, "the end of the transaction is not waited for");
     let mut second = offsets(&found[1]);
     second.sort_unstable();
     assert_eq!(second, [0, 100_000], "nor is what began before the chunk");

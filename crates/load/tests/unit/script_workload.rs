@@ -14,9 +14,6 @@ fn a_lost_server_is_told_from_a_bad_statement() {
         fatal: errno >= 2000,
     };
     assert_eq!(failure(sql(2013)).code, Code::ServerLost);
-    assert_eq!(
-        (failure(sql(1146)).code, failure(sql(1146)).sql_errno),
-        (Code::SqlError, Some(1146))
-    );
+    assert_eq!((failure(sql(1146)).code, failure(sql(1146)).sql_errno), (Code::SqlError, Some(1146)));
     assert_eq!(failure(sql(1045)).code, Code::AccessDenied);
 }

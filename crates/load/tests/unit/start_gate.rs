@@ -8,14 +8,7 @@ use crate::failure::Code;
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn slice(block: u64) -> Arc<Slice> {
-    Arc::new(Slice {
-        block,
-        turn: 0,
-        start_ns: 0,
-        guard_end_ns: 0,
-        deadline_ns: 0,
-        schedule: None,
-    })
+    Arc::new(Slice { block, turn: 0, start_ns: 0, guard_end_ns: 0, deadline_ns: 0, schedule: None })
 }
 
 #[test]
@@ -58,9 +51,7 @@ fn a_failure_ends_the_wait_and_closing_releases_the_others() {
         });
         gate.fail(Failure::new(Code::ScriptError, "broken"));
         gate.leave();
-        let Err(WaitError::Failed(failure)) = gate.wait_all_resting(LIMIT) else {
-            panic!("no failure")
-        };
+        let Err(WaitError::Failed(failure)) = gate.wait_all_resting(LIMIT) else { panic!("no failure") };
         assert_eq!(failure.message, "broken");
         gate.close();
         assert_eq!(gate.wait_all_gone(LIMIT), 0);
@@ -70,9 +61,7 @@ fn a_failure_ends_the_wait_and_closing_releases_the_others() {
 #[test]
 fn a_busy_worker_is_waited_for_only_so_long() {
     let gate = StartGate::new(1);
-    let Err(WaitError::TimedOut { busy }) = gate.wait_all_resting(Duration::from_millis(20)) else {
-        panic!("rested")
-    };
+    let Err(WaitError::TimedOut { busy }) = gate.wait_all_resting(Duration::from_millis(20)) else { panic!("rested") };
     assert_eq!(busy, 1);
 }
 
@@ -144,10 +133,7 @@ fn breaking_it_releases_those_who_wait() {
 
 #[test]
 fn no_more_than_its_places_are_inside() {
-    let semaphore = Semaphore {
-        places: Mutex::new(2),
-        freed: Condvar::new(),
-    };
+    let semaphore = Semaphore { places: Mutex::new(2), freed: Condvar::new() };
     let (inside, most, passed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..16 {

@@ -2,11 +2,7 @@
 
 use super::*;
 
-const OPTIONS: PoolOptions<'_> = PoolOptions {
-    name: "A",
-    threads: 4,
-    stack_bytes: STACK_BYTES,
-};
+const OPTIONS: PoolOptions<'_> = PoolOptions { name: "A", threads: 4, stack_bytes: STACK_BYTES };
 
 #[test]
 fn workers_return_what_they_made() {

@@ -16,15 +16,8 @@ fn merging_workers_joins_operations_by_name() {
     let mut arm = Latencies::default();
     arm.merge(&worker(&["payment", "delivery"]));
     arm.merge(&worker(&["delivery"]));
-    let counts: Vec<_> = arm
-        .by_operation()
-        .into_iter()
-        .map(|(name, h)| (name, h.count(), h.max_ns()))
-        .collect();
-    assert_eq!(
-        counts,
-        [("event", 5, 2_000), ("delivery", 2, 2_000), ("payment", 1, 1_000)]
-    );
+    let counts: Vec<_> = arm.by_operation().into_iter().map(|(name, h)| (name, h.count(), h.max_ns())).collect();
+    assert_eq!(counts, [("event", 5, 2_000), ("delivery", 2, 2_000), ("payment", 1, 1_000)]);
 }
 #[test]
 fn what_is_taken_out_leaves_the_numbers_of_operations_valid() {

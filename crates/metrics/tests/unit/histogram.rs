@@ -11,12 +11,7 @@ fn recorded(values: &[u64]) -> LatencyHistogram {
 }
 
 fn latency() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        1_u64..1_000_000,
-        1_u64..HIGHEST_NS,
-        Just(0),
-        HIGHEST_NS..=u64::MAX / 1_000
-    ]
+    prop_oneof![1_u64..1_000_000, 1_u64..HIGHEST_NS, Just(0), HIGHEST_NS..=u64::MAX / 1_000]
 }
 
 proptest! {
@@ -69,15 +64,7 @@ fn out_of_range_values_are_counted_and_kept() {
 #[test]
 fn an_empty_histogram_answers_zeros() {
     let histogram = LatencyHistogram::new();
-    assert_eq!(
-        (
-            histogram.count(),
-            histogram.min_ns(),
-            histogram.max_ns(),
-            histogram.quantile_ns(0.5)
-        ),
-        (0, 0, 0, 0)
-    );
+    assert_eq!((histogram.count(), histogram.min_ns(), histogram.max_ns(), histogram.quantile_ns(0.5)), (0, 0, 0, 0));
     assert!(histogram.mean_ns().abs() < f64::EPSILON);
     assert!(histogram.to_base64().is_ok());
     assert_eq!(histogram.buckets().count(), 0);

@@ -50,17 +50,12 @@ impl Content {
 
     /// The content of that name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .find_map(|(known, content)| (*known == name).then_some(*content))
+        Self::ALL.iter().find_map(|(known, content)| (*known == name).then_some(*content))
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find_map(|(name, content)| (*content == self).then_some(*name))
-            .unwrap_or_default()
+        Self::ALL.iter().find_map(|(name, content)| (*content == self).then_some(*name)).unwrap_or_default()
     }
 
     fn alphabet(self) -> Vec<char> {
@@ -122,18 +117,13 @@ struct Glyphs {
 
 impl Glyphs {
     fn new(characters: impl Iterator<Item = char>, encoding: Encoding) -> Self {
-        let mut glyphs = Self {
-            bytes: Vec::new(),
-            starts: vec![0],
-        };
+        let mut glyphs = Self { bytes: Vec::new(), starts: vec![0] };
         for character in characters {
             if encoding == Encoding::Latin1 {
                 glyphs.bytes.push(u32::from(character) as u8);
             } else {
                 let mut room = [0; 4];
-                glyphs
-                    .bytes
-                    .extend_from_slice(character.encode_utf8(&mut room).as_bytes());
+                glyphs.bytes.extend_from_slice(character.encode_utf8(&mut room).as_bytes());
             }
             glyphs.starts.push(glyphs.bytes.len() as u32);
         }
@@ -194,12 +184,7 @@ impl Texts {
             ));
         }
         let glyphs = Glyphs::new(alphabet.into_iter(), encoding);
-        let mut texts = Self {
-            content,
-            compressibility,
-            glyphs,
-            constant: Glyphs::default(),
-        };
+        let mut texts = Self { content, compressibility, glyphs, constant: Glyphs::default() };
         texts.constant = texts.constant_part(encoding);
         Ok(texts)
     }

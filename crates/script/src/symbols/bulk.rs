@@ -37,9 +37,9 @@ impl Bulk {
 
     /// No row of an `sbtest` table is longer.
     fn sbtest_row_bytes(&self) -> usize {
-        self.texts.as_ref().map_or(SbtestRow::MAX_TUPLE_BYTES, |(_, [c, pad])| {
-            SbtestRow::MAX_TUPLE_BYTES + Texts::max_bytes(c + pad)
-        })
+        self.texts
+            .as_ref()
+            .map_or(SbtestRow::MAX_TUPLE_BYTES, |(_, [c, pad])| SbtestRow::MAX_TUPLE_BYTES + Texts::max_bytes(c + pad))
     }
 
     fn separate(&mut self) {

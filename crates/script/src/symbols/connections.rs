@@ -131,12 +131,7 @@ fn internal_error() -> SqlError {
 }
 
 pub(super) fn client_error(code: u16, message: &str) -> SqlError {
-    SqlError {
-        code,
-        sqlstate: "HY000".to_owned(),
-        message: message.to_owned(),
-        fatal: false,
-    }
+    SqlError { code, sqlstate: "HY000".to_owned(), message: message.to_owned(), fatal: false }
 }
 
 /// The driver of that name, or null, when the host has said why; an empty name is the default.
@@ -149,15 +144,9 @@ pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriv
     let name = unsafe { text_of(name) };
     let known = shielded(false, |session| {
         let driver = session.host.driver(&name);
-        driver
-            .inspect_err(|words| session.host.log(LogLevel::Fatal, words))
-            .is_ok()
+        driver.inspect_err(|words| session.host.log(LogLevel::Fatal, words)).is_ok()
     });
-    if known {
-        &raw const current().driver
-    } else {
-        ptr::null()
-    }
+    if known { &raw const current().driver } else { ptr::null() }
 }
 
 /// The driver lives as long as its session.

@@ -36,18 +36,9 @@ void sb_histogram_print(sb_histogram_t *h);
 
 fn counter(kind: c_int) -> Option<Counter> {
     use Counter::{BytesRead, BytesWritten, Error, Other, Read, Reconnect, Transactions, Write};
-    [
-        Other,
-        Read,
-        Write,
-        Transactions,
-        Error,
-        Reconnect,
-        BytesRead,
-        BytesWritten,
-    ]
-    .into_iter()
-    .find(|counter| *counter as c_int == kind)
+    [Other, Read, Write, Transactions, Error, Reconnect, BytesRead, BytesWritten]
+        .into_iter()
+        .find(|counter| *counter as c_int == kind)
 }
 
 /// This worker's counter. The thread number is ignored: a worker sees its own counters only.
@@ -164,9 +155,7 @@ pub(super) extern "C" fn sb_print_test_options() {
         let options: Vec<_> = session.declared.borrow().iter().map(OptionDecl::help).collect();
         let width = options.iter().map(|(option, _)| option.len()).max().unwrap_or(0);
         for (option, words) in options {
-            session
-                .host
-                .log(LogLevel::Notice, &format!("  {option:width$} {words}"));
+            session.host.log(LogLevel::Notice, &format!("  {option:width$} {words}"));
         }
         session.host.log(LogLevel::Notice, "");
     });
@@ -185,11 +174,7 @@ impl Histogram {
     fn new(size: usize, minimum: f64, maximum: f64) -> Option<Self> {
         let usable = (2..=1 << 24).contains(&size) && minimum > 0.0 && maximum > minimum && maximum.is_finite();
         let per_log = (size.max(2) - 1) as f64 / (maximum / minimum).ln();
-        usable.then(|| Self {
-            counts: vec![0; size],
-            minimum,
-            per_log,
-        })
+        usable.then(|| Self { counts: vec![0; size], minimum, per_log })
     }
 
     fn update(&mut self, value: f64) {
@@ -246,9 +231,7 @@ pub(super) unsafe extern "C" fn sb_histogram_print(histogram: *mut Histogram) {
     // SAFETY: as the caller promises.
     if let Some(histogram) = unsafe { histogram.as_ref() } {
         let lines = histogram.lines();
-        shielded((), |session| {
-            lines.iter().for_each(|line| session.host.log(LogLevel::Notice, line))
-        });
+        shielded((), |session| lines.iter().for_each(|line| session.host.log(LogLevel::Notice, line)));
     }
 }
 

@@ -98,10 +98,7 @@ pub(super) unsafe extern "C" fn sb_rand_str(format: *const c_char, buffer: *mut 
 pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: *mut c_char, length: usize) {
     // SAFETY: as the caller promises.
     let (template, out) = unsafe {
-        (
-            std::slice::from_raw_parts(format.cast(), length),
-            std::slice::from_raw_parts_mut(buffer.cast(), length),
-        )
+        (std::slice::from_raw_parts(format.cast(), length), std::slice::from_raw_parts_mut(buffer.cast(), length))
     };
     fill_template(&mut current().random.borrow_mut().generator, template, out);
 }
@@ -146,10 +143,7 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
         None => Err(unknown(&name)),
     };
     match made {
-        Ok(texts) => Box::into_raw(Box::new(TextSource {
-            texts,
-            made: Vec::new(),
-        })),
+        Ok(texts) => Box::into_raw(Box::new(TextSource { texts, made: Vec::new() })),
         Err(message) => {
             if room > 0 {
                 let shown = message.len().min(room - 1);
@@ -166,9 +160,7 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
 
 fn unknown(name: &str) -> String {
     let names = Content::ALL.map(|(name, _)| name);
-    let near = nearest(name, names)
-        .map(|near| format!(" Did you mean {near}?"))
-        .unwrap_or_default();
+    let near = nearest(name, names).map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
     format!("there is no content {name}; there are {}.{near}", names.join(", "))
 }
 
@@ -244,9 +236,8 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_texts(
 ) -> c_int {
     // SAFETY: as the caller promises.
     let (connection, source) = unsafe { (&mut *connection, texts.as_ref()) };
-    connection.bulk.set_texts(
-        source.map(|source| source.texts.clone()),
-        [c_characters as usize, pad_characters as usize],
-    );
+    connection
+        .bulk
+        .set_texts(source.map(|source| source.texts.clone()), [c_characters as usize, pad_characters as usize]);
     0
 }

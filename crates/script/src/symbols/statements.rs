@@ -96,20 +96,11 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
         Ok(true) => {
             buffer.values.clear();
             buffer.values.extend(buffer.fields.iter().map(|field| match field {
-                Some(bytes) => SqlValue {
-                    length: bytes.len() as u32,
-                    start: bytes.as_ptr(),
-                },
-                None => SqlValue {
-                    length: 0,
-                    start: ptr::null(),
-                },
+                Some(bytes) => SqlValue { length: bytes.len() as u32, start: bytes.as_ptr() },
+                None => SqlValue { length: 0, start: ptr::null() },
             }));
             let values = buffer.values.as_ptr();
-            let row = buffer.row.insert(Box::new(SqlRow {
-                unused: ptr::null(),
-                values,
-            }));
+            let row = buffer.row.insert(Box::new(SqlRow { unused: ptr::null(), values }));
             connection.result.row = &raw mut **row;
             connection.result.row
         }
@@ -194,10 +185,7 @@ impl SqlBind {
             match self.kind {
                 1..=4 => Value::Int(*self.buffer.cast()),
                 5 | 6 => Value::Double(*self.buffer.cast()),
-                7..=12 => Value::Bytes(bytes_of(
-                    self.buffer.cast(),
-                    (*self.data_len).min(self.max_len) as usize,
-                )),
+                7..=12 => Value::Bytes(bytes_of(self.buffer.cast(), (*self.data_len).min(self.max_len) as usize)),
                 _ => Value::Null,
             }
         }
@@ -263,9 +251,7 @@ pub(super) unsafe extern "C" fn db_bind_param(
     statement.binds.clear();
     if length > 0 {
         // SAFETY: likewise.
-        statement
-            .binds
-            .extend_from_slice(unsafe { std::slice::from_raw_parts(binds, length) });
+        statement.binds.extend_from_slice(unsafe { std::slice::from_raw_parts(binds, length) });
     }
     statement.values.reserve(length);
     0
@@ -305,9 +291,7 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
     let mut values: Vec<Value<'static>> = mem::take(&mut owner.values);
     // SAFETY: the values are used before this function returns, and Lua does not run until then.
     values.extend(owner.binds.iter().map(|bind| unsafe { bind.value() }));
-    let reply = connection.run(&owner.query, SqlCall::Execute, |link| {
-        link.execute(id, &values).map(Some)
-    });
+    let reply = connection.run(&owner.query, SqlCall::Execute, |link| link.execute(id, &values).map(Some));
     values.clear();
     owner.values = values;
     publish(connection, reply, statement.cast())

@@ -24,10 +24,7 @@ fn ignored_errors_run_the_event_again_within_its_latency() {
     run(&text, &world).expect("both errors are survived");
     assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Done"]);
     assert_eq!(world.statements().len(), 4);
-    assert_eq!(
-        (world.restarts.get(), world.errors.borrow().clone()),
-        (2, vec![1213, 1205])
-    );
+    assert_eq!((world.restarts.get(), world.errors.borrow().clone()), (2, vec![1213, 1205]));
     assert_eq!(world.replies("write"), 2);
     assert_eq!(world.lines()[0], "1213\t42000\terror 1213 of the fake\tUPDATE t\ttrue");
 }
@@ -68,10 +65,7 @@ fn other_sql_errors_end_the_run_with_statement_and_line() {
     world.answer("UPDATE t", Answer::Fails(1146, false));
     let error = run(QUERY_EVENT, &world).expect_err("not ignored");
     let expected = ScriptError::Sql {
-        place: Some(Place {
-            file: "test.lua".into(),
-            line: 3,
-        }),
+        place: Some(Place { file: "test.lua".into(), line: 3 }),
         call: SqlCall::Query,
         errno: 1146,
         sqlstate: "42000".into(),
@@ -80,14 +74,8 @@ fn other_sql_errors_end_the_run_with_statement_and_line() {
         fatal: false,
     };
     assert_eq!(error, expected);
-    assert_eq!(
-        error.to_string(),
-        "test.lua:3: SQL error, errno = 1146, state = '42000': error 1146 of the fake"
-    );
-    assert!(
-        world.errors.borrow().is_empty(),
-        "an error that ends the run is not one that was survived"
-    );
+    assert_eq!(error.to_string(), "test.lua:3: SQL error, errno = 1146, state = '42000': error 1146 of the fake");
+    assert!(world.errors.borrow().is_empty(), "an error that ends the run is not one that was survived");
     assert_eq!(*world.calls.borrow(), ["start"]);
 }
 
@@ -107,15 +95,9 @@ fn errors_that_the_script_catches_are_counted() {
 fn an_ignored_loss_of_the_connection_is_mended() {
     let world = World::new(1);
     world.answer("UPDATE t", Answer::Fails(2013, true));
-    let settings = Settings {
-        ignore_errors: IgnoreErrors::All,
-        ..settings(&[])
-    };
+    let settings = Settings { ignore_errors: IgnoreErrors::All, ..settings(&[]) };
     let script = load(QUERY_EVENT, &settings, &world).expect("loads");
-    script
-        .thread_init()
-        .and_then(|()| script.run())
-        .expect("connects anew and runs the event again");
+    script.thread_init().and_then(|()| script.run()).expect("connects anew and runs the event again");
     assert_eq!((world.journal.reconnects.get(), world.counters.borrow()[&5]), (1, 1));
 
     let world = World::new(1);
@@ -130,69 +112,36 @@ fn a_refused_connection_says_why() {
     world.refuse_connections.set(Some(1045));
     let error = run(QUERY_EVENT, &world).expect_err("no connection");
     assert_eq!(error.code(), "access_denied");
-    assert_eq!(
-        error.to_string(),
-        "test.lua:2: SQL error, errno = 1045, state = '42000': error 1045 of the fake"
-    );
+    assert_eq!(error.to_string(), "test.lua:2: SQL error, errno = 1045, state = '42000': error 1045 of the fake");
 }
 
 #[test]
 fn ignorable_errors_outside_of_an_event_end_a_command() {
     let world = World::new(0);
     world.answer("UPDATE t", Answer::Fails(1213, false));
-    let script = load(
-        "function prepare() sysbench.sql.driver():connect():query('UPDATE t') end",
-        &settings(&[]),
-        &world,
-    )
-    .expect("loads");
+    let script =
+        load("function prepare() sysbench.sql.driver():connect():query('UPDATE t') end", &settings(&[]), &world)
+            .expect("loads");
     let error = script.command("prepare").expect_err("nothing can be run again");
-    assert_eq!(
-        error.to_string(),
-        "SQL error, errno = 1213, state = '42000': error 1213 of the fake"
-    );
+    assert_eq!(error.to_string(), "SQL error, errno = 1213, state = '42000': error 1213 of the fake");
     assert_eq!(error.code(), "sql_error");
 }
 
 #[test]
 fn lua_errors_have_file_line_and_stack() {
     let error = run("function event()\n  local x = nil\n  x.y = 1\nend", &World::new(1)).expect_err("an error");
-    let ScriptError::Lua {
-        place,
-        message,
-        traceback,
-    } = error
-    else {
-        panic!("{error:?}")
-    };
-    assert_eq!(
-        place,
-        Some(Place {
-            file: "test.lua".into(),
-            line: 3
-        })
-    );
+    let ScriptError::Lua { place, message, traceback } = error else { panic!("{error:?}") };
+    assert_eq!(place, Some(Place { file: "test.lua".into(), line: 3 }));
     assert_eq!(message, "attempt to index local 'x' (a nil value)");
     assert!(traceback.contains("in function"), "{traceback}");
 
-    let syntax = load("function (", &settings(&[]), &World::new(0))
-        .err()
-        .expect("does not compile");
+    let syntax = load("function (", &settings(&[]), &World::new(0)).err().expect("does not compile");
     assert_eq!(
         syntax.to_string(),
-        "test.lua:1: <name> expected near '('"
-            .replace("<name>", "'<name>'")
-            .replace("''", "'")
+        "test.lua:1: <name> expected near '('".replace("<name>", "'<name>'").replace("''", "'")
     );
-    let missing = load("\nrequire('nowhere')", &settings(&[]), &World::new(0))
-        .err()
-        .expect("no such module");
-    assert!(
-        missing
-            .to_string()
-            .starts_with("test.lua:2: module 'nowhere' not found:"),
-        "{missing}"
-    );
+    let missing = load("\nrequire('nowhere')", &settings(&[]), &World::new(0)).err().expect("no such module");
+    assert!(missing.to_string().starts_with("test.lua:2: module 'nowhere' not found:"), "{missing}");
     let thrown = run("function event() error({ 1 }) end", &World::new(1)).expect_err("an error");
     assert_eq!(thrown.to_string(), "(not a string)");
 }
@@ -215,9 +164,7 @@ fn scripts_of_any_character_set_load_and_fail_with_their_words() {
 fn a_panic_of_the_host_passes_through_lua_unharmed() {
     let world = World::new(3);
     *world.on_more_events.borrow_mut() = Some(Box::new(|left| assert!(left != 2, "the host panics")));
-    let script = Rc::new(RefCell::new(
-        load("function event() end", &settings(&[]), &world).expect("loads"),
-    ));
+    let script = Rc::new(RefCell::new(load("function event() end", &settings(&[]), &world).expect("loads")));
     let inner = Rc::clone(&script);
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || inner.borrow().run()));
     let panic = caught.expect_err("it goes on");

@@ -47,30 +47,15 @@ fn the_database_can_be_driven_through_c_alone() {
           print(C.db_create('pgsql') == nil, C.db_connection_close(con), C.db_destroy(drv))
         end";
     run(text, &world).expect("runs");
-    assert_eq!(
-        world.lines(),
-        [
-            "2\t5\ttrue\t0",
-            "0\t0\t0\t0",
-            "invalid database driver name: 'pgsql'",
-            "true\t0\t0"
-        ]
-    );
+    assert_eq!(world.lines(), ["2\t5\ttrue\t0", "0\t0\t0\t0", "invalid database driver name: 'pgsql'", "true\t0\t0"]);
     assert_eq!(world.statements(), ["SELECT a", "INSERT 7"]);
 }
 
 #[test]
 fn operations_are_named_and_thinking_is_the_hosts() {
     let world = World::new(1);
-    run(
-        "function event() bakeoff.operation('new_order') bakeoff.think(0.5) end",
-        &world,
-    )
-    .expect("runs");
-    assert_eq!(
-        *world.calls.borrow(),
-        ["start", "operation new_order", "think 500000000", "Done"]
-    );
+    run("function event() bakeoff.operation('new_order') bakeoff.think(0.5) end", &world).expect("runs");
+    assert_eq!(*world.calls.borrow(), ["start", "operation new_order", "think 500000000", "Done"]);
 }
 
 #[test]

@@ -3,11 +3,7 @@
 /// Pearson's statistic of observed counts against probabilities, and its degrees of freedom.
 pub(crate) fn chi_square(observed: &[u64], expected: &[f64]) -> (f64, f64) {
     let total = observed.iter().sum::<u64>() as f64;
-    let statistic = observed
-        .iter()
-        .zip(expected)
-        .map(|(&n, p)| (n as f64 - total * p).powi(2) / (total * p))
-        .sum();
+    let statistic = observed.iter().zip(expected).map(|(&n, p)| (n as f64 - total * p).powi(2) / (total * p)).sum();
     (statistic, observed.len() as f64 - 1.0)
 }
 

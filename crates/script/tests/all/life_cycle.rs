@@ -13,29 +13,13 @@ fn functions_are_called_in_order_with_the_thread_number() {
         function event(tid) print('event', tid) end
         function thread_done(tid) print('thread_done', tid) end
         function done() print('done') end";
-    let script = load(
-        text,
-        &Settings {
-            threads: 3,
-            ..settings(&[])
-        },
-        &world,
-    )
-    .expect("loads");
+    let script = load(text, &Settings { threads: 3, ..settings(&[]) }, &world).expect("loads");
     script.init().expect("init");
     script.thread_init().expect("thread_init");
     script.run().expect("run");
     script.thread_done().expect("thread_done");
     script.done().expect("done");
-    let expected = [
-        "body\t0\tnil",
-        "init\t3",
-        "thread_init\t0",
-        "event\t0",
-        "event\t0",
-        "thread_done\t0",
-        "done",
-    ];
+    let expected = ["body\t0\tnil", "init\t3", "thread_init\t0", "event\t0", "event\t0", "thread_done\t0", "done"];
     assert_eq!(world.lines(), expected);
     assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Done"]);
 }
@@ -44,11 +28,7 @@ fn functions_are_called_in_order_with_the_thread_number() {
 fn a_true_value_stops_the_thread_and_does_not_count() {
     for value in ["0", "1", "true", "{}", "''"] {
         let world = World::new(5);
-        run(
-            &format!("n = 0 function event() n = n + 1 if n == 2 then return {value} end end"),
-            &world,
-        )
-        .expect("runs");
+        run(&format!("n = 0 function event() n = n + 1 if n == 2 then return {value} end end"), &world).expect("runs");
         assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Stop"], "{value}");
     }
     let world = World::new(3);
@@ -71,12 +51,7 @@ fn a_script_may_bring_its_own_thread_run() {
 #[test]
 fn without_an_event_there_is_nothing_to_run() {
     let script = load("x = 1", &settings(&[]), &World::new(1)).expect("loads");
-    assert_eq!(
-        script.init(),
-        Err(ScriptError::NoEvent {
-            script: "test.lua".into()
-        })
-    );
+    assert_eq!(script.init(), Err(ScriptError::NoEvent { script: "test.lua".into() }));
 }
 
 #[test]
@@ -127,19 +102,10 @@ fn connections_that_are_garbage_are_freed_whenever_the_collector_runs() {
 #[test]
 fn the_json_hook_writes_one_array() {
     let world = World::new(0);
-    let script = load(
-        "sysbench.hooks.report_intermediate = sysbench.report_json",
-        &settings(&[]),
-        &world,
-    )
-    .expect("loads");
-    let statistics = Statistics {
-        threads_running: 2,
-        time_interval: 1.0,
-        time_total: 1.0,
-        events: 10,
-        ..Statistics::default()
-    };
+    let script =
+        load("sysbench.hooks.report_intermediate = sysbench.report_json", &settings(&[]), &world).expect("loads");
+    let statistics =
+        Statistics { threads_running: 2, time_interval: 1.0, time_total: 1.0, events: 10, ..Statistics::default() };
     script.report_intermediate(&statistics).expect("reports");
     script.report_intermediate(&statistics).expect("reports");
     drop(script);
@@ -160,10 +126,7 @@ fn output_goes_through_the_host_line_by_line() {
 fn the_threads_role_decides_its_number() {
     let number = |role: ThreadRole| {
         let world = World::new(0);
-        let settings = Settings {
-            threads: 8,
-            ..settings(&[])
-        };
+        let settings = Settings { threads: 8, ..settings(&[]) };
         let source = bakeoff_script::ScriptSource::inline("t.lua", "print(sysbench.tid)");
         let host: bakeoff_script::host::HostRef = world.clone();
         bakeoff_script::Script::load(&source, &settings, role, host).expect("loads");

@@ -8,20 +8,12 @@ use bakeoff_script::{Settings, ThreadRole};
 
 /// What `prepare` sends with so many threads, thread after thread.
 fn prepare(threads: u32, options: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Rc<World>>) {
-    let settings = Settings {
-        threads,
-        ..settings(options)
-    };
+    let settings = Settings { threads, ..settings(options) };
     let worlds: Vec<Rc<World>> = (0..threads).map(|_| World::new(0)).collect();
     let statements = worlds.iter().zip(0..).map(|(world, thread)| {
-        world.answer(
-            "SELECT @@max_allowed_packet",
-            Answer::Rows(vec![vec![Some("65536".to_owned())]]),
-        );
+        world.answer("SELECT @@max_allowed_packet", Answer::Rows(vec![vec![Some("65536".to_owned())]]));
         let script = load_bundled("oltp_read_only", &settings, ThreadRole::Worker(thread), world);
-        script
-            .command("prepare")
-            .unwrap_or_else(|error| panic!("thread {thread}: {error}"));
+        script.command("prepare").unwrap_or_else(|error| panic!("thread {thread}: {error}"));
         world.take_statements()
     });
     (statements.collect(), worlds)
@@ -30,18 +22,11 @@ fn prepare(threads: u32, options: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Rc<
 /// `table (id,k,'c','pad')` of every row inserted.
 fn rows(statements: &[Vec<String>]) -> Vec<String> {
     let inserts = statements.iter().flatten().filter_map(|sql| {
-        let (head, values) = sql
-            .strip_prefix("INSERT INTO ")?
-            .split_once("(id, k, c, pad) VALUES(")?;
+        let (head, values) = sql.strip_prefix("INSERT INTO ")?.split_once("(id, k, c, pad) VALUES(")?;
         Some((head.to_owned(), values.trim_end_matches(')').to_owned()))
     });
     inserts
-        .flat_map(|(table, values)| {
-            values
-                .split("),(")
-                .map(|row| format!("{table} {row}"))
-                .collect::<Vec<_>>()
-        })
+        .flat_map(|(table, values)| values.split("),(").map(|row| format!("{table} {row}")).collect::<Vec<_>>())
         .collect()
 }
 
@@ -55,24 +40,13 @@ fn prepared_rows_do_not_depend_on_the_number_of_threads() {
         let (shared, _) = prepare(threads, &options);
         let found = rows(&shared);
         assert_eq!(found.len(), expected.len(), "no row twice");
-        assert!(
-            found.into_iter().collect::<BTreeSet<_>>() == expected,
-            "{threads} threads made other rows"
-        );
+        assert!(found.into_iter().collect::<BTreeSet<_>>() == expected, "{threads} threads made other rows");
     }
     let world = World::new(0);
-    let settings = Settings {
-        seed: 8,
-        ..settings(&options)
-    };
-    load_bundled("oltp_read_only", &settings, ThreadRole::Worker(0), &world)
-        .command("prepare")
-        .expect("prepare");
+    let settings = Settings { seed: 8, ..settings(&options) };
+    load_bundled("oltp_read_only", &settings, ThreadRole::Worker(0), &world).command("prepare").expect("prepare");
     let other_seed = [world.take_statements()];
-    assert!(
-        rows(&other_seed).into_iter().collect::<BTreeSet<_>>() != expected,
-        "the seed decides"
-    );
+    assert!(rows(&other_seed).into_iter().collect::<BTreeSet<_>>() != expected, "the seed decides");
 }
 
 #[test]
@@ -80,11 +54,7 @@ fn ids_run_from_1_to_table_size_and_keys_stay_within() {
     let (statements, _) = prepare(3, &[("table_size", "7000")]);
     let mut ids = BTreeSet::new();
     for row in rows(&statements) {
-        let fields: Vec<&str> = row
-            .strip_prefix("sbtest1 ")
-            .expect("the only table")
-            .split(',')
-            .collect();
+        let fields: Vec<&str> = row.strip_prefix("sbtest1 ").expect("the only table").split(',').collect();
         assert!(ids.insert(fields[0].parse::<u32>().expect("an id")));
         assert!((1..=7000).contains(&fields[1].parse::<u32>().expect("a key")));
         assert_eq!((fields[2].len(), fields[3].len()), (119 + 2, 59 + 2));
@@ -127,26 +97,11 @@ fn a_failed_thread_ends_the_others_at_the_barrier() {
 fn table_options_reach_the_server() {
     let (statements, _) = prepare(
         1,
-        &[
-            ("table_size", "1"),
-            ("create_table_options", "ROW_FORMAT=COMPRESSED"),
-            ("mysql_storage_engine", "rocksdb"),
-        ],
+        &[("table_size", "1"), ("create_table_options", "ROW_FORMAT=COMPRESSED"), ("mysql_storage_engine", "rocksdb")],
     );
-    assert!(
-        statements[0][0].ends_with("/*! ENGINE = rocksdb */ ROW_FORMAT=COMPRESSED"),
-        "{}",
-        statements[0][0]
-    );
-    let (statements, _) = prepare(
-        1,
-        &[
-            ("secondary", "on"),
-            ("auto_inc", "off"),
-            ("create_secondary", "off"),
-            ("table_size", "1"),
-        ],
-    );
+    assert!(statements[0][0].ends_with("/*! ENGINE = rocksdb */ ROW_FORMAT=COMPRESSED"), "{}", statements[0][0]);
+    let (statements, _) =
+        prepare(1, &[("secondary", "on"), ("auto_inc", "off"), ("create_secondary", "off"), ("table_size", "1")]);
     assert!(statements[0][0].contains("id INTEGER NOT NULL,") && statements[0][0].contains("KEY xid (id)"));
     assert!(!statements[0].iter().any(|sql| sql.starts_with("CREATE INDEX")));
 }
@@ -154,31 +109,14 @@ fn table_options_reach_the_server() {
 #[test]
 fn cleanup_and_warmup_visit_every_table() {
     let world = World::new(0);
-    let script = load_bundled(
-        "oltp_read_only",
-        &settings(&[("tables", "2")]),
-        ThreadRole::Main,
-        &world,
-    );
+    let script = load_bundled("oltp_read_only", &settings(&[("tables", "2")]), ThreadRole::Main, &world);
     script.command("cleanup").expect("cleanup");
-    assert_eq!(
-        world.take_statements(),
-        ["DROP TABLE IF EXISTS sbtest1", "DROP TABLE IF EXISTS sbtest2"]
-    );
-    assert_eq!(
-        world.lines(),
-        ["Dropping table 'sbtest1'...", "Dropping table 'sbtest2'..."]
-    );
+    assert_eq!(world.take_statements(), ["DROP TABLE IF EXISTS sbtest1", "DROP TABLE IF EXISTS sbtest2"]);
+    assert_eq!(world.lines(), ["Dropping table 'sbtest1'...", "Dropping table 'sbtest2'..."]);
     for name in ["warmup", "prewarm"] {
         script.command(name).expect("warm-up");
         let statements = world.take_statements();
-        assert_eq!(
-            statements.iter().filter(|sql| sql.starts_with("ANALYZE TABLE")).count(),
-            2
-        );
-        assert!(
-            statements.iter().any(|sql| sql.contains("sbtest2 FORCE KEY (PRIMARY)")),
-            "{statements:?}"
-        );
+        assert_eq!(statements.iter().filter(|sql| sql.starts_with("ANALYZE TABLE")).count(), 2);
+        assert!(statements.iter().any(|sql| sql.contains("sbtest2 FORCE KEY (PRIMARY)")), "{statements:?}");
     }
 }

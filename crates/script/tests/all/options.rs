@@ -20,15 +20,9 @@ fn declared_options_are_typed_filled_and_checked() {
     let world = World::new(0);
     let script = load(text, &settings(&[]), &world).expect("loads");
     script.thread_init().expect("runs");
-    assert_eq!(
-        world.lines(),
-        ["false\t2.5\tx\ta+b\t[]\t0\t1\t2", "1\tsbtest\t10\tlocalhost\tfalse"]
-    );
-    let kinds: Vec<(String, OptionType)> = script
-        .declared_options()
-        .iter()
-        .map(|option| (option.name.clone(), option.kind))
-        .collect();
+    assert_eq!(world.lines(), ["false\t2.5\tx\ta+b\t[]\t0\t1\t2", "1\tsbtest\t10\tlocalhost\tfalse"]);
+    let kinds: Vec<(String, OptionType)> =
+        script.declared_options().iter().map(|option| (option.name.clone(), option.kind)).collect();
     assert_eq!(kinds[1], ("even".to_owned(), OptionType::Int));
     assert_eq!(kinds[5], ("rate".to_owned(), OptionType::Double));
 
@@ -42,29 +36,18 @@ fn declared_options_are_typed_filled_and_checked() {
         ("even", "4"),
     ]);
     given.options.insert("name".into(), OptionValue::Int(5));
-    given
-        .general
-        .insert("mysql-user".into(), OptionValue::Text("me".into()));
+    given.general.insert("mysql-user".into(), OptionValue::Text("me".into()));
     load(text, &given, &world).expect("loads").thread_init().expect("runs");
-    assert_eq!(
-        world.lines(),
-        ["true\t1024\t5\tx+y\t[]\t1048576\t7\t4", "1\tme\t10\tlocalhost\tfalse"]
-    );
+    assert_eq!(world.lines(), ["true\t1024\t5\tx+y\t[]\t1048576\t7\t4", "1\tme\t10\tlocalhost\tfalse"]);
 
     let refused = |name: &str, value: &str| {
-        load(text, &settings(&[(name, value)]), &World::new(0))
-            .err()
-            .expect("refused")
-            .to_string()
+        load(text, &settings(&[(name, value)]), &World::new(0)).err().expect("refused").to_string()
     };
     assert_eq!(
         refused("even", "3"),
         "invalid value for option --even: \"3\". It takes a value that the script's own check accepts."
     );
-    assert_eq!(
-        refused("flag", "maybe"),
-        "invalid value for option --flag: \"maybe\". It takes on or off."
-    );
+    assert_eq!(refused("flag", "maybe"), "invalid value for option --flag: \"maybe\". It takes on or off.");
     assert_eq!(refused("flagg", "on"), "invalid option: --flagg. Did you mean --flag?");
     assert_eq!(refused("colour", "on"), "invalid option: --colour.");
 }
@@ -81,30 +64,13 @@ fn commands_are_the_scripts_own_then_the_built_in_ones() {
         function cleanup() print('cleanup', sysbench.cmdline.command_defined('fill'), sysbench.cmdline.command_parallel('prepare')) end";
     let world = World::new(0);
     let script = load(text, &settings(&[]), &world).expect("loads");
-    let known: Vec<(&str, bool)> = script
-        .commands()
-        .iter()
-        .map(|c| (c.name.as_str(), c.parallel))
-        .collect();
-    assert_eq!(
-        known,
-        [("fill", true), ("prepare", false), ("cleanup", false), ("help", false)]
-    );
+    let known: Vec<(&str, bool)> = script.commands().iter().map(|c| (c.name.as_str(), c.parallel)).collect();
+    assert_eq!(known, [("fill", true), ("prepare", false), ("cleanup", false), ("help", false)]);
     for name in ["fill", "prepare", "cleanup", "help"] {
         script.command(name).expect(name);
     }
-    let expected = [
-        "fill\t0",
-        "own prepare",
-        "cleanup\ttrue\tfalse",
-        "test.lua options:",
-        "  --n=N A number [3]",
-        "",
-    ];
+    let expected = ["fill\t0", "own prepare", "cleanup\ttrue\tfalse", "test.lua options:", "  --n=N A number [3]", ""];
     assert_eq!(world.lines(), expected);
     let error = script.command("warmup").expect_err("no such command");
-    assert_eq!(
-        error.to_string(),
-        "script test.lua has no command warmup. It has: fill, prepare, cleanup, help."
-    );
+    assert_eq!(error.to_string(), "script test.lua has no command warmup. It has: fill, prepare, cleanup, help.");
 }

@@ -39,13 +39,7 @@ fn every_function_answers_in_its_range() {
 #[test]
 fn the_distribution_is_the_settings_and_uniform_otherwise() {
     let mean = |kind| {
-        let settings = Settings {
-            rand: RandSettings {
-                kind,
-                ..RandSettings::default()
-            },
-            ..settings(&[])
-        };
+        let settings = Settings { rand: RandSettings { kind, ..RandSettings::default() }, ..settings(&[]) };
         let body =
             "local sum = 0 for i = 1, 20000 do sum = sum + sysbench.rand.default(1, 1000) end print(sum / 20000)";
         printed(body, &settings, 0)[0].parse::<f64>().expect("a mean")
@@ -54,38 +48,17 @@ fn the_distribution_is_the_settings_and_uniform_otherwise() {
     for kind in [RandKind::Uniform, RandKind::Gaussian, RandKind::Special] {
         assert!((480.0..520.0).contains(&mean(kind)), "{kind:?}: {}", mean(kind));
     }
-    assert!(
-        (100.0..150.0).contains(&mean(RandKind::Pareto)),
-        "{}",
-        mean(RandKind::Pareto)
-    );
-    assert!(
-        (180.0..260.0).contains(&mean(RandKind::Zipfian)),
-        "{}",
-        mean(RandKind::Zipfian)
-    );
+    assert!((100.0..150.0).contains(&mean(RandKind::Pareto)), "{}", mean(RandKind::Pareto));
+    assert!((180.0..260.0).contains(&mean(RandKind::Zipfian)), "{}", mean(RandKind::Zipfian));
 }
 
 #[test]
 fn streams_follow_from_seed_and_thread() {
-    let settings = Settings {
-        threads: 2,
-        ..settings(&[])
-    };
+    let settings = Settings { threads: 2, ..settings(&[]) };
     let first = printed(TEN, &settings, 0);
     assert_eq!(first, printed(TEN, &settings, 0));
     assert_ne!(first, printed(TEN, &settings, 1));
-    assert_ne!(
-        first,
-        printed(
-            TEN,
-            &Settings {
-                seed: 8,
-                ..settings.clone()
-            },
-            0
-        )
-    );
+    assert_ne!(first, printed(TEN, &Settings { seed: 8, ..settings.clone() }, 0));
 }
 
 #[test]
@@ -100,10 +73,7 @@ fn reseeding_restarts_the_stream_but_not_the_unique_numbers() {
         draws.push(world.lines.take());
     }
     let column = |lines: &[String], n: usize| -> Vec<String> {
-        lines
-            .iter()
-            .map(|line| line.split('\t').nth(n).unwrap_or_default().to_owned())
-            .collect()
+        lines.iter().map(|line| line.split('\t').nth(n).unwrap_or_default().to_owned()).collect()
     };
     assert_eq!(column(&draws[0], 0), column(&draws[2], 0));
     assert_ne!(column(&draws[0], 0), column(&draws[1], 0));

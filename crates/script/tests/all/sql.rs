@@ -68,17 +68,7 @@ fn rows_come_as_arrays_and_as_values() {
         print(con:query_row("SELECT none"), con:query_row("SET @a = 1"))
     "#,
     );
-    assert_eq!(
-        lines,
-        [
-            "2\t3\tfirst\tnil",
-            "1\tx\tnil",
-            "2\tnil\t",
-            "nil\ttrue",
-            "1\tx\tnil",
-            "nil\tnil"
-        ]
-    );
+    assert_eq!(lines, ["2\t3\tfirst\tnil", "1\tx\tnil", "2\tnil\t", "nil\ttrue", "1\tx\tnil", "nil\tnil"]);
 }
 
 #[test]
@@ -165,12 +155,7 @@ fn bulk_inserts_are_sent_when_full_and_at_the_end() {
     "#,
     );
     let sent = world.statements();
-    assert!(
-        sent.len() > 2
-            && sent
-                .iter()
-                .all(|sql| sql.len() <= 2000 && sql.starts_with("INSERT INTO t VALUES("))
-    );
+    assert!(sent.len() > 2 && sent.iter().all(|sql| sql.len() <= 2000 && sql.starts_with("INSERT INTO t VALUES(")));
     assert_eq!(sent.iter().map(|sql| sql.matches("(").count()).sum::<usize>(), 300);
     assert_eq!(world.replies("write"), sent.len() as u64);
 }
@@ -197,11 +182,7 @@ fn several_results_are_walked_or_left() {
     "#,
     );
     assert_eq!(lines, ["1\ttrue", "nil\ttrue", "z\tfalse", "nil", "1"]);
-    assert_eq!(
-        world.replies("read"),
-        3 + 3 + 1,
-        "results left lying are received and counted"
-    );
+    assert_eq!(world.replies("read"), 3 + 3 + 1, "results left lying are received and counted");
 }
 
 #[test]
@@ -220,10 +201,7 @@ fn connections_go_where_the_script_says() {
         database: Some("d".into()),
         ..own.clone()
     };
-    let third = ConnectTarget {
-        socket: Some("/s".into()),
-        ..own.clone()
-    };
+    let third = ConnectTarget { socket: Some("/s".into()), ..own.clone() };
     assert_eq!(*world.journal.targets.borrow(), [own, second, third]);
 }
 
@@ -263,20 +241,13 @@ fn closed_things_raise_and_leak_nothing() {
 fn a_state_closes_what_its_script_left_open() {
     let world = World::new(0);
     printed(&world, "con2 = drv:connect() stmt2 = con2:prepare('SELECT 1')");
-    assert_eq!(
-        world.journal.open_connections.get(),
-        0,
-        "`printed` has dropped the script"
-    );
+    assert_eq!(world.journal.open_connections.get(), 0, "`printed` has dropped the script");
 }
 
 #[test]
 fn misuse_is_reported_at_the_scripts_own_line() {
     for (body, message) in [
-        (
-            "con:prepare('SELECT ?'):bind_create(99)",
-            "test.lua:5: Unsupported argument type: 99",
-        ),
+        ("con:prepare('SELECT ?'):bind_create(99)", "test.lua:5: Unsupported argument type: 99"),
         (
             "con:prepare('SELECT ?'):bind_create(sql.type.CHAR)",
             "test.lua:5: bind_create: a text parameter takes its largest length",
@@ -294,10 +265,7 @@ fn misuse_is_reported_at_the_scripts_own_line() {
             "sysbench.histogram.new(1, 2, 1)",
             "test.lua:5: histogram.new: it takes a size above 1 and 0 < range_min < range_max",
         ),
-        (
-            "sysbench.rand.varstring(5, 1)",
-            "test.lua:5: rand.varstring: the shortest length must be 0 to the longest",
-        ),
+        ("sysbench.rand.varstring(5, 1)", "test.lua:5: rand.varstring: the shortest length must be 0 to the longest"),
     ] {
         let text = format!(
             "local sql = sysbench.sql\nfunction thread_init()\n  drv = sql.driver()\n  con = drv:connect()\n{body}\nend"

@@ -23,77 +23,44 @@ fn drive(script: &Script) {
 #[test]
 fn a_fork_of_the_common_module_with_options_of_its_own() {
     let world = World::new(1);
-    let script = load(
-        "fork_of_common.lua",
-        &settings(&[("hot_rows", "3"), ("tables", "2")]),
-        ThreadRole::Worker(0),
-        &world,
-    );
+    let script =
+        load("fork_of_common.lua", &settings(&[("hot_rows", "3"), ("tables", "2")]), ThreadRole::Worker(0), &world);
     drive(&script);
     let sent = world.statements();
-    assert_eq!(
-        sent.iter().filter(|sql| sql.contains("WHERE id=")).count(),
-        3 + 1,
-        "{sent:?}"
-    );
+    assert_eq!(sent.iter().filter(|sql| sql.contains("WHERE id=")).count(), 3 + 1, "{sent:?}");
     assert_eq!((sent[0].as_str(), sent[sent.len() - 1].as_str()), ("BEGIN", "COMMIT"));
-    assert!(
-        script
-            .commands()
-            .iter()
-            .any(|command| command.name == "prepare" && command.parallel)
-    );
+    assert!(script.commands().iter().any(|command| command.name == "prepare" && command.parallel));
 }
 
 #[test]
 fn tpcc_through_ffi_with_rollbacks_counted_as_errors() {
     let world = World::new(40);
-    let script = load(
-        "tpcc_with_ffi.lua",
-        &settings(&[("scale", "2")]),
-        ThreadRole::Worker(0),
-        &world,
-    );
+    let script = load("tpcc_with_ffi.lua", &settings(&[("scale", "2")]), ThreadRole::Worker(0), &world);
     (0..40).for_each(|_| world.answer("SELECT d_next_o_id", Answer::Rows(vec![vec![Some("3001".to_owned())]])));
     drive(&script);
     let rollbacks = world.statements().iter().filter(|sql| *sql == "ROLLBACK").count() as u64;
     assert!(rollbacks > 0);
     assert_eq!(world.counters.borrow()[&4], rollbacks, "SB_CNT_ERROR");
-    assert!(
-        world.statements().iter().any(|sql| sql.contains("o_id) VALUES (3001")),
-        "{:?}",
-        world.statements()
-    );
+    assert!(world.statements().iter().any(|sql| sql.contains("o_id) VALUES (3001")), "{:?}", world.statements());
 }
 
 #[test]
 fn parallel_commands_of_its_own() {
-    let settings = Settings {
-        threads: 3,
-        ..settings(&[])
-    };
+    let settings = Settings { threads: 3, ..settings(&[]) };
     let mut created = Vec::new();
     for thread in 0..3 {
         let world = World::new(0);
         let script = load("custom_commands.lua", &settings, ThreadRole::Worker(thread), &world);
-        let command = script
-            .commands()
-            .iter()
-            .find(|command| command.name == "fill")
-            .expect("declared");
+        let command = script.commands().iter().find(|command| command.name == "fill").expect("declared");
         assert!(command.parallel);
         script.command("fill").expect("fill");
         created.extend(world.statements());
     }
     assert_eq!(created.len(), 6);
     let world = World::new(0);
-    let error = load("custom_commands.lua", &settings, ThreadRole::Worker(0), &world)
-        .command("fail")
-        .expect_err("fails");
-    assert!(
-        error.to_string().ends_with("custom_commands.lua:21: on purpose"),
-        "{error}"
-    );
+    let error =
+        load("custom_commands.lua", &settings, ThreadRole::Worker(0), &world).command("fail").expect_err("fails");
+    assert!(error.to_string().ends_with("custom_commands.lua:21: on purpose"), "{error}");
 }
 
 #[test]
@@ -109,16 +76,9 @@ fn the_old_global_functions() {
         "{sent:?}"
     );
     assert!(sent.iter().any(|sql| sql.ends_with("ENGINE = myisam")), "{sent:?}");
-    let id: u32 = sent[0]
-        .rsplit('=')
-        .next()
-        .and_then(|id| id.parse().ok())
-        .expect("an id");
+    let id: u32 = sent[0].rsplit('=').next().and_then(|id| id.parse().ok()).expect("an id");
     assert!((1..=50).contains(&id));
-    let bulk = sent
-        .iter()
-        .find(|sql| sql.starts_with("INSERT"))
-        .expect("a bulk insert");
+    let bulk = sent.iter().find(|sql| sql.starts_with("INSERT")).expect("a bulk insert");
     assert_eq!(bulk.matches("),(").count(), 49);
 }
 
@@ -131,18 +91,8 @@ fn hooks_and_json_reports() {
     assert_eq!(world.lines(), ["ignoring 1062", "restarting after 1062"]);
     let reports = World::new(0);
     let script = load("hooks.lua", &settings(&[]), ThreadRole::Report, &reports);
-    script
-        .report_cumulative(&Statistics {
-            events: 5,
-            time_interval: 1.0,
-            ..Statistics::default()
-        })
-        .expect("reports");
-    assert!(
-        reports.lines().concat().contains("\"tps\": 5.00"),
-        "{:?}",
-        reports.lines()
-    );
+    script.report_cumulative(&Statistics { events: 5, time_interval: 1.0, ..Statistics::default() }).expect("reports");
+    assert!(reports.lines().concat().contains("\"tps\": 5.00"), "{:?}", reports.lines());
 }
 
 #[test]

@@ -46,10 +46,7 @@ fn content_fills_the_texts_and_leaves_the_keys() {
     let half = [("table_size", "10"), ("compressibility", "0.5")];
     let (c, _) = first_texts(&prepared(&half));
     let end = |options| first_texts(&prepared(options)).0[80..].to_owned();
-    assert_eq!(
-        end(&half),
-        end(&[("table_size", "10"), ("compressibility", "0.5"), ("auto_inc", "off")])
-    );
+    assert_eq!(end(&half), end(&[("table_size", "10"), ("compressibility", "0.5"), ("auto_inc", "off")]));
     assert!(c.chars().any(|each| !each.is_ascii_digit() && each != '-'), "{c}");
     let again = prepared(&[("table_size", "10"), ("content", "uuid")]);
     assert_eq!(again, prepared(&[("table_size", "10"), ("content", "uuid")]));
@@ -76,15 +73,9 @@ fn columns_have_the_type_length_and_character_set_that_is_asked_for() {
 fn impossible_options_are_refused_before_anything_is_sent() {
     for (options, words) in [
         ([("content", "japanes")], "Did you mean japanese?"),
-        (
-            [("text_length", "121")],
-            "text_length must be 1 to column_length (120), not 121",
-        ),
+        ([("text_length", "121")], "text_length must be 1 to column_length (120), not 121"),
         ([("compressibility", "2")], "compressibility must be 0 to 1, not 2"),
-        (
-            [("column_type", "blob")],
-            "column_type must be char or varchar, not blob",
-        ),
+        ([("column_type", "blob")], "column_type must be char or varchar, not blob"),
     ] {
         let world = World::new(0);
         let script = load_bundled("oltp_insert", &settings(&options), ThreadRole::Worker(0), &world);
@@ -96,20 +87,11 @@ fn impossible_options_are_refused_before_anything_is_sent() {
 
 #[test]
 fn every_writing_workload_sends_texts_of_the_content() {
-    for name in [
-        "oltp_insert",
-        "oltp_update_non_index",
-        "oltp_read_write",
-        "oltp_write_only",
-    ] {
+    for name in ["oltp_insert", "oltp_update_non_index", "oltp_read_write", "oltp_write_only"] {
         let world = World::new(3);
         let script = load_bundled(
             name,
-            &settings(&[
-                ("content", "japanese"),
-                ("column_length", "200"),
-                ("text_length", "180"),
-            ]),
+            &settings(&[("content", "japanese"), ("column_length", "200"), ("text_length", "180")]),
             ThreadRole::Worker(0),
             &world,
         );
@@ -169,9 +151,6 @@ fn a_text_of_a_number_follows_from_nothing_else() {
         script.run().expect("runs");
         world.take_statements()
     };
-    let other_seed = Settings {
-        seed: 99,
-        ..settings(&[])
-    };
+    let other_seed = Settings { seed: 99, ..settings(&[]) };
     assert_eq!(text_of(&settings(&[])), text_of(&other_seed));
 }

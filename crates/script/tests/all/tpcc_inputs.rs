@@ -15,11 +15,7 @@ fn sample(body: &str) -> Vec<f64> {
     world
         .lines()
         .iter()
-        .flat_map(|line| {
-            line.split_whitespace()
-                .map(|n| n.parse().expect("a number"))
-                .collect::<Vec<f64>>()
-        })
+        .flat_map(|line| line.split_whitespace().map(|n| n.parse().expect("a number")).collect::<Vec<f64>>())
         .collect()
 }
 /// Exact probabilities of NURand(a, x, y) with constant c, in `groups` equal ranges of values.
@@ -48,32 +44,20 @@ fn in_groups(values: &[f64], x: u64, y: u64, groups: usize) -> Vec<u64> {
 /// Does a share of `count` in `of` fit `share`, within five standard deviations?
 fn assert_share(count: f64, of: f64, share: f64) {
     let deviation = (share * (1.0 - share) / of).sqrt();
-    assert!(
-        (count / of - share).abs() < 5.0 * deviation,
-        "{count} of {of} is not {share}"
-    );
+    assert!((count / of - share).abs() < 5.0 * deviation, "{count} of {of} is not {share}");
 }
 
 #[test]
 fn nurand_has_the_skew_of_the_standard() {
-    for (a, x, y, c, groups) in [
-        (255, 0, 999, 77, 50),
-        (1023, 1, 3000, 259, 100),
-        (8191, 1, 10_000, 7911, 100),
-    ] {
-        let drawn = sample(&format!(
-            "for _ = 1, 100000 do print(random.nurand(uniform, {a}, {c}, {x}, {y})) end"
-        ));
+    for (a, x, y, c, groups) in [(255, 0, 999, 77, 50), (1023, 1, 3000, 259, 100), (8191, 1, 10_000, 7911, 100)] {
+        let drawn = sample(&format!("for _ = 1, 100000 do print(random.nurand(uniform, {a}, {c}, {x}, {y})) end"));
         let law = nurand_law(a, x, y, c, groups);
         let (statistic, degrees) = chi_square(&in_groups(&drawn, x, y, groups), &law);
         assert!(statistic < chi_square_limit(degrees), "NURand({a}): {statistic}");
         // The test would see a plain uniform draw, which is what constants drawn anew each time amount to.
         let plain = sample(&format!("for _ = 1, 100000 do print(uniform({x}, {y})) end"));
         let (statistic, degrees) = chi_square(&in_groups(&plain, x, y, groups), &law);
-        assert!(
-            statistic > 10.0 * chi_square_limit(degrees),
-            "uniform against NURand({a}): {statistic}"
-        );
+        assert!(statistic > 10.0 * chi_square_limit(degrees), "uniform against NURand({a}): {statistic}");
     }
 }
 
@@ -86,10 +70,7 @@ fn constants_of_a_run_are_kept_and_valid() {
     for load in 0..=255_u32 {
         let run = of("3", &load.to_string())[0];
         let delta = (run - f64::from(load)).abs();
-        assert!(
-            (65.0..=119.0).contains(&delta) && delta != 96.0 && delta != 112.0,
-            "C-Load {load}, C-Run {run}"
-        );
+        assert!((65.0..=119.0).contains(&delta) && delta != 96.0 && delta != 112.0, "C-Load {load}, C-Run {run}");
         assert!((0.0..=255.0).contains(&run));
     }
 }
@@ -125,19 +106,9 @@ fn a_deck_is_dealt_whole_and_shuffled() {
     assert!(statistic < chi_square_limit(degrees), "{places:?}");
 
     let drawn = sample(&deal.replace("KIND", "weighted"));
-    let uneven = drawn
-        .chunks(23)
-        .filter(|deck| deck.iter().filter(|card| **card == 1.0).count() != 10)
-        .count();
-    assert!(
-        uneven > 500,
-        "independent draws rarely make whole decks, and {uneven} of 1000 did not"
-    );
-    assert_share(
-        drawn.iter().filter(|card| **card == 1.0).count() as f64,
-        23_000.0,
-        10.0 / 23.0,
-    );
+    let uneven = drawn.chunks(23).filter(|deck| deck.iter().filter(|card| **card == 1.0).count() != 10).count();
+    assert!(uneven > 500, "independent draws rarely make whole decks, and {uneven} of 1000 did not");
+    assert_share(drawn.iter().filter(|card| **card == 1.0).count() as f64, 23_000.0, 10.0 / 23.0);
 }
 
 #[test]
@@ -177,18 +148,7 @@ fn inputs_have_the_shares_of_the_standard() {
          end
          print(far, by_name, status_by_name)",
     );
-    let [
-        lines,
-        remote,
-        rollbacks,
-        wrong,
-        others,
-        not_local,
-        far,
-        by_name,
-        status_by_name,
-    ] = counts[..]
-    else {
+    let [lines, remote, rollbacks, wrong, others, not_local, far, by_name, status_by_name] = counts[..] else {
         panic!("{counts:?}")
     };
     assert!((lines / 40_000.0 - 10.0).abs() < 0.1, "{lines} lines");

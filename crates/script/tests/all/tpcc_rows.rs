@@ -10,21 +10,13 @@ use bakeoff_script::{Settings, ThreadRole};
 /// INSERT statements of the load of one warehouse by `threads` threads, by table.
 fn loaded(threads: u32) -> BTreeMap<String, Vec<String>> {
     let mut by_table: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let settings = Settings {
-        threads,
-        ..settings(&[("scale", "1")])
-    };
+    let settings = Settings { threads, ..settings(&[("scale", "1")]) };
     for thread in 0..threads {
         let world = World::new(0);
-        load_bundled("tpcc", &settings, ThreadRole::Worker(thread), &world)
-            .command("prepare")
-            .unwrap();
+        load_bundled("tpcc", &settings, ThreadRole::Worker(thread), &world).command("prepare").unwrap();
         for statement in world.take_statements() {
             if let Some(rest) = statement.strip_prefix("INSERT INTO ") {
-                by_table
-                    .entry(rest.split(' ').next().unwrap().to_owned())
-                    .or_default()
-                    .push(statement);
+                by_table.entry(rest.split(' ').next().unwrap().to_owned()).or_default().push(statement);
             }
         }
         let progress = world.progress.borrow();
@@ -46,10 +38,7 @@ fn rows_of(statements: &[String]) -> Vec<Vec<String>> {
         .iter()
         .flat_map(|statement| {
             let values = statement.split_once("VALUES (").unwrap().1.strip_suffix(')').unwrap();
-            values
-                .split("),(")
-                .map(|row| row.split(',').map(str::to_owned).collect())
-                .collect::<Vec<_>>()
+            values.split("),(").map(|row| row.split(',').map(str::to_owned).collect()).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -59,59 +48,33 @@ fn rows_depend_on_the_seed_and_not_on_the_threads() {
     let one = warehouse();
     assert!(*one == loaded(3), "three threads made other rows than one");
     let other = {
-        let settings = Settings {
-            seed: 8,
-            ..settings(&[("scale", "1")])
-        };
+        let settings = Settings { seed: 8, ..settings(&[("scale", "1")]) };
         let world = World::new(0);
-        load_bundled("tpcc", &settings, ThreadRole::Worker(0), &world)
-            .command("prepare")
-            .unwrap();
+        load_bundled("tpcc", &settings, ThreadRole::Worker(0), &world).command("prepare").unwrap();
         world.take_statements()
     };
     assert!(!other.contains(&one["district"][0]), "another seed made the same rows");
 
     let count = |table: &str| rows_of(&one[table]).len();
+    assert_eq!([count("warehouse"), count("district"), count("item"), count("stock")], [1, 10, 100_000, 100_000]);
     assert_eq!(
-        [count("warehouse"), count("district"), count("item"), count("stock")],
-        [1, 10, 100_000, 100_000]
-    );
-    assert_eq!(
-        [
-            count("customer"),
-            count("history"),
-            count("orders"),
-            count("new_orders")
-        ],
+        [count("customer"), count("history"), count("orders"), count("new_orders")],
         [30_000, 30_000, 30_000, 9_000]
     );
 
     let having = |table: &str, column: usize, text: &str| {
-        rows_of(&one[table])
-            .iter()
-            .filter(|row| row[column].contains(text))
-            .count()
+        rows_of(&one[table]).iter().filter(|row| row[column].contains(text)).count()
     };
-    assert_eq!(
-        (having("item", 4, "ORIGINAL"), having("stock", 16, "ORIGINAL")),
-        (10_000, 10_000)
-    );
+    assert_eq!((having("item", 4, "ORIGINAL"), having("stock", 16, "ORIGINAL")), (10_000, 10_000));
     assert_eq!(having("customer", 13, "BC"), 3_000);
 
     let orders = rows_of(&one["orders"]);
     let lines: usize = orders.iter().map(|order| order[6].parse::<usize>().unwrap()).sum();
     assert_eq!(count("order_line"), lines);
-    assert!(
-        orders
-            .iter()
-            .all(|order| (5..=15).contains(&order[6].parse::<u32>().unwrap()))
-    );
+    assert!(orders.iter().all(|order| (5..=15).contains(&order[6].parse::<u32>().unwrap())));
     assert_eq!(orders.iter().filter(|order| order[5] == "NULL").count(), 9_000);
-    let mut customers: Vec<u32> = orders
-        .iter()
-        .filter(|order| order[1] == "1")
-        .map(|order| order[3].parse().unwrap())
-        .collect();
+    let mut customers: Vec<u32> =
+        orders.iter().filter(|order| order[1] == "1").map(|order| order[3].parse().unwrap()).collect();
     assert!(!customers.is_sorted());
     customers.sort_unstable();
     assert_eq!(customers, (1..=3000).collect::<Vec<_>>());
@@ -138,26 +101,12 @@ fn random_texts_are_of_all_lengths_and_letters() {
 fn indexes_come_after_the_rows_or_before_them() {
     let order = |when: &str| {
         let world = World::new(0);
-        load_bundled(
-            "tpcc",
-            &settings(&[("scale", "1"), ("load_index", when)]),
-            ThreadRole::Worker(0),
-            &world,
-        )
-        .command("prepare")
-        .unwrap();
+        load_bundled("tpcc", &settings(&[("scale", "1"), ("load_index", when)]), ThreadRole::Worker(0), &world)
+            .command("prepare")
+            .unwrap();
         let statements = world.take_statements();
-        let first = |start: &str| {
-            statements
-                .iter()
-                .position(|statement| statement.starts_with(start))
-                .unwrap()
-        };
-        (
-            first("ALTER TABLE"),
-            first("INSERT INTO"),
-            statements.iter().filter(|s| s.starts_with("ALTER TABLE")).count(),
-        )
+        let first = |start: &str| statements.iter().position(|statement| statement.starts_with(start)).unwrap();
+        (first("ALTER TABLE"), first("INSERT INTO"), statements.iter().filter(|s| s.starts_with("ALTER TABLE")).count())
     };
     let (alter, insert, count) = order("after");
     assert!(alter > insert);

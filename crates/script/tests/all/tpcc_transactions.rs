@@ -32,29 +32,14 @@ fn a_new_order_runs_the_statements_of_its_profile() {
     let world = shop(1);
     run_shop(&world, NEW_ORDERS);
     let statements = world.statements();
-    let lines = statements
-        .iter()
-        .filter(|statement| statement.starts_with("INSERT INTO order_line"))
-        .count();
+    let lines = statements.iter().filter(|statement| statement.starts_with("INSERT INTO order_line")).count();
     assert!((5..=15).contains(&lines));
     assert_eq!(statements.len(), 8 + 4 * lines);
-    assert_eq!(
-        (statements[0].as_str(), statements.last().unwrap().as_str()),
-        ("BEGIN", "COMMIT")
-    );
+    assert_eq!((statements[0].as_str(), statements.last().unwrap().as_str()), ("BEGIN", "COMMIT"));
     assert!(statements[3].starts_with("UPDATE district SET d_next_o_id = 3002 WHERE d_w_id = 1"));
-    let update = statements
-        .iter()
-        .find(|statement| statement.starts_with("UPDATE stock"))
-        .unwrap();
-    assert!(
-        update.contains("s_ytd = s_ytd + ") && update.contains("s_order_cnt = s_order_cnt + 1"),
-        "{update}"
-    );
-    assert!(
-        update.contains("s_remote_cnt = s_remote_cnt + 0 WHERE s_w_id = 1"),
-        "{update}"
-    );
+    let update = statements.iter().find(|statement| statement.starts_with("UPDATE stock")).unwrap();
+    assert!(update.contains("s_ytd = s_ytd + ") && update.contains("s_order_cnt = s_order_cnt + 1"), "{update}");
+    assert!(update.contains("s_remote_cnt = s_remote_cnt + 0 WHERE s_w_id = 1"), "{update}");
     assert_eq!(*world.calls.borrow(), ["start", "operation new_order", "Done"]);
 }
 
@@ -63,10 +48,7 @@ fn a_connection_prepares_as_many_statements_as_the_page_says() {
     let world = World::new(0);
     let script = load_bundled("tpcc", &settings(&[]), ThreadRole::Worker(0), &world);
     script.thread_init().unwrap();
-    let words = format!(
-        "prepares {} statements a table set,",
-        world.journal.open_statements.get()
-    );
+    let words = format!("prepares {} statements a table set,", world.journal.open_statements.get());
     assert!(include_str!("../../../../docs/tpcc.md").contains(&words), "{words}");
 }
 
@@ -81,10 +63,7 @@ fn a_deadlock_repeats_the_same_transaction() {
     assert_eq!(*first, second[..first.len()]);
     assert_eq!(second.last().unwrap(), "COMMIT");
     assert_eq!(*world.errors.borrow(), [1213]);
-    assert_eq!(
-        *world.calls.borrow(),
-        ["start", "operation new_order", "operation new_order.retried", "Done"]
-    );
+    assert_eq!(*world.calls.borrow(), ["start", "operation new_order", "operation new_order.retried", "Done"]);
 }
 
 #[test]
@@ -93,10 +72,8 @@ fn a_connection_that_is_made_again_gets_its_isolation_level_again() {
     for (errno, fatal, times) in [(1213, false, 0), (2013, true, 1)] {
         let world = shop(1);
         world.answer("UPDATE stock", Answer::Fails(errno, fatal));
-        let settings = Settings {
-            ignore_errors: IgnoreErrors::All,
-            ..settings(&[NEW_ORDERS, &[("trx_level", "RC")]].concat())
-        };
+        let settings =
+            Settings { ignore_errors: IgnoreErrors::All, ..settings(&[NEW_ORDERS, &[("trx_level", "RC")]].concat()) };
         let script = load_bundled("tpcc", &settings, ThreadRole::Worker(0), &world);
         script.thread_init().unwrap();
         world.take_statements();
@@ -117,10 +94,7 @@ fn an_unknown_item_rolls_back_and_is_no_error() {
     run_shop(&world, NEW_ORDERS);
     assert_eq!(world.statements().last().unwrap(), "ROLLBACK");
     assert!(world.errors.borrow().is_empty());
-    assert_eq!(
-        *world.calls.borrow(),
-        ["start", "operation new_order", "operation new_order.rollback", "Done"]
-    );
+    assert_eq!(*world.calls.borrow(), ["start", "operation new_order", "operation new_order.rollback", "Done"]);
 }
 
 #[test]
@@ -139,33 +113,14 @@ fn a_delivery_changes_an_order_before_it_reads_it() {
 #[test]
 fn waiting_lies_between_the_events() {
     let world = shop(2);
-    run_shop(
-        &world,
-        &[NEW_ORDERS, &[("keying_time", "on"), ("think_time", "on")]].concat(),
-    );
+    run_shop(&world, &[NEW_ORDERS, &[("keying_time", "on"), ("think_time", "on")]].concat());
     let calls = world.calls.borrow().clone();
     let (waits, others): (Vec<String>, Vec<String>) = calls.iter().cloned().partition(|call| call.starts_with("think"));
-    assert_eq!(
-        others,
-        [
-            "start",
-            "operation new_order",
-            "Done",
-            "start",
-            "operation new_order",
-            "Done"
-        ]
-    );
+    assert_eq!(others, ["start", "operation new_order", "Done", "start", "operation new_order", "Done"]);
     assert!(calls[0].starts_with("think") && calls[4].starts_with("think"));
-    let seconds: Vec<f64> = waits
-        .iter()
-        .map(|wait| wait[6..].parse::<f64>().unwrap() / 1e9)
-        .collect();
+    let seconds: Vec<f64> = waits.iter().map(|wait| wait[6..].parse::<f64>().unwrap() / 1e9).collect();
     assert_eq!(seconds[0], 18.0); // keying alone: nothing to think about yet
-    assert!(
-        seconds[1..].iter().all(|wait| (18.0..=18.0 + 120.0).contains(wait)),
-        "{seconds:?}"
-    );
+    assert!(seconds[1..].iter().all(|wait| (18.0..=18.0 + 120.0).contains(wait)), "{seconds:?}");
 }
 
 #[test]
@@ -176,12 +131,7 @@ fn bad_options_are_reported_in_one_line() {
         ("statements", "many", "single or multi"),
         ("scale", "0", "a whole number from 1"),
     ] {
-        let script = load_bundled(
-            "tpcc",
-            &settings(&[(name, value)]),
-            ThreadRole::Worker(0),
-            &World::new(0),
-        );
+        let script = load_bundled("tpcc", &settings(&[(name, value)]), ThreadRole::Worker(0), &World::new(0));
         let error = script.thread_init().expect_err(name).to_string();
         assert!(error.contains(words), "{error}");
         assert!(!error.contains('\n'));

@@ -31,10 +31,7 @@ fn each_workload_sends_its_statements() {
             std::fs::write(&path, &text).expect("the snapshot is written");
         }
         let expected = std::fs::read_to_string(&path).expect("a snapshot");
-        assert_eq!(
-            text, expected,
-            "{name} no longer sends what tests/snapshots/{name}.sql says"
-        );
+        assert_eq!(text, expected, "{name} no longer sends what tests/snapshots/{name}.sql says");
         assert_eq!(*world.calls.borrow(), ["start", "Done", "start", "Done"], "{name}");
         assert_eq!(world.journal.open_connections.get(), 0, "{name} left a connection open");
         assert_eq!(world.journal.open_statements.get(), 0, "{name} left a statement open");
@@ -75,15 +72,8 @@ fn options_shape_the_transaction() {
     let verbs: Vec<&str> = statements.iter().map(|sql| &sql[..6]).collect();
     assert_eq!(verbs, ["SELECT", "SELECT", "UPDATE", "UPDATE", "UPDATE"]);
 
-    let (statements, _) = stream(
-        "oltp_read_only",
-        &settings(&[("range_size", "7"), ("table_size", "1")]),
-        1,
-    );
-    assert!(
-        statements.contains(&"SELECT c FROM sbtest1 WHERE id BETWEEN 1 AND 7".to_owned()),
-        "{statements:?}"
-    );
+    let (statements, _) = stream("oltp_read_only", &settings(&[("range_size", "7"), ("table_size", "1")]), 1);
+    assert!(statements.contains(&"SELECT c FROM sbtest1 WHERE id BETWEEN 1 AND 7".to_owned()), "{statements:?}");
 
     let (statements, _) = stream("select_random_points", &settings(&[("random_points", "3")]), 1);
     assert_eq!(statements[0].matches(',').count(), 3 + 2, "{statements:?}");
@@ -95,40 +85,26 @@ fn options_shape_the_transaction() {
 
 #[test]
 fn each_thread_selects_points_from_its_own_keys() {
-    let settings = Settings {
-        threads: 4,
-        ..settings(&[("table_size", "400")])
-    };
+    let settings = Settings { threads: 4, ..settings(&[("table_size", "400")]) };
     let world = World::new(50);
     let script = load_bundled("select_random_points", &settings, ThreadRole::Worker(2), &world);
     script.thread_init().and_then(|()| script.run()).expect("runs");
     for statement in world.statements() {
         let keys = statement.split_once("IN (").expect("a list").1.trim_end_matches(')');
-        assert!(
-            keys.split(", ")
-                .all(|key| (201..=300).contains(&key.parse::<u32>().expect("a key"))),
-            "{statement}"
-        );
+        assert!(keys.split(", ").all(|key| (201..=300).contains(&key.parse::<u32>().expect("a key"))), "{statement}");
     }
 }
 
 #[test]
 fn client_given_ids_are_signed_and_differ_between_threads() {
-    let settings = Settings {
-        threads: 2,
-        ..settings(&[("auto_inc", "off")])
-    };
+    let settings = Settings { threads: 2, ..settings(&[("auto_inc", "off")]) };
     let mut ids = BTreeSet::new();
     for thread in 0..2 {
         let world = World::new(200);
         let script = load_bundled("oltp_insert", &settings, ThreadRole::Worker(thread), &world);
         script.thread_init().and_then(|()| script.run()).expect("runs");
         for statement in world.statements() {
-            let id = statement
-                .split_once("VALUES (")
-                .and_then(|(_, rest)| rest.split_once(','))
-                .expect("an id")
-                .0;
+            let id = statement.split_once("VALUES (").and_then(|(_, rest)| rest.split_once(',')).expect("an id").0;
             assert!(ids.insert(id.parse::<i32>().expect("fits INTEGER")), "{id} came twice");
         }
     }
@@ -139,21 +115,9 @@ fn client_given_ids_are_signed_and_differ_between_threads() {
 fn commands_and_options_are_declared() {
     let description =
         bakeoff_script::describe(&bakeoff_script::find("oltp_read_only").expect("bundled")).expect("loads");
-    let parallel: Vec<(&str, bool)> = description
-        .commands
-        .iter()
-        .map(|command| (command.name.as_str(), command.parallel))
-        .collect();
-    assert_eq!(
-        parallel,
-        [
-            ("prepare", true),
-            ("prewarm", true),
-            ("warmup", true),
-            ("cleanup", false),
-            ("help", false)
-        ]
-    );
+    let parallel: Vec<(&str, bool)> =
+        description.commands.iter().map(|command| (command.name.as_str(), command.parallel)).collect();
+    assert_eq!(parallel, [("prepare", true), ("prewarm", true), ("warmup", true), ("cleanup", false), ("help", false)]);
     assert!(description.has_event);
     let names: Vec<&str> = description.options.iter().map(|option| option.name.as_str()).collect();
     assert_eq!(
@@ -188,11 +152,7 @@ fn commands_and_options_are_declared() {
             "text_length",
         ]
     );
-    let defaults: Vec<String> = description
-        .options
-        .iter()
-        .map(|option| option.default_value().to_text())
-        .collect();
+    let defaults: Vec<String> = description.options.iter().map(|option| option.default_value().to_text()).collect();
     assert_eq!(
         defaults,
         [
@@ -210,19 +170,13 @@ fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
     let script = load_bundled("oltp_point_select", &settings, ThreadRole::Worker(0), &world);
     script.thread_init().and_then(|()| script.run()).expect("runs");
     let ids = world.statements();
-    let largest = ids
-        .iter()
-        .filter_map(|sql| sql.rsplit('=').next()?.parse::<u32>().ok())
-        .max();
+    let largest = ids.iter().filter_map(|sql| sql.rsplit('=').next()?.parse::<u32>().ok()).max();
     assert!(largest > Some(1_000_000), "{largest:?}: 1M is 1,048,576");
 
     let source = bakeoff_script::find("oltp_point_select").expect("bundled");
     let settings = crate::world::settings(&[("table_sise", "10")]);
     let error = bakeoff_script::Script::load(&source, &settings, ThreadRole::Main, World::new(0)).err();
-    let expected = ScriptError::UnknownOption {
-        name: "table_sise".into(),
-        suggestion: Some("table_size".into()),
-    };
+    let expected = ScriptError::UnknownOption { name: "table_sise".into(), suggestion: Some("table_size".into()) };
     assert_eq!(error, Some(expected));
 }
 

@@ -110,9 +110,7 @@ impl Host for World {
         if let Some(code) = self.refuse_connections.get() {
             return Err(error(code, true));
         }
-        self.journal
-            .open_connections
-            .set(self.journal.open_connections.get() + 1);
+        self.journal.open_connections.set(self.journal.open_connections.get() + 1);
         Ok(Box::new(Line {
             journal: Rc::clone(&self.journal),
             prepared: Vec::new(),
@@ -201,29 +199,19 @@ struct Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.journal
-            .open_connections
-            .set(self.journal.open_connections.get() - 1);
+        self.journal.open_connections.set(self.journal.open_connections.get() - 1);
     }
 }
 
 fn error(code: u16, fatal: bool) -> SqlError {
-    SqlError {
-        code,
-        sqlstate: "42000".to_owned(),
-        message: format!("error {code} of the fake"),
-        fatal,
-    }
+    SqlError { code, sqlstate: "42000".to_owned(), message: format!("error {code} of the fake"), fatal }
 }
 
 impl Line {
     fn run(&mut self, sql: String) -> Result<Reply, SqlError> {
         let answer = {
             let mut answers = self.journal.answers.borrow_mut();
-            answers
-                .iter_mut()
-                .find(|(start, _)| sql.starts_with(start))
-                .and_then(|(_, queue)| queue.pop_front())
+            answers.iter_mut().find(|(start, _)| sql.starts_with(start)).and_then(|(_, queue)| queue.pop_front())
         };
         let read = sql.starts_with("SELECT") || sql.starts_with("ANALYZE");
         let write = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| sql.starts_with(word));
@@ -246,22 +234,12 @@ impl Line {
         let columns = rows.first().map_or(1, Vec::len) as u32;
         let count = rows.len() as u64;
         self.rows = rows.into();
-        Reply {
-            more_results: !self.results.is_empty(),
-            ..reply(QueryClass::Read, columns, count, 0)
-        }
+        Reply { more_results: !self.results.is_empty(), ..reply(QueryClass::Read, columns, count, 0) }
     }
 }
 
 fn reply(class: QueryClass, columns: u32, rows: u64, affected_rows: u64) -> Reply {
-    Reply {
-        class,
-        columns,
-        rows,
-        affected_rows,
-        last_insert_id: 0,
-        more_results: false,
-    }
+    Reply { class, columns, rows, affected_rows, last_insert_id: 0, more_results: false }
 }
 
 impl Connection for Line {
@@ -277,11 +255,8 @@ impl Connection for Line {
     }
 
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
-        let mut parts = self.prepared[statement.0 as usize]
-            .split('?')
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-            .into_iter();
+        let mut parts =
+            self.prepared[statement.0 as usize].split('?').map(str::to_owned).collect::<Vec<_>>().into_iter();
         let mut sql = parts.next().unwrap_or_default();
         assert_eq!(parts.len(), values.len(), "parameters of {sql}");
         for (value, rest) in values.iter().zip(parts) {
@@ -328,26 +303,16 @@ impl Connection for Line {
 }
 
 pub fn settings(options: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings {
-        seed: 7,
-        ..Settings::default()
-    };
+    let mut settings = Settings { seed: 7, ..Settings::default() };
     for (name, value) in options {
-        settings
-            .options
-            .insert((*name).to_owned(), OptionValue::Text((*value).to_owned()));
+        settings.options.insert((*name).to_owned(), OptionValue::Text((*value).to_owned()));
     }
     settings
 }
 
 pub fn load(text: &str, settings: &Settings, world: &Rc<World>) -> Result<Script, ScriptError> {
     let host: HostRef = world.clone();
-    Script::load(
-        &ScriptSource::inline("test.lua", text),
-        settings,
-        ThreadRole::Worker(0),
-        host,
-    )
+    Script::load(&ScriptSource::inline("test.lua", text), settings, ThreadRole::Worker(0), host)
 }
 
 pub fn load_bundled(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {

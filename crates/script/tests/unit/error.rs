@@ -31,13 +31,7 @@ fn codes_follow_the_contract() {
 fn file_and_line_are_split_off() {
     assert_eq!(
         split_place("./dir:1/a.lua:12: no: 3: such"),
-        (
-            Some(Place {
-                file: "./dir:1/a.lua".into(),
-                line: 12
-            }),
-            "no: 3: such".into()
-        )
+        (Some(Place { file: "./dir:1/a.lua".into(), line: 12 }), "no: 3: such".into())
     );
     assert_eq!(split_place("no place: 3"), (None, "no place: 3".into()));
 }

@@ -3,13 +3,7 @@
 use super::*;
 
 fn decl(kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
-    OptionDecl {
-        name: "table_size".into(),
-        written: "table-size".into(),
-        description: "Rows".into(),
-        default,
-        kind,
-    }
+    OptionDecl { name: "table_size".into(), written: "table-size".into(), description: "Rows".into(), default, kind }
 }
 
 fn text(text: &str) -> OptionValue {
@@ -18,42 +12,23 @@ fn text(text: &str) -> OptionValue {
 
 #[test]
 fn a_suffix_scales_every_kind_of_number() {
-    assert_eq!(
-        decl(OptionType::Double, None).fit(&text("1M")),
-        Ok(OptionValue::Double(1_048_576.0))
-    );
+    assert_eq!(decl(OptionType::Double, None).fit(&text("1M")), Ok(OptionValue::Double(1_048_576.0)));
     assert_eq!(decl(OptionType::Int, None).fit(&text("2k")), Ok(OptionValue::Int(2048)));
-    assert_eq!(
-        decl(OptionType::Size, None).fit(&text("1G")),
-        Ok(OptionValue::Int(1 << 30))
-    );
-    assert_eq!(
-        decl(OptionType::Double, None).fit(&text("0.5")),
-        Ok(OptionValue::Double(0.5))
-    );
+    assert_eq!(decl(OptionType::Size, None).fit(&text("1G")), Ok(OptionValue::Int(1 << 30)));
+    assert_eq!(decl(OptionType::Double, None).fit(&text("0.5")), Ok(OptionValue::Double(0.5)));
 }
 
 #[test]
 fn off_is_off_however_it_is_written() {
     for off in ["off", "OFF", "false", "0", "no"] {
-        assert_eq!(
-            decl(OptionType::Bool, None).fit(&text(off)),
-            Ok(OptionValue::Bool(false)),
-            "{off}"
-        );
+        assert_eq!(decl(OptionType::Bool, None).fit(&text(off)), Ok(OptionValue::Bool(false)), "{off}");
     }
-    assert_eq!(
-        decl(OptionType::Bool, None).fit(&text("")),
-        Ok(OptionValue::Bool(true)),
-        "--flag alone"
-    );
+    assert_eq!(decl(OptionType::Bool, None).fit(&text("")), Ok(OptionValue::Bool(true)), "--flag alone");
 }
 
 #[test]
 fn what_does_not_fit_says_what_would() {
-    let error = decl(OptionType::Double, None)
-        .fit(&text("many"))
-        .expect_err("not a number");
+    let error = decl(OptionType::Double, None).fit(&text("many")).expect_err("not a number");
     assert_eq!(
         error.to_string(),
         "invalid value for option --table_size: \"many\". It takes a number, with K, M, G or T if need be."
@@ -78,11 +53,7 @@ fn help_shows_form_and_default_under_the_written_name() {
 fn sysbench_reads_a_number_as_far_as_it_goes() {
     let read = |kind, given: &str| decl(kind, None).fit_as_sysbench(&text(given));
     for (given, value) in [("abc", 0.0), ("5x", 5.0), ("", 0.0), ("1e3", 1000.0), ("2K", 2048.0)] {
-        assert_eq!(
-            read(OptionType::Double, given),
-            Ok(OptionValue::Double(value)),
-            "{given}"
-        );
+        assert_eq!(read(OptionType::Double, given), Ok(OptionValue::Double(value)), "{given}");
     }
     assert_eq!(read(OptionType::Size, "abc"), Ok(OptionValue::Int(0)));
     assert_eq!(read(OptionType::Int, ""), Ok(OptionValue::Int(0)));
@@ -97,10 +68,7 @@ fn sysbench_reads_a_number_as_far_as_it_goes() {
 
 #[test]
 fn defaults_are_typed_and_settings_win() {
-    let mut settings = Settings {
-        threads: 8,
-        ..Settings::default()
-    };
+    let mut settings = Settings { threads: 8, ..Settings::default() };
     settings.general.insert("mysql-port".into(), OptionValue::Int(3307));
     let values = general_values(&settings);
     assert_eq!(values["threads"], OptionValue::Int(8));
@@ -114,16 +82,8 @@ fn defaults_are_typed_and_settings_win() {
 #[test]
 fn names_are_unique_and_found_in_either_spelling() {
     for option in OPTIONS {
-        assert_eq!(
-            OPTIONS.iter().filter(|other| other.name == option.name).count(),
-            1,
-            "{}",
-            option.name
-        );
-        assert_eq!(
-            general_option(&option.dashed()).map(|found| found.name),
-            Some(option.name)
-        );
+        assert_eq!(OPTIONS.iter().filter(|other| other.name == option.name).count(), 1, "{}", option.name);
+        assert_eq!(general_option(&option.dashed()).map(|found| found.name), Some(option.name));
     }
     assert!(general_option("table-size").is_none());
 }

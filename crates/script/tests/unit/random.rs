@@ -10,12 +10,7 @@ fn streams_are_reproducible_and_apart() {
     assert_eq!(draw(7, StreamKind::Worker, 1, 0), draw(7, StreamKind::Worker, 1, 0));
     let mut seen = HashSet::new();
     for seed in 0..10 {
-        for kind in [
-            StreamKind::Worker,
-            StreamKind::Block,
-            StreamKind::Rows,
-            StreamKind::Unique,
-        ] {
+        for kind in [StreamKind::Worker, StreamKind::Block, StreamKind::Rows, StreamKind::Unique] {
             for first in 0..10 {
                 for second in 0..10 {
                     assert!(seen.insert(draw(seed, kind, first, second)));
@@ -116,10 +111,7 @@ fn histogram(count: usize, mut draw: impl FnMut(&mut Generator) -> u32) -> Vec<f
 
 /// Pearson's statistic against expected shares.
 fn chi_square(seen: &[f64], shares: &[f64]) -> f64 {
-    seen.iter()
-        .zip(shares)
-        .map(|(n, p)| (n - p * f64::from(DRAWS)).powi(2) / (p * f64::from(DRAWS)))
-        .sum()
+    seen.iter().zip(shares).map(|(n, p)| (n - p * f64::from(DRAWS)).powi(2) / (p * f64::from(DRAWS))).sum()
 }
 
 #[test]
@@ -146,9 +138,7 @@ fn zipfian_follows_the_power_law() {
 fn gaussian_has_the_bells_mean_and_spread() {
     let distributions = Distributions::new(&RandSettings::default());
     let mut generator = generator();
-    let draws: Vec<f64> = (0..DRAWS)
-        .map(|_| f64::from(distributions.gaussian(&mut generator, 1, 1_000_000)))
-        .collect();
+    let draws: Vec<f64> = (0..DRAWS).map(|_| f64::from(distributions.gaussian(&mut generator, 1, 1_000_000))).collect();
     let mean = draws.iter().sum::<f64>() / f64::from(DRAWS);
     let sd = (draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(DRAWS)).sqrt();
     // The mean of 12 uniform draws has standard deviation 1/12 of the range.
@@ -175,25 +165,13 @@ fn pareto_gives_a_fifth_of_the_values_four_fifths_of_the_draws() {
 
 #[test]
 fn every_distribution_stays_inside_its_range() {
-    for kind in [
-        RandKind::Uniform,
-        RandKind::Gaussian,
-        RandKind::Special,
-        RandKind::Pareto,
-        RandKind::Zipfian,
-    ] {
-        let mut distributions = Distributions::new(&RandSettings {
-            kind,
-            ..RandSettings::default()
-        });
+    for kind in [RandKind::Uniform, RandKind::Gaussian, RandKind::Special, RandKind::Pareto, RandKind::Zipfian] {
+        let mut distributions = Distributions::new(&RandSettings { kind, ..RandSettings::default() });
         let mut generator = generator();
         for (low, high) in [(1, 1), (5, 6), (1, 10), (10, 1), (0, u32::MAX), (u32::MAX, u32::MAX)] {
             for _ in 0..2_000 {
                 let drawn = distributions.default(&mut generator, low, high);
-                assert!(
-                    (low.min(high)..=low.max(high)).contains(&drawn),
-                    "{kind:?} {low} {high} {drawn}"
-                );
+                assert!((low.min(high)..=low.max(high)).contains(&drawn), "{kind:?} {low} {high} {drawn}");
             }
         }
     }

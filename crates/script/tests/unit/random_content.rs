@@ -46,9 +46,7 @@ fn a_number_has_one_text_and_numbers_differ() {
 #[test]
 fn letters_are_of_their_script() {
     let within = |content, low: char, high: char| {
-        drawn(&texts(content), 1, 300)
-            .chars()
-            .all(|each| (low..=high).contains(&each))
+        drawn(&texts(content), 1, 300).chars().all(|each| (low..=high).contains(&each))
     };
     assert!(within(Content::Ascii, '!', '~'));
     assert!(within(Content::Latin, 'A', 'ÿ'));
@@ -59,15 +57,8 @@ fn letters_are_of_their_script() {
     assert!(within(Content::Emoji, '\u{1F600}', '\u{1F64F}'));
     let uuid = drawn(&texts(Content::Uuid), 3, 36);
     assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-    assert!(
-        drawn(&texts(Content::Hash), 3, 64)
-            .chars()
-            .all(|c| c.is_ascii_hexdigit())
-    );
-    let (one, other) = (
-        drawn(&texts(Content::Prefix), 1, 60),
-        drawn(&texts(Content::Prefix), 2, 60),
-    );
+    assert!(drawn(&texts(Content::Hash), 3, 64).chars().all(|c| c.is_ascii_hexdigit()));
+    let (one, other) = (drawn(&texts(Content::Prefix), 1, 60), drawn(&texts(Content::Prefix), 2, 60));
     assert_eq!(one[..48], other[..48]);
     assert_ne!(one, other);
 }
@@ -138,14 +129,8 @@ fn template_digits_and_letters_are_uniform() {
         fill_template(&mut generator, &[b'@'; 44], &mut out);
         out.iter().for_each(|letter| letters[usize::from(letter - b'a')] += 1);
     }
-    assert!(
-        digits.iter().all(|count| (21_000..23_000).contains(count)),
-        "{digits:?}"
-    );
-    assert!(
-        letters.iter().all(|count| (7_900..9_000).contains(count)),
-        "{letters:?}"
-    );
+    assert!(digits.iter().all(|count| (21_000..23_000).contains(count)), "{digits:?}");
+    assert!(letters.iter().all(|count| (7_900..9_000).contains(count)), "{letters:?}");
 }
 
 #[test]
@@ -156,21 +141,14 @@ fn rows_have_their_groups_and_every_digit_is_uniform() {
     for _ in 0..3_000 {
         let row = SbtestRow::draw(&mut generator, &mut distributions, 100);
         assert!((1..=100).contains(&row.k));
-        for group in row
-            .c
-            .split(|byte| *byte == b'-')
-            .chain(row.pad.split(|byte| *byte == b'-'))
-        {
+        for group in row.c.split(|byte| *byte == b'-').chain(row.pad.split(|byte| *byte == b'-')) {
             assert_eq!(group.len(), 11);
             for (place, digit) in group.iter().enumerate() {
                 counts[place][usize::from(digit - b'0')] += 1;
             }
         }
     }
-    assert!(
-        counts.iter().flatten().all(|count| (4_100..4_900).contains(count)),
-        "{counts:?}"
-    );
+    assert!(counts.iter().flatten().all(|count| (4_100..4_900).contains(count)), "{counts:?}");
 }
 
 #[test]

@@ -20,8 +20,5 @@ fn files_of_one_name_and_other_texts_are_other_files() {
         let body = load_chunk(&lua, "@a.lua", text, DebugInfo::Stripped).unwrap();
         body.call::<i64>(()).unwrap()
     };
-    assert_eq!(
-        [answer(b"return 1"), answer(b"return 2"), answer(b"return 1")],
-        [1, 2, 1]
-    );
+    assert_eq!([answer(b"return 1"), answer(b"return 2"), answer(b"return 1")], [1, 2, 1]);
 }

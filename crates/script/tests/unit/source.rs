@@ -11,10 +11,7 @@ fn bundled_names_are_workloads_that_load() {
     assert!(!bundled_names().contains(&"oltp_common"));
     assert!(bundled_names().contains(&"tpcc"));
     assert!(!bundled_names().contains(&"tpcc_load"));
-    assert_eq!(
-        find("oltp_read_only").map(|source| source.chunk_name),
-        Ok("@oltp_read_only.lua".to_owned())
-    );
+    assert_eq!(find("oltp_read_only").map(|source| source.chunk_name), Ok("@oltp_read_only.lua".to_owned()));
 }
 
 #[test]
@@ -36,10 +33,7 @@ fn a_pipe_is_a_script_and_what_cannot_be_read_says_why() {
 
     let error = find_on_path("/proc/self/mem").expect_err("nothing at address 0");
     let words = error.to_string();
-    assert!(
-        words.starts_with("/proc/self/mem cannot be read: Input/output error"),
-        "{words}"
-    );
+    assert!(words.starts_with("/proc/self/mem cannot be read: Input/output error"), "{words}");
 }
 
 #[test]

@@ -46,10 +46,7 @@ pub(crate) fn block(
     let mut text = match heading {
         Heading::Sql => sql(delta),
         Heading::Plain => String::new(),
-        Heading::Cpu => format!(
-            "CPU speed:\n    events per second: {:8.2}\n",
-            delta.per_second(delta.totals.events)
-        ),
+        Heading::Cpu => format!("CPU speed:\n    events per second: {:8.2}\n", delta.per_second(delta.totals.events)),
     };
     general(&mut text, delta, total_s, dialect);
     latency(&mut text, delta, percentiles);
@@ -72,10 +69,7 @@ fn sql(delta: &Delta) -> String {
         ("ignored errors:                      ", delta.errors()),
         ("reconnects:                          ", totals.reconnects),
     ] {
-        line(
-            &mut text,
-            format_args!("    {name}{count:<6} ({:.2} per sec.)", delta.per_second(count)),
-        );
+        line(&mut text, format_args!("    {name}{count:<6} ({:.2} per sec.)", delta.per_second(count)));
     }
     text
 }
@@ -85,24 +79,12 @@ fn general(text: &mut String, delta: &Delta, total_s: f64, dialect: Dialect) {
     match dialect {
         Dialect::V1_0 => {
             line(text, format_args!("\nGeneral statistics:"));
-            line(
-                text,
-                format_args!("    total time:                          {total_s:.4}s"),
-            );
+            line(text, format_args!("    total time:                          {total_s:.4}s"));
         }
         Dialect::V1_1 => {
             line(text, format_args!("\nThroughput:"));
-            line(
-                text,
-                format_args!(
-                    "    events/s (eps):                      {:.4}",
-                    delta.per_second(events)
-                ),
-            );
-            line(
-                text,
-                format_args!("    time elapsed:                        {total_s:.4}s"),
-            );
+            line(text, format_args!("    events/s (eps):                      {:.4}", delta.per_second(events)));
+            line(text, format_args!("    time elapsed:                        {total_s:.4}s"));
         }
     }
     line(text, format_args!("    total number of events:              {events}"));
@@ -121,10 +103,7 @@ fn latency(text: &mut String, delta: &Delta, percentiles: &[Percentile]) {
         let name = format!("{:>3}th percentile:", percentile.label);
         // Numbers end in column 53.
         let room = 45_usize.saturating_sub(name.len());
-        line(
-            text,
-            format_args!("        {name}{:room$.2}", percentile_ms(delta, percentile)),
-        );
+        line(text, format_args!("        {name}{:room$.2}", percentile_ms(delta, percentile)));
     }
     line(text, format_args!("         sum: {:39.2}", ms(events.sum_ns())));
 }
@@ -134,14 +113,8 @@ fn fairness(text: &mut String, delta: &Delta) {
     let events = mean_and_deviation(delta.by_worker.iter().map(|(events, _)| *events as f64));
     let seconds = mean_and_deviation(delta.by_worker.iter().map(|(_, seconds)| *seconds));
     line(text, format_args!("\nThreads fairness:"));
-    line(
-        text,
-        format_args!("    events (avg/stddev):           {:.4}/{:3.2}", events.0, events.1),
-    );
-    line(
-        text,
-        format_args!("    execution time (avg/stddev):   {:.4}/{:3.2}", seconds.0, seconds.1),
-    );
+    line(text, format_args!("    events (avg/stddev):           {:.4}/{:3.2}", events.0, events.1));
+    line(text, format_args!("    execution time (avg/stddev):   {:.4}/{:3.2}", seconds.0, seconds.1));
 }
 
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
@@ -208,13 +181,7 @@ pub(crate) fn tpcc(delta: &Delta, settings: &Settings) -> Option<String> {
     let rollbacks = count("new_order.rollback");
     let of_rollbacks = judge("rollbacks", rollbacks, orders, (0.009, 0.011), 0.01);
     tpcc_line(&mut text, "rollbacks (1%)", &worst(&[of_rollbacks]));
-    let skipped = judge(
-        "skipped",
-        count("delivery.skipped"),
-        count("delivery"),
-        (0.0, 0.01),
-        0.01,
-    );
+    let skipped = judge("skipped", count("delivery.skipped"), count("delivery"), (0.0, 0.01), 0.01);
     tpcc_line(&mut text, "deliveries skipped", &worst(&[skipped]));
     let deadlocks = delta.errors();
     let retried: u64 = RULES.iter().map(|(name, ..)| count(&format!("{name}.retried"))).sum();
@@ -231,10 +198,7 @@ fn paced_warehouses(settings: &Settings) -> Option<f64> {
     if !is_on("keying_time") || !is_on("think_time") {
         return None;
     }
-    let scale = number("warehouses")
-        .filter(|count| *count > 0.0)
-        .or_else(|| number("scale"))
-        .unwrap_or(10.0);
+    let scale = number("warehouses").filter(|count| *count > 0.0).or_else(|| number("scale")).unwrap_or(10.0);
     Some(scale * number("tables").unwrap_or(1.0))
 }
 
@@ -291,11 +255,7 @@ fn worst(judgements: &[Judgement]) -> String {
 }
 
 fn ok_or_not(failed: &[String]) -> String {
-    if failed.is_empty() {
-        "OK".to_owned()
-    } else {
-        format!("not OK: {}", failed.join(", "))
-    }
+    if failed.is_empty() { "OK".to_owned() } else { format!("not OK: {}", failed.join(", ")) }
 }
 
 fn tpcc_line(text: &mut String, name: &str, value: &str) {

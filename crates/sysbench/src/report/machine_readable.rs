@@ -41,17 +41,8 @@ pub(crate) struct Circumstances<'a> {
 
 /// The object.
 pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals: Vec<Value>) -> Value {
-    let Circumstances {
-        test,
-        options,
-        given,
-        charset,
-        server,
-        forced_shutdown,
-        unfinished,
-        dropped,
-        build,
-    } = circumstances;
+    let Circumstances { test, options, given, charset, server, forced_shutdown, unfinished, dropped, build } =
+        circumstances;
     let events = mean_and_deviation(whole.by_worker.iter().map(|(events, _)| f64_of(*events)));
     let seconds = mean_and_deviation(whole.by_worker.iter().map(|(_, seconds)| *seconds));
     json!({
@@ -190,10 +181,9 @@ impl JsonOutput {
     pub(crate) fn create(target: &JsonTarget) -> Result<Self, String> {
         Ok(match target {
             JsonTarget::StandardOutput => Self::StandardOutput,
-            JsonTarget::File(path) => Self::File {
-                file: File::create(path).map_err(|error| failed(path, &error))?,
-                path: path.clone(),
-            },
+            JsonTarget::File(path) => {
+                Self::File { file: File::create(path).map_err(|error| failed(path, &error))?, path: path.clone() }
+            }
         })
     }
 
@@ -205,9 +195,9 @@ impl JsonOutput {
                 let _ = writeln!(std::io::stdout(), "{result:#}");
                 Ok(())
             }
-            Self::File { mut file, path } => file
-                .write_all(format!("{result:#}\n").as_bytes())
-                .map_err(|error| failed(&path, &error)),
+            Self::File { mut file, path } => {
+                file.write_all(format!("{result:#}\n").as_bytes()).map_err(|error| failed(&path, &error))
+            }
         }
     }
 }
@@ -227,10 +217,8 @@ impl HdrLog {
     /// Creates the file and writes its heading.
     pub(crate) fn create(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("--hdr-log {}: {error}", path.display());
-        let mut log = Self {
-            out: BufWriter::new(File::create(path).map_err(failed)?),
-            path: path.display().to_string(),
-        };
+        let mut log =
+            Self { out: BufWriter::new(File::create(path).map_err(failed)?), path: path.display().to_string() };
         let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         writeln!(
             log.out,
@@ -247,14 +235,8 @@ impl HdrLog {
         let events = delta.events();
         let failed = |words: String| format!("--hdr-log {}: {words}", self.path);
         let encoded = events.to_base64().map_err(|error| failed(error.to_string()))?;
-        writeln!(
-            self.out,
-            "{:.3},{:.3},{:.3},{encoded}",
-            at_s - delta.seconds,
-            delta.seconds,
-            ms(events.max_ns())
-        )
-        .and_then(|()| self.out.flush())
-        .map_err(|error| failed(error.to_string()))
+        writeln!(self.out, "{:.3},{:.3},{:.3},{encoded}", at_s - delta.seconds, delta.seconds, ms(events.max_ns()))
+            .and_then(|()| self.out.flush())
+            .map_err(|error| failed(error.to_string()))
     }
 }

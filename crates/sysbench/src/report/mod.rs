@@ -55,19 +55,13 @@ pub(crate) fn cumulative_statistics(
 
 /// The first line of all but `--help` and `--version`, and the empty one after it.
 pub(crate) fn header(options: &RunOptions) -> String {
-    format!(
-        "sysbench {} (using bundled {})\n",
-        options.dialect.version(),
-        luajit_version()
-    )
+    format!("sysbench {} (using bundled {})\n", options.dialect.version(), luajit_version())
 }
 
 /// The options of the run. `of_test`: a line of a built-in test.
 pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
-    let mut lines = vec![
-        "Running the test with following options:".to_owned(),
-        format!("Number of threads: {}", options.threads),
-    ];
+    let mut lines =
+        vec!["Running the test with following options:".to_owned(), format!("Number of threads: {}", options.threads)];
     if !options.warmup.is_zero() {
         lines.push(format!("Warmup time: {}s", options.warmup.as_secs()));
     }
@@ -92,10 +86,7 @@ pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
         None => "Initializing random number generator from current time\n".to_owned(),
     });
     if let (Some(time), Some(grace)) = (options.time, options.forced_shutdown) {
-        lines.push(format!(
-            "Forcing shutdown in {} seconds",
-            (options.warmup + time + grace).as_secs()
-        ));
+        lines.push(format!("Forcing shutdown in {} seconds", (options.warmup + time + grace).as_secs()));
     }
     lines.push(String::new());
     lines.extend(of_test.map(|line| format!("{line}\n")));
@@ -150,10 +141,7 @@ pub(crate) fn interval(
             rate(totals.reconnects),
         )
     } else {
-        format!(
-            "[ {at_s:.0}s ] thds: {threads} eps: {:4.2} {latency}",
-            rate(totals.events)
-        )
+        format!("[ {at_s:.0}s ] thds: {threads} eps: {:4.2} {latency}", rate(totals.events))
     };
     if let Some(Queue { length, concurrency }) = queue {
         let comma = if uses_database { "," } else { "" };

@@ -54,13 +54,7 @@ impl Timetable {
         Self {
             interval_s,
             next_interval_s: interval_s.unwrap_or(u64::MAX),
-            checkpoints_s: options
-                .checkpoints_s
-                .iter()
-                .copied()
-                .filter(|at_s| *at_s > 0)
-                .rev()
-                .collect(),
+            checkpoints_s: options.checkpoints_s.iter().copied().filter(|at_s| *at_s > 0).rev().collect(),
         }
     }
 
@@ -75,10 +69,7 @@ impl Timetable {
     }
 
     fn take_checkpoint(&mut self, passed_ns: u64) -> bool {
-        let due = self
-            .checkpoints_s
-            .last()
-            .is_some_and(|at_s| at_s.saturating_mul(SECOND_NS) <= passed_ns);
+        let due = self.checkpoints_s.last().is_some_and(|at_s| at_s.saturating_mul(SECOND_NS) <= passed_ns);
         if due {
             self.checkpoints_s.pop();
         }
@@ -107,10 +98,7 @@ impl Reporter {
             return Reported::default();
         };
         let count_from_ns = slice.guard_end_ns;
-        let mut reported = Reported {
-            period: Snapshot::start(count_from_ns),
-            ..Reported::default()
-        };
+        let mut reported = Reported { period: Snapshot::start(count_from_ns), ..Reported::default() };
         let mut interval = Snapshot::start(count_from_ns);
         if timetable.is_empty() {
             let _ = start.recv();
@@ -145,10 +133,10 @@ impl Reporter {
     }
 
     fn queue(&self, slice: &Slice) -> Option<Queue> {
-        slice.schedule.as_ref().map(|schedule| Queue {
-            length: schedule.waiting(now_ns()),
-            concurrency: self.stats.events_running(),
-        })
+        slice
+            .schedule
+            .as_ref()
+            .map(|schedule| Queue { length: schedule.waiting(now_ns()), concurrency: self.stats.events_running() })
     }
 
     fn report_interval(
@@ -165,10 +153,7 @@ impl Reporter {
         let over = threads == 0 && delta.totals.events == 0;
         if self.options.report_interval_s.is_some() && !over {
             let reported = hooks.intermediate.as_ref().map(|script| {
-                let queue = queue.unwrap_or(Queue {
-                    length: 0,
-                    concurrency: 0,
-                });
+                let queue = queue.unwrap_or(Queue { length: 0, concurrency: 0 });
                 script.report_intermediate(&Statistics {
                     threads_running: threads,
                     queue_length: Some(queue.length),
@@ -199,13 +184,7 @@ impl Reporter {
 
     fn record(&mut self, at_s: f64, threads: u32, queue: Option<Queue>, delta: &Delta, reported: &mut Reported) {
         if self.options.json.is_some() {
-            reported.intervals.push(machine_readable::interval(
-                at_s,
-                threads,
-                delta,
-                &self.options.percentiles,
-                queue,
-            ));
+            reported.intervals.push(machine_readable::interval(at_s, threads, delta, &self.options.percentiles, queue));
         }
         if let Some(log) = &mut self.hdr_log
             && let Err(words) = log.write(at_s, delta)
@@ -220,23 +199,13 @@ impl Reporter {
         console.notice(&format!("[ {at_s:.0}s ] Checkpoint report:"));
         match &hooks.cumulative {
             Some(script) => {
-                let statistics = cumulative_statistics(
-                    delta,
-                    at_s,
-                    self.options.first_percentile(),
-                    self.stats.threads_running(),
-                );
+                let statistics =
+                    cumulative_statistics(delta, at_s, self.options.first_percentile(), self.stats.threads_running());
                 self.complain("report_cumulative", script.report_cumulative(&statistics));
             }
             None => {
                 let heading = Heading::of(&self.test, self.uses_database());
-                console.notice(&block(
-                    delta,
-                    at_s,
-                    heading,
-                    self.options.dialect,
-                    &self.options.percentiles,
-                ));
+                console.notice(&block(delta, at_s, heading, self.options.dialect, &self.options.percentiles));
             }
         }
     }

@@ -12,10 +12,7 @@ fn options_stand_anywhere_in_either_spelling() {
     let line = parse("--threads=4 oltp_read_only --report_interval=2 --tables=3 run --mysql-port=1,2").expect("fine");
     assert_eq!((line.int("threads"), line.int("report_interval")), (4, 2));
     assert_eq!(line.list("mysql_port"), ["1", "2"]);
-    assert_eq!(
-        (line.test.as_deref(), line.command.as_deref()),
-        (Some("oltp_read_only"), Some("run"))
-    );
+    assert_eq!((line.test.as_deref(), line.command.as_deref()), (Some("oltp_read_only"), Some("run")));
     assert_eq!(line.others, [("tables".to_owned(), Some("3".to_owned()))]);
 }
 
@@ -23,10 +20,7 @@ fn options_stand_anywhere_in_either_spelling() {
 fn an_option_never_takes_the_word_behind_it() {
     let line = parse("--events --mysql-password cpu run --debug").expect("fine");
     assert_eq!((line.int("events"), line.text("mysql_password")), (0, ""));
-    assert_eq!(
-        (line.test.as_deref(), line.command.as_deref()),
-        (Some("cpu"), Some("run"))
-    );
+    assert_eq!((line.test.as_deref(), line.command.as_deref()), (Some("cpu"), Some("run")));
     assert!(line.is_on("debug"));
     assert!(parse("--strict --events cpu run").is_err());
 }
@@ -34,27 +28,15 @@ fn an_option_never_takes_the_word_behind_it() {
 #[test]
 fn the_old_form_names_the_test_by_an_option() {
     let line = parse("--test=old.lua --num-threads=2 prepare").expect("fine");
-    assert_eq!(
-        (line.test.as_deref(), line.command.as_deref()),
-        (Some("old.lua"), Some("prepare"))
-    );
+    assert_eq!((line.test.as_deref(), line.command.as_deref()), (Some("old.lua"), Some("prepare")));
 }
 
 #[test]
 fn sizes_scale_and_what_is_no_number_is_refused() {
-    assert_eq!(
-        parse("--thread-stack-size=1m").expect("fine").int("thread_stack_size"),
-        1 << 20
-    );
-    assert_eq!(
-        parse("--time=1.5").expect_err("no"),
-        "Invalid value for the 'time' option: '1.5'"
-    );
+    assert_eq!(parse("--thread-stack-size=1m").expect("fine").int("thread_stack_size"), 1 << 20);
+    assert_eq!(parse("--time=1.5").expect_err("no"), "Invalid value for the 'time' option: '1.5'");
     for flag in ["--debug=maybe", "--debug=", "--mysql-ssl=maybe"] {
         assert_eq!(parse(flag).expect("reported later").bad_flags.len(), 1, "{flag}");
     }
-    assert_eq!(
-        parse("a run x").expect_err("no"),
-        "Unrecognized command line argument: x"
-    );
+    assert_eq!(parse("a run x").expect_err("no"), "Unrecognized command line argument: x");
 }

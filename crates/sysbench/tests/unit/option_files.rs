@@ -12,16 +12,9 @@ fn the_clients_groups_are_read_and_the_servers_are_not() {
             .expect("written");
     let read = my_cnf(&main.display().to_string());
     let _ = std::fs::remove_dir_all(&folder);
-    let expected = [
-        ("mysql_port", "3307"),
-        ("mysql_ssl", "required"),
-        ("mysql_password", "a b"),
-        ("mysql_user", "bench"),
-    ];
-    assert_eq!(
-        read,
-        Ok(expected.map(|(name, value)| (name, value.to_owned())).to_vec())
-    );
+    let expected =
+        [("mysql_port", "3307"), ("mysql_ssl", "required"), ("mysql_password", "a b"), ("mysql_user", "bench")];
+    assert_eq!(read, Ok(expected.map(|(name, value)| (name, value.to_owned())).to_vec()));
 }
 
 #[test]
@@ -42,18 +35,12 @@ fn comments_quotes_lists_and_spaces() {
         ("histogram", "off"),
     ];
     let read = parse(text, true).expect("fine");
-    let read: Vec<_> = read
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
+    let read: Vec<_> = read.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(read, expected);
 }
 
 #[test]
 fn a_line_without_a_value_is_named() {
-    assert_eq!(
-        parse("threads=1\nnonsense\n", true),
-        Err((2, "\"nonsense\" is not name=value".to_owned()))
-    );
+    assert_eq!(parse("threads=1\nnonsense\n", true), Err((2, "\"nonsense\" is not name=value".to_owned())));
     assert_eq!(parse("threads=1\nnonsense\n", false).expect("as sysbench").len(), 1);
 }

@@ -10,11 +10,7 @@ use crate::report::operations;
 fn delta() -> Delta {
     let mut delta = Delta {
         seconds: 3.00752,
-        totals: SliceTotals {
-            events: 3,
-            other: 6220,
-            ..SliceTotals::default()
-        },
+        totals: SliceTotals { events: 3, other: 6220, ..SliceTotals::default() },
         by_worker: vec![(2, 0.0191), (1, 0.0185)],
         ..Delta::default()
     };
@@ -25,10 +21,7 @@ fn delta() -> Delta {
 }
 
 fn percentiles(labels: &[&str]) -> Vec<Percentile> {
-    let read = |label: &&str| Percentile {
-        per_cent: label.parse().expect("a number"),
-        label: (*label).to_owned(),
-    };
+    let read = |label: &&str| Percentile { per_cent: label.parse().expect("a number"), label: (*label).to_owned() };
     labels.iter().map(read).collect()
 }
 
@@ -76,32 +69,16 @@ fn the_layout_of_1_1() {
 
 #[test]
 fn several_percentiles_or_none_keep_the_column() {
-    let text = block(
-        &delta(),
-        3.00752,
-        Heading::Plain,
-        Dialect::V1_0,
-        &percentiles(&["5", "99.9", "100"]),
-    );
-    let widths: Vec<usize> = text
-        .lines()
-        .filter(|line| line.contains("percentile:"))
-        .map(str::len)
-        .collect();
+    let text = block(&delta(), 3.00752, Heading::Plain, Dialect::V1_0, &percentiles(&["5", "99.9", "100"]));
+    let widths: Vec<usize> = text.lines().filter(|line| line.contains("percentile:")).map(str::len).collect();
     assert_eq!(widths, [53, 53, 53], "{text}");
     let text = block(&delta(), 3.00752, Heading::Plain, Dialect::V1_0, &[]);
-    assert!(
-        text.contains("         percentile stats:               disabled\n"),
-        "{text}"
-    );
+    assert!(text.contains("         percentile stats:               disabled\n"), "{text}");
 }
 
 /// A minute in which so many of each were done, in 2 ms each.
 fn minute(counts: &[(&str, u64)]) -> Delta {
-    let mut delta = Delta {
-        seconds: 60.0,
-        ..Delta::default()
-    };
+    let mut delta = Delta { seconds: 60.0, ..Delta::default() };
     for (name, count) in counts {
         let place = delta.latencies.operation(name);
         let whole = name.split_once('.').map(|(whole, _)| delta.latencies.operation(whole));
@@ -151,22 +128,13 @@ fn what_misses_its_limit_is_named() {
     let text = tpcc(&minute(&counts), &Settings::default()).unwrap();
     assert!(value_of(&text, "mix").starts_with("not OK: delivery 0.4"));
     assert_eq!(value_of(&text, "rollbacks"), "not OK: rollbacks 3.00%");
-    let few = tpcc(
-        &minute(&[("new_order", 30), ("payment", 29), ("order_status", 2)]),
-        &Settings::default(),
-    )
-    .unwrap();
+    let few = tpcc(&minute(&[("new_order", 30), ("payment", 29), ("order_status", 2)]), &Settings::default()).unwrap();
     assert_eq!(value_of(&few, "mix"), "too few to tell");
 }
 
 #[test]
 fn efficiency_is_shown_with_both_waiting_times() {
-    let options = [
-        ("keying_time", "on"),
-        ("think_time", "true"),
-        ("scale", "2"),
-        ("tables", "2"),
-    ];
+    let options = [("keying_time", "on"), ("think_time", "true"), ("scale", "2"), ("tables", "2")];
     let settings = Settings {
         options: options
             .into_iter()

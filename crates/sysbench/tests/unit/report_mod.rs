@@ -50,14 +50,8 @@ fn delta() -> Delta {
 
 #[test]
 fn the_lines_are_sysbenchs() {
-    let percentile = Percentile {
-        per_cent: 95.0,
-        label: "95".into(),
-    };
-    let queue = Some(Queue {
-        length: 9,
-        concurrency: 2,
-    });
+    let percentile = Percentile { per_cent: 95.0, label: "95".into() };
+    let queue = Some(Queue { length: 9, concurrency: 2 });
     assert_eq!(
         interval(2.0004, 4, &delta(), Some(&percentile), queue, true),
         "[ 2s ] thds: 4 tps: 50.00 qps: 1000.50 (r/w/o: 700.00/200.00/100.50) lat (ms,95%): 2.50 err/s: 0.50 reconn/s: 0.00\n\

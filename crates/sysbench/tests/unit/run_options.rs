@@ -10,21 +10,9 @@ fn read(words: &str) -> Result<RunOptions, String> {
 #[test]
 fn defaults_are_sysbenchs() {
     let options = read("cpu run").expect("fine");
-    assert_eq!(
-        (options.threads, options.events, options.time),
-        (1, None, Some(Duration::from_secs(10)))
-    );
-    assert_eq!(
-        (options.rate_per_s, options.forced_shutdown, options.verbosity),
-        (None, None, 3)
-    );
-    assert_eq!(
-        options.percentiles,
-        [Percentile {
-            per_cent: 95.0,
-            label: "95".into()
-        }]
-    );
+    assert_eq!((options.threads, options.events, options.time), (1, None, Some(Duration::from_secs(10))));
+    assert_eq!((options.rate_per_s, options.forced_shutdown, options.verbosity), (None, None, 3));
+    assert_eq!(options.percentiles, [Percentile { per_cent: 95.0, label: "95".into() }]);
     assert_eq!(options.rand, RandSettings::default());
 }
 
@@ -39,12 +27,8 @@ fn old_names_go_before_new_ones_unless_they_say_nothing() {
 
 #[test]
 fn several_percentiles_and_none() {
-    let labels: Vec<_> = read("--percentile=50,95,99.9")
-        .expect("fine")
-        .percentiles
-        .into_iter()
-        .map(|p| p.label)
-        .collect();
+    let labels: Vec<_> =
+        read("--percentile=50,95,99.9").expect("fine").percentiles.into_iter().map(|p| p.label).collect();
     assert_eq!(labels, ["50", "95", "99.9"]);
     assert!(read("--percentile=0").expect("fine").percentiles.is_empty());
 }
@@ -57,10 +41,7 @@ fn what_makes_no_sense_is_refused() {
         ("--rand-type=foo", "Invalid random numbers distribution: foo."),
         ("--forced-shutdown=1s", "Invalid value for --forced-shutdown: '1s'"),
         ("--report-checkpoints=a", "Invalid value for --report-checkpoints: 'a'"),
-        (
-            "--histogram --percentile=0",
-            "--histogram cannot be used with --percentile=0",
-        ),
+        ("--histogram --percentile=0", "--histogram cannot be used with --percentile=0"),
         ("--rate=-5", "Invalid value for --rate: -5"),
     ] {
         assert_eq!(read(words).expect_err(words), message);

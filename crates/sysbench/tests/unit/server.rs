@@ -22,14 +22,8 @@ fn endpoints_with_file(words: &str, my_cnf: &[(&'static str, &str)]) -> Vec<Stri
 
 #[test]
 fn ports_turn_faster_than_hosts_and_sockets_go_before_both() {
-    assert_eq!(
-        endpoints("--mysql-host=a,b --mysql-port=1,2"),
-        ["a:1", "a:2", "b:1", "b:2"]
-    );
-    assert_eq!(
-        endpoints("--mysql-host=a --mysql-socket=/x,/y"),
-        ["socket /x", "socket /y"]
-    );
+    assert_eq!(endpoints("--mysql-host=a,b --mysql-port=1,2"), ["a:1", "a:2", "b:1", "b:2"]);
+    assert_eq!(endpoints("--mysql-host=a --mysql-socket=/x,/y"), ["socket /x", "socket /y"]);
 }
 
 #[test]
@@ -53,28 +47,18 @@ fn a_host_or_port_of_the_command_line_goes_before_the_files_socket() {
     let with_port = [("mysql_socket", "/file.sock"), ("mysql_port", "3307")];
     let endpoints_of_both = |words| endpoints_with_file(words, &with_port);
     assert_eq!(endpoints_of_both("--mysql-host=localhost"), ["socket /file.sock"]);
-    assert_eq!(
-        endpoints_of_both("--mysql-host=localhost --mysql-port=3308"),
-        ["localhost:3308"]
-    );
+    assert_eq!(endpoints_of_both("--mysql-host=localhost --mysql-port=3308"), ["localhost:3308"]);
     assert_ne!(
         endpoints_of_both("--mysql-host=localhost --mysql-port=3306"),
         ["socket /file.sock"],
         "the file's server listens on another port"
     );
-    assert_eq!(
-        endpoints("--mysql-host=db2 --mysql-socket=/line.sock"),
-        ["socket /line.sock"]
-    );
+    assert_eq!(endpoints("--mysql-host=db2 --mysql-socket=/line.sock"), ["socket /line.sock"]);
 }
 
 #[test]
 fn tls_modes_of_both_dialects() {
-    let mode = |words: &str| {
-        MySqlOptions::read(&line(words))
-            .and_then(|options| options.tls())
-            .map(|tls| tls.mode)
-    };
+    let mode = |words: &str| MySqlOptions::read(&line(words)).and_then(|options| options.tls()).map(|tls| tls.mode);
     assert_eq!(mode("run"), Ok(TlsMode::Disabled));
     assert_eq!(mode("--mysql-ssl=on"), Ok(TlsMode::Required));
     assert_eq!(mode("--mysql-ssl=on --mysql-ssl-ca=/ca.pem"), Ok(TlsMode::VerifyCa));
@@ -106,9 +90,6 @@ fn without_a_host_or_a_known_mode_there_is_no_driver() {
 fn numbers_end_where_their_digits_end() {
     assert_eq!(endpoints("--mysql-host=a --mysql-port=1x,x"), ["a:1", "a:0"]);
     let ignored = |words: &str| MySqlOptions::read(&line(words)).and_then(|options| options.ignored_errors());
-    assert_eq!(
-        ignored("--mysql-ignore-errors=x,1062y"),
-        Ok(IgnoreErrors::Codes(vec![0, 1062]))
-    );
+    assert_eq!(ignored("--mysql-ignore-errors=x,1062y"), Ok(IgnoreErrors::Codes(vec![0, 1062])));
     assert!(ignored("--strict --mysql-ignore-errors=x").is_err());
 }

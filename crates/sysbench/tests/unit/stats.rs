@@ -8,19 +8,14 @@ fn each_delta_has_what_happened_in_it_and_nothing_is_lost() {
     let event = |thread, latency_ns| {
         let (worker, latencies) = stats.of_worker(thread);
         worker.counters().add_event(latency_ns);
-        let LatencyStore::Shared(shard) = latencies else {
-            panic!("workers share histograms")
-        };
+        let LatencyStore::Shared(shard) = latencies else { panic!("workers share histograms") };
         shard.with(|latencies| latencies.record(&[], latency_ns));
     };
     let (mut intervals, mut periods) = (Snapshot::start(0), Snapshot::start(0));
     event(0, 1_000);
     event(99, 3_000);
     let first = stats.interval(&mut intervals, 2_000_000_000);
-    assert_eq!(
-        (first.totals.events, first.events().count(), first.events().max_ns()),
-        (2, 2, 3_000)
-    );
+    assert_eq!((first.totals.events, first.events().count(), first.events().max_ns()), (2, 2, 3_000));
     assert!((first.seconds - 2.0).abs() < 1e-9 && (first.per_second(2) - 1.0).abs() < 1e-9);
     event(99, 9_000);
     let second = stats.interval(&mut intervals, 3_000_000_000);

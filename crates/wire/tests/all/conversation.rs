@@ -29,11 +29,7 @@ pub(crate) struct Script {
 impl Script {
     /// Reads the login options and steps out of a recording, or out of a script that waits to be recorded.
     pub(crate) fn parse(text: &str) -> Self {
-        let steps = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("> "))
-            .map(str::to_owned)
-            .collect();
+        let steps = text.lines().filter_map(|line| line.strip_prefix("> ")).map(str::to_owned).collect();
         let options = text
             .lines()
             .take_while(|line| !line.starts_with("> "))
@@ -45,10 +41,7 @@ impl Script {
     }
 
     fn option(&self, name: &str) -> Option<&str> {
-        self.options
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     fn login(&self) -> LoginOptions {
@@ -59,11 +52,7 @@ impl Script {
             database: self.option("database").map(Into::into),
             collation_id: 45,
             tls: TlsWish::Never,
-            channel: if self.option("channel") == Some("tcp") {
-                Channel::Plain
-            } else {
-                Channel::UnixSocket
-            },
+            channel: if self.option("channel") == Some("tcp") { Channel::Plain } else { Channel::UnixSocket },
             more_capabilities: flags("more"),
             fewer_capabilities: flags("fewer"),
         }
@@ -72,12 +61,7 @@ impl Script {
 
 /// Logs in and takes every step; returns the recording.
 pub(crate) fn converse(script: &Script, peer: &mut dyn Peer) -> String {
-    let mut talk = Talk {
-        peer,
-        text: String::new(),
-        inbox: Inbox::default(),
-        heard: Vec::new(),
-    };
+    let mut talk = Talk { peer, text: String::new(), inbox: Inbox::default(), heard: Vec::new() };
     for (name, value) in &script.options {
         talk.line(format_args!("{name}: {value}"));
     }
@@ -164,10 +148,7 @@ impl Talk<'_> {
                 }
                 LoginStep::Done(session) => {
                     let version = session.greeting.version();
-                    self.line(format_args!(
-                        "= logged in to {version}, deprecate_eof {}",
-                        session.deprecate_eof()
-                    ));
+                    self.line(format_args!("= logged in to {version}, deprecate_eof {}", session.deprecate_eof()));
                     return Some(session);
                 }
             }
@@ -236,11 +217,7 @@ impl Steps<'_, '_> {
                 other => panic!("no step is called '{other}'"),
             };
             self.talk.send(&out);
-            self.receive(ReplyScanner::with_sequence(
-                answering,
-                self.session.deprecate_eof(),
-                sequence,
-            ));
+            self.receive(ReplyScanner::with_sequence(answering, self.session.deprecate_eof(), sequence));
         }
     }
 

@@ -49,10 +49,7 @@ impl Peer for Recording {
 }
 
 fn unhex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text
-        .bytes()
-        .map(|byte| (byte as char).to_digit(16).expect("hex") as u8)
-        .collect();
+    let digits: Vec<u8> = text.bytes().map(|byte| (byte as char).to_digit(16).expect("hex") as u8).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
@@ -83,12 +80,7 @@ fn every_recording_is_played_again_to_the_letter() {
             for (played, recorded) in without_comments(&played).iter().zip(without_comments(&text)) {
                 assert_eq!(*played, recorded, "{} in chunks of {chunk}", path.display());
             }
-            assert_eq!(
-                without_comments(&played).len(),
-                without_comments(&text).len(),
-                "{}",
-                path.display()
-            );
+            assert_eq!(without_comments(&played).len(), without_comments(&text).len(), "{}", path.display());
         }
     }
 }

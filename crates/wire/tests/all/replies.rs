@@ -70,10 +70,8 @@ fn table() -> impl Strategy<Value = (Vec<String>, Vec<Vec<Value>>)> {
 
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
-        (any::<u64>(), any::<u64>()).prop_map(|(affected_rows, last_insert_id)| Reply::Done {
-            affected_rows,
-            last_insert_id
-        }),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(affected_rows, last_insert_id)| Reply::Done { affected_rows, last_insert_id }),
         table().prop_map(|(columns, rows)| Reply::Rows { columns, rows }),
         (table(), any::<u16>()).prop_map(|((columns, rows), code)| Reply::BrokenRows { columns, rows, code }),
         (any::<u16>(), ".{0,20}").prop_map(|(code, message)| Reply::Failed { code, message }),
@@ -90,10 +88,7 @@ fn prepared() -> impl Strategy<Value = Reply> {
 
 /// Commands with one or more results each.
 fn conversation() -> impl Strategy<Value = Vec<Vec<Reply>>> {
-    let results = prop_oneof![
-        prepared().prop_map(|reply| vec![reply]),
-        prop::collection::vec(reply(), 1..4)
-    ];
+    let results = prop_oneof![prepared().prop_map(|reply| vec![reply]), prop::collection::vec(reply(), 1..4)];
     prop::collection::vec(results, 1..5)
 }
 
@@ -196,13 +191,7 @@ proptest! {
 #[test]
 fn packets_out_of_order_are_refused() {
     let mut writer = Writer::new(true);
-    writer.reply(
-        &Reply::Rows {
-            columns: vec!["c".into()],
-            rows: vec![vec![Some(b"1".to_vec())]],
-        },
-        false,
-    );
+    writer.reply(&Reply::Rows { columns: vec!["c".into()], rows: vec![vec![Some(b"1".to_vec())]] }, false);
     let mut stream = writer.bytes;
     let second = 4 + 1;
     stream[second + 3] += 1;
@@ -220,9 +209,7 @@ fn a_definition_and_a_row_of_several_packets_count_once() {
     packet::encode(&mut stream, &[0xfe, 0, 0, 2, 0, 0, 0], sequence);
     let mut scanner = ReplyScanner::new(Answering::Statement, true);
     let outcome = scanner.scan(&stream);
-    let Ok(Some(Outcome::ResultSet(result))) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Ok(Some(Outcome::ResultSet(result))) = outcome else { panic!("{outcome:?}") };
     assert_eq!((result.columns, result.rows), (2, 1));
     assert_eq!(scanner.reply_bytes(), stream.len());
 }
@@ -256,9 +243,7 @@ fn a_request_for_a_file_is_answered_with_nothing() {
     let mut scanner = ReplyScanner::new(Answering::Statement, true);
     let mut inbox = Inbox::default();
     inbox.push(b"\x0c\0\0\x01\xfb/etc/passwd");
-    let Ok(Some(Outcome::LocalInfile { sequence })) = scanner.scan(inbox.unread()) else {
-        panic!("no request")
-    };
+    let Ok(Some(Outcome::LocalInfile { sequence })) = scanner.scan(inbox.unread()) else { panic!("no request") };
     let mut out = Vec::new();
     command::refuse_local_infile(&mut out, sequence);
     assert_eq!(out, [0, 0, 0, 2]);

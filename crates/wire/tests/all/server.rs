@@ -11,24 +11,13 @@ pub(crate) enum Reply {
     /// An OK packet.
     Done { affected_rows: u64, last_insert_id: u64 },
     /// A result set in text.
-    Rows {
-        columns: Vec<String>,
-        rows: Vec<Vec<Value>>,
-    },
+    Rows { columns: Vec<String>, rows: Vec<Vec<Value>> },
     /// A result set that breaks off with an error after its rows.
-    BrokenRows {
-        columns: Vec<String>,
-        rows: Vec<Vec<Value>>,
-        code: u16,
-    },
+    BrokenRows { columns: Vec<String>, rows: Vec<Vec<Value>>, code: u16 },
     /// An ERR packet.
     Failed { code: u16, message: String },
     /// A prepared statement.
-    Prepared {
-        statement: u32,
-        columns: u16,
-        parameters: u16,
-    },
+    Prepared { statement: u32, columns: u16, parameters: u16 },
 }
 
 /// Writes replies with running sequence numbers.
@@ -41,11 +30,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// The first packet gets sequence number 1.
     pub(crate) fn new(deprecate_eof: bool) -> Self {
-        Self {
-            bytes: Vec::new(),
-            deprecate_eof,
-            sequence: 1,
-        }
+        Self { bytes: Vec::new(), deprecate_eof, sequence: 1 }
     }
 
     /// Begins the answer to another command.
@@ -95,10 +80,7 @@ impl Writer {
     pub(crate) fn reply(&mut self, reply: &Reply, more: bool) {
         let status = if more { 2 | 8 } else { 2 };
         match reply {
-            Reply::Done {
-                affected_rows,
-                last_insert_id,
-            } => {
+            Reply::Done { affected_rows, last_insert_id } => {
                 let mut payload = vec![0];
                 put_integer(&mut payload, *affected_rows);
                 put_integer(&mut payload, *last_insert_id);
@@ -115,11 +97,7 @@ impl Writer {
                 self.failed(*code, "broken off");
             }
             Reply::Failed { code, message } => self.failed(*code, message),
-            Reply::Prepared {
-                statement,
-                columns,
-                parameters,
-            } => {
+            Reply::Prepared { statement, columns, parameters } => {
                 let mut payload = vec![0];
                 payload.extend_from_slice(&statement.to_le_bytes());
                 payload.extend_from_slice(&columns.to_le_bytes());

@@ -5,17 +5,7 @@ use super::*;
 fn text_of(type_code: u8, flags: u16, length: u32, decimals: u8, bytes: &[u8]) -> String {
     let mut text = Vec::new();
     let mut reader = Reader::new(bytes, "test");
-    to_text(
-        &ColumnFormat {
-            type_code,
-            flags,
-            length,
-            decimals,
-        },
-        &mut reader,
-        &mut text,
-    )
-    .unwrap();
+    to_text(&ColumnFormat { type_code, flags, length, decimals }, &mut reader, &mut text).unwrap();
     assert!(reader.is_empty(), "all of the value is read");
     String::from_utf8(text).unwrap()
 }
@@ -58,10 +48,7 @@ fn times() {
     let micros = [11, 0xe8, 0x07, 2, 29, 1, 2, 3, 0x40, 0xe2, 0x01, 0];
     assert_eq!(text_of(12, 0, 26, 3, &micros), "2024-02-29 01:02:03.123");
     assert_eq!(text_of(11, 0, 10, 0, &[0]), "00:00:00");
-    assert_eq!(
-        text_of(11, 0, 17, 6, &[12, 1, 34, 0, 0, 0, 22, 59, 59, 1, 0, 0, 0]),
-        "-838:59:59.000001"
-    );
+    assert_eq!(text_of(11, 0, 17, 6, &[12, 1, 34, 0, 0, 0, 22, 59, 59, 1, 0, 0, 0]), "-838:59:59.000001");
 }
 
 #[test]
@@ -69,12 +56,7 @@ fn cut_values_are_refused() {
     for type_code in 0..=255 {
         for length in 0..3 {
             let bytes = [11_u8, 0, 0];
-            let format = ColumnFormat {
-                type_code,
-                flags: 0,
-                length: 0,
-                decimals: 0,
-            };
+            let format = ColumnFormat { type_code, flags: 0, length: 0, decimals: 0 };
             let _ = to_text(&format, &mut Reader::new(&bytes[..length], "test"), &mut Vec::new());
         }
     }

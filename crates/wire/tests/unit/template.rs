@@ -3,10 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const PLAIN: Dialect = Dialect {
-    no_backslash_escapes: false,
-    multi_byte: MultiByte::Safe,
-};
+const PLAIN: Dialect = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Safe };
 
 fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
     let template = Template::new(sql.as_bytes(), dialect);
@@ -24,14 +21,8 @@ fn only_true_parameters_are_replaced() {
         rendered(sql, &numbers, PLAIN),
         "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', 1 -- ?\n, 2 # ?\n, /* ? */ 3, 1--4, /*! 5 */ 2"
     );
-    let no_escapes = Dialect {
-        no_backslash_escapes: true,
-        ..PLAIN
-    };
-    assert_eq!(
-        rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes),
-        "SELECT 'a\\', 1"
-    );
+    let no_escapes = Dialect { no_backslash_escapes: true, ..PLAIN };
+    assert_eq!(rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes), "SELECT 'a\\', 1");
 }
 
 #[test]
@@ -46,27 +37,18 @@ fn literals_keep_type_and_distance() {
     assert_eq!(rendered("LIMIT?", &[Parameter::Int(-5)], PLAIN), "LIMIT -5");
     assert_eq!(rendered("x=?and y", &[Parameter::Null], PLAIN), "x=NULL and y");
     assert_eq!(rendered("?", &[Parameter::Double(1.5)], PLAIN), "1.5e0");
-    assert_eq!(
-        rendered("?", &[Parameter::Int(i64::MIN)], PLAIN),
-        "-9223372036854775808"
-    );
+    assert_eq!(rendered("?", &[Parameter::Int(i64::MIN)], PLAIN), "-9223372036854775808");
     let infinite = Template::new(b"?", PLAIN).render([Parameter::Double(f64::NAN)].into_iter(), PLAIN, &mut vec![]);
     assert_eq!(infinite, Err(NoLiteral));
 }
 
 #[test]
 fn a_backslash_within_a_character_is_no_backslash() {
-    let sjis = Dialect {
-        no_backslash_escapes: false,
-        multi_byte: MultiByte::Sjis,
-    };
+    let sjis = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Sjis };
     let mut out = Vec::new();
     put_escaped(b"\x83\x5c'\\", sjis, &mut out);
     assert_eq!(out, b"\x83\x5c''\\\\");
-    let gbk = Dialect {
-        no_backslash_escapes: false,
-        multi_byte: MultiByte::Gbk,
-    };
+    let gbk = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Gbk };
     out.clear();
     put_escaped(b"\xbf'", gbk, &mut out);
     assert_eq!(out, b"\\\xbf''", "a lone lead byte cannot swallow the quote");
@@ -104,29 +86,13 @@ fn unescaped(literal: &[u8], dialect: Dialect) -> Option<Vec<u8>> {
 }
 
 fn dialects() -> impl Strategy<Value = Dialect> {
-    const SETS: &[MultiByte] = &[
-        MultiByte::Safe,
-        MultiByte::Sjis,
-        MultiByte::Gbk,
-        MultiByte::Big5,
-        MultiByte::Gb18030,
-    ];
-    (any::<bool>(), prop::sample::select(SETS)).prop_map(|(no_backslash_escapes, multi_byte)| Dialect {
-        no_backslash_escapes,
-        multi_byte,
-    })
+    const SETS: &[MultiByte] = &[MultiByte::Safe, MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030];
+    (any::<bool>(), prop::sample::select(SETS))
+        .prop_map(|(no_backslash_escapes, multi_byte)| Dialect { no_backslash_escapes, multi_byte })
 }
 
 fn nasty_bytes() -> impl Strategy<Value = Vec<u8>> {
-    let byte = prop_oneof![
-        Just(b'\''),
-        Just(b'\\'),
-        Just(0),
-        Just(0x83),
-        Just(0xbf),
-        Just(b'0'),
-        any::<u8>()
-    ];
+    let byte = prop_oneof![Just(b'\''), Just(b'\\'), Just(0), Just(0x83), Just(0xbf), Just(b'0'), any::<u8>()];
     // Long stretches of plain bytes, as of real text, between the nasty ones.
     let plain = prop::collection::vec(b'a'..=b'z', 0..40);
     let some = prop::collection::vec(byte, 0..40);

@@ -20,11 +20,7 @@ pub(crate) struct FakeServer {
 impl FakeServer {
     pub(crate) fn start(options: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "bakeoff-fake-{}-{}.sock",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("bakeoff-fake-{}-{}.sock", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let socket = std::env::temp_dir().join(name);
         let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff-fakeserver"))
             // The test harness ends each test's thread, and with it a server that it started.
@@ -38,12 +34,7 @@ impl FakeServer {
         let mut ready = String::new();
         lines.read_line(&mut ready).expect("a line");
         assert!(ready.contains("\"ready\""), "{ready}");
-        Self {
-            child,
-            socket,
-            ready,
-            lines,
-        }
+        Self { child, socket, ready, lines }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -59,11 +50,7 @@ impl FakeServer {
         }
         client.log_in(user, auth_answer);
         let answer = client.payload();
-        if answer.first() == Some(&0) {
-            Ok(client)
-        } else {
-            Err(answer)
-        }
+        if answer.first() == Some(&0) { Ok(client) } else { Err(answer) }
     }
 
     /// Connected, nothing read.
@@ -147,10 +134,7 @@ impl Client {
         self.send(&[&[0x16], text.as_bytes()].concat());
         let head = self.payload();
         assert_eq!(head[0], 0, "prepare refused: {}", String::from_utf8_lossy(&head));
-        let (columns, parameters) = (
-            u16::from_le_bytes([head[5], head[6]]),
-            u16::from_le_bytes([head[7], head[8]]),
-        );
+        let (columns, parameters) = (u16::from_le_bytes([head[5], head[6]]), u16::from_le_bytes([head[7], head[8]]));
         for definitions in [parameters, columns].into_iter().filter(|&count| count > 0) {
             for _ in 0..definitions {
                 self.payload();
@@ -168,9 +152,7 @@ impl Client {
     pub(crate) fn answer(&mut self) -> Answer {
         let first = self.payload();
         match first[0] {
-            0x00 => Answer::Ok {
-                status: u16::from_le_bytes([first[3], first[4]]),
-            },
+            0x00 => Answer::Ok { status: u16::from_le_bytes([first[3], first[4]]) },
             0xFF => Answer::Error {
                 code: u16::from_le_bytes([first[1], first[2]]),
                 text: String::from_utf8_lossy(&first[3..]).into_owned(),
@@ -185,10 +167,7 @@ impl Client {
                 loop {
                     let row = self.payload();
                     if row[0] == 0xFE && row.len() < 9 {
-                        return Answer::Rows {
-                            rows,
-                            status: u16::from_le_bytes([row[3], row[4]]),
-                        };
+                        return Answer::Rows { rows, status: u16::from_le_bytes([row[3], row[4]]) };
                     }
                     rows.push(row);
                 }

@@ -31,14 +31,8 @@ fn a_fault_of_connections_hits_each() {
 
 #[test]
 fn replies_are_cut_or_missing_or_slow() {
-    let server = FakeServer::start(&[
-        "--fault",
-        "close-mid-reply@1",
-        "--fault",
-        "never-answer@2",
-        "--fault",
-        "slow-bytes@3",
-    ]);
+    let server =
+        FakeServer::start(&["--fault", "close-mid-reply@1", "--fault", "never-answer@2", "--fault", "slow-bytes@3"]);
     let mut client = server.connect();
     client.send(&[&[3], SELECT.as_bytes()].concat());
     assert_eq!(client.payload(), [1], "the number of columns still comes");
@@ -55,23 +49,13 @@ fn replies_are_cut_or_missing_or_slow() {
 
 #[test]
 fn replies_are_malformed() {
-    let server = FakeServer::start(&[
-        "--fault",
-        "garbage@1",
-        "--fault",
-        "bad-sequence@2",
-        "--fault",
-        "oversized@3",
-    ]);
+    let server = FakeServer::start(&["--fault", "garbage@1", "--fault", "bad-sequence@2", "--fault", "oversized@3"]);
     let mut client = server.connect();
     client.send(&[&[3], SELECT.as_bytes()].concat());
     let header = client.read_raw(4);
     assert_eq!(header[1..], [0, 0, 1]);
     let payload = client.read_raw(usize::from(header[0]));
-    assert!(
-        payload.iter().collect::<std::collections::HashSet<_>>().len() > 50,
-        "random"
-    );
+    assert!(payload.iter().collect::<std::collections::HashSet<_>>().len() > 50, "random");
 
     let mut client = server.connect();
     client.send(&[&[3], SELECT.as_bytes()].concat());
@@ -105,19 +89,11 @@ fn handshakes_go_wrong() {
     assert!(server.raw().stays_silent(Duration::from_millis(200)));
 
     let server = FakeServer::start(&["--fault", "too-many-connections"]);
-    assert_eq!(
-        server.try_connect("root", &[]).err().unwrap()[..3],
-        [0xFF, 0x10, 0x04],
-        "1040"
-    );
+    assert_eq!(server.try_connect("root", &[]).err().unwrap()[..3], [0xFF, 0x10, 0x04], "1040");
 
     let server = FakeServer::start(&["--max-connections", "1"]);
     let _first = server.connect();
-    assert_eq!(
-        server.try_connect("root", &[]).err().unwrap()[..3],
-        [0xFF, 0x10, 0x04],
-        "1040"
-    );
+    assert_eq!(server.try_connect("root", &[]).err().unwrap()[..3], [0xFF, 0x10, 0x04], "1040");
 
     let server = FakeServer::start(&["--fault", "auth-plugin=dialog"]);
     let asked = server.try_connect("root", &[]).err().unwrap();

@@ -18,10 +18,7 @@ fn median_ms(client: &mut Client, count: usize) -> f64 {
 
 #[test]
 fn constant_latency_is_kept_waiting_and_burning() {
-    for options in [
-        &["--latency", "constant:2ms"][..],
-        &["--latency", "constant:2ms", "--cpu-burn"],
-    ] {
+    for options in [&["--latency", "constant:2ms"][..], &["--latency", "constant:2ms", "--cpu-burn"]] {
         let server = FakeServer::start(options);
         let mut client = server.connect();
         let median = median_ms(&mut client, 51);
@@ -79,17 +76,8 @@ fn a_stall_holds_what_it_meets() {
 #[test]
 fn a_seed_repeats_its_instance() {
     let factor = |seed: &str| {
-        let ready = FakeServer::start(&["--instance-sd", "0.05", "--seed", seed])
-            .ready
-            .clone();
-        ready
-            .split("\"instance_factor\":")
-            .nth(1)
-            .unwrap()
-            .split(',')
-            .next()
-            .unwrap()
-            .to_owned()
+        let ready = FakeServer::start(&["--instance-sd", "0.05", "--seed", seed]).ready.clone();
+        ready.split("\"instance_factor\":").nth(1).unwrap().split(',').next().unwrap().to_owned()
     };
     assert_eq!(factor("7"), factor("7"));
     assert_ne!(factor("7"), factor("8"));

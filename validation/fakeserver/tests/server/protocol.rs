@@ -10,11 +10,7 @@ fn text_and_prepared_answers_have_the_configured_shape() {
     let mut client = server.connect();
     let text = client.query("SELECT id, c FROM sbtest1 WHERE id=1").rows();
     assert_eq!(text.len(), 2);
-    assert_eq!(
-        text[0].len(),
-        5 + 3 + 300,
-        "a number of four digits, a length of three bytes, a text"
-    );
+    assert_eq!(text[0].len(), 5 + 3 + 300, "a number of four digits, a length of three bytes, a text");
     let id = client.prepare(RANGE);
     let rows = client.execute(id).rows();
     assert_eq!((rows.len(), rows[0].len()), (7, 2 + 3 + 300));
@@ -75,10 +71,7 @@ fn injected_errors_come_every_nth_statement() {
     let codes: Vec<_> = (0..6).map(|_| client.query("UPDATE t SET k=1").error_code()).collect();
     assert_eq!(codes, [None, None, Some(1213), None, None, Some(1213)]);
     let (last, code) = server.terminate();
-    assert!(
-        last.contains("\"questions\":6") && last.contains("\"fake_injected_errors\":2"),
-        "{last}"
-    );
+    assert!(last.contains("\"questions\":6") && last.contains("\"fake_injected_errors\":2"), "{last}");
     assert_eq!(code, Some(0));
 }
 
@@ -114,16 +107,9 @@ fn assert_refused(socket: &std::path::Path, words: &str) {
 #[test]
 fn it_ends_with_its_parent() {
     let path = std::env::temp_dir().join(format!("bakeoff-fake-orphan-{}.sock", std::process::id()));
-    let shell = format!(
-        "{} --socket {} & read line",
-        env!("CARGO_BIN_EXE_bakeoff-fakeserver"),
-        path.display()
-    );
-    let mut parent = std::process::Command::new("sh")
-        .args(["-c", &shell])
-        .stdin(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let shell = format!("{} --socket {} & read line", env!("CARGO_BIN_EXE_bakeoff-fakeserver"), path.display());
+    let mut parent =
+        std::process::Command::new("sh").args(["-c", &shell]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let up = wait_until(|| std::os::unix::net::UnixStream::connect(&path).is_ok());
     drop(parent.stdin.take());
     parent.wait().unwrap();
@@ -141,10 +127,7 @@ fn wait_until(condition: impl Fn() -> bool) -> bool {
 #[test]
 fn ten_thousand_connections_are_served() {
     // Each is a file on both sides; the test's own limit is what a build machine may not give.
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid pointer to a local.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
@@ -166,8 +149,5 @@ fn ten_thousand_connections_are_served() {
         .trim()
         .parse()
         .unwrap();
-    assert!(
-        resident_kib / 4 < count.max(5000),
-        "{resident_kib} KiB for {count} connections: above 4 KiB each"
-    );
+    assert!(resident_kib / 4 < count.max(5000), "{resident_kib} KiB for {count} connections: above 4 KiB each");
 }

@@ -26,10 +26,7 @@ fn a_hello_cut_short_is_refused_up_to_its_authentication() {
     hello.extend_from_slice(&[0; 23]);
     hello.extend_from_slice(b"root\0\x03abcdb\0mysql_native_password\0");
     let whole = ClientHello::read(&hello).expect("whole");
-    assert_eq!(
-        (whole.user.as_str(), whole.auth_answer.as_slice(), whole.charset),
-        ("root", &b"abc"[..], 45)
-    );
+    assert_eq!((whole.user.as_str(), whole.auth_answer.as_slice(), whole.charset), ("root", &b"abc"[..], 45));
     assert_eq!(whole.database.as_deref(), Some("db"));
     assert_eq!(whole.plugin.as_deref(), Some(NATIVE_PASSWORD));
     for cut in 0..40 {

@@ -9,13 +9,7 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 fn law(draw: Draw) -> Law {
-    Law {
-        draw,
-        slow_factor: 1.0,
-        instance_factor: 1.0,
-        drifts: vec![],
-        stall: None,
-    }
+    Law { draw, slow_factor: 1.0, instance_factor: 1.0, drifts: vec![], stall: None }
 }
 
 fn mean_work_ns(law: &Law, now_ns: u64, seed: u64) -> f64 {
@@ -34,24 +28,14 @@ fn streams_of_one_seed_differ_and_repeat() {
 
 #[test]
 fn constant_is_exact() {
-    assert_eq!(
-        law(Draw::Constant { ns: 50.0 * US }).work_ns(0, &mut random_stream(1, 1)),
-        50_000
-    );
+    assert_eq!(law(Draw::Constant { ns: 50.0 * US }).work_ns(0, &mut random_stream(1, 1)), 50_000);
 }
 
 #[test]
 fn means_follow_the_distributions() {
     let exponential = mean_work_ns(&law(Draw::Exponential { mean_ns: 80.0 * US }), 0, 1);
     assert!((exponential / 80e3 - 1.0).abs() < 0.03, "{exponential}");
-    let lognormal = mean_work_ns(
-        &law(Draw::LogNormal {
-            median_ns: 50.0 * US,
-            sigma: 0.5,
-        }),
-        0,
-        2,
-    );
+    let lognormal = mean_work_ns(&law(Draw::LogNormal { median_ns: 50.0 * US, sigma: 0.5 }), 0, 2);
     let expected = 50e3 * (0.125_f64).exp();
     assert!((lognormal / expected - 1.0).abs() < 0.03, "{lognormal} for {expected}");
 }
@@ -66,9 +50,7 @@ fn injected_factors_multiply() {
 
 #[test]
 fn instance_factors_have_the_asked_spread_and_repeat_by_seed() {
-    let logs: Vec<f64> = (0..4000)
-        .map(|seed| Law::draw_instance_factor(0.01, seed).ln())
-        .collect();
+    let logs: Vec<f64> = (0..4000).map(|seed| Law::draw_instance_factor(0.01, seed).ln()).collect();
     let sd = (logs.iter().map(|x| x * x).sum::<f64>() / logs.len() as f64).sqrt();
     assert!((0.0092..0.0108).contains(&sd), "{sd}");
     assert_eq!(Law::draw_instance_factor(0.01, 5), Law::draw_instance_factor(0.01, 5));
@@ -79,39 +61,18 @@ fn instance_factors_have_the_asked_spread_and_repeat_by_seed() {
 fn drifts_follow_time() {
     let mut drifting = law(Draw::Constant { ns: 1e6 });
     let at = |law: &Law, s: u64| law.work_ns(s * SECOND, &mut random_stream(1, 1));
-    drifting.drifts = vec![Drift::Linear {
-        share: 0.1,
-        period_s: 60.0,
-    }];
-    assert_eq!(
-        (at(&drifting, 0), at(&drifting, 60), at(&drifting, 120)),
-        (1_000_000, 1_100_000, 1_200_000)
-    );
-    drifting.drifts = vec![Drift::Sine {
-        share: 0.1,
-        period_s: 60.0,
-    }];
-    assert_eq!(
-        (at(&drifting, 15), at(&drifting, 45), at(&drifting, 60)),
-        (1_100_000, 900_000, 1_000_000)
-    );
-    drifting.drifts = vec![
-        Drift::Step { share: 0.2, at_s: 30.0 },
-        Drift::Linear {
-            share: 0.1,
-            period_s: 60.0,
-        },
-    ];
+    drifting.drifts = vec![Drift::Linear { share: 0.1, period_s: 60.0 }];
+    assert_eq!((at(&drifting, 0), at(&drifting, 60), at(&drifting, 120)), (1_000_000, 1_100_000, 1_200_000));
+    drifting.drifts = vec![Drift::Sine { share: 0.1, period_s: 60.0 }];
+    assert_eq!((at(&drifting, 15), at(&drifting, 45), at(&drifting, 60)), (1_100_000, 900_000, 1_000_000));
+    drifting.drifts = vec![Drift::Step { share: 0.2, at_s: 30.0 }, Drift::Linear { share: 0.1, period_s: 60.0 }];
     assert_eq!((at(&drifting, 29), at(&drifting, 30)), (1_048_333, 1_260_000));
 }
 
 #[test]
 fn stalls_add_their_length_to_what_they_hit() {
     let mut stalled = law(Draw::Constant { ns: 0.0 });
-    stalled.stall = Some(Stall {
-        length_ns: 200 * MS,
-        period_ns: 10 * SECOND,
-    });
+    stalled.stall = Some(Stall { length_ns: 200 * MS, period_ns: 10 * SECOND });
     // The first period has no stall at its start.
     assert_eq!(stalled.finish_ns(0, 5 * MS), 5 * MS);
     // Arrives in a stall: waits for its end.

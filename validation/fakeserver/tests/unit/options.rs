@@ -5,28 +5,10 @@ use super::*;
 #[test]
 fn values_are_read() {
     assert_eq!(read_draw("constant:50us"), Ok(Draw::Constant { ns: 50e3 }));
-    assert_eq!(
-        read_draw("lognormal:1.5ms,0.5"),
-        Ok(Draw::LogNormal {
-            median_ns: 1.5e6,
-            sigma: 0.5
-        })
-    );
-    assert_eq!(
-        read_stall("200ms/10s"),
-        Ok(Stall {
-            length_ns: 200_000_000,
-            period_ns: 10_000_000_000
-        })
-    );
+    assert_eq!(read_draw("lognormal:1.5ms,0.5"), Ok(Draw::LogNormal { median_ns: 1.5e6, sigma: 0.5 }));
+    assert_eq!(read_stall("200ms/10s"), Ok(Stall { length_ns: 200_000_000, period_ns: 10_000_000_000 }));
     assert_eq!(read_drift("step:0.2@30s"), Ok(Drift::Step { share: 0.2, at_s: 30.0 }));
-    assert_eq!(
-        read_drift("sin:-0.1/60s"),
-        Ok(Drift::Sine {
-            share: -0.1,
-            period_s: 60.0
-        })
-    );
+    assert_eq!(read_drift("sin:-0.1/60s"), Ok(Drift::Sine { share: -0.1, period_s: 60.0 }));
     assert_eq!(read_injected_error("1213/1000"), Ok((1213, 1000)));
 }
 

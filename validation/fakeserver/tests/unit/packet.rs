@@ -9,14 +9,7 @@ fn a_packet_is_found_only_when_whole() {
     for cut in 0..bytes.len() {
         assert_eq!(front(&bytes[..cut], 1000), Front::Incomplete, "{cut} bytes");
     }
-    assert_eq!(
-        front(&bytes, 1000),
-        Front::One {
-            sequence: 7,
-            payload: b"hello",
-            taken: 9
-        }
-    );
+    assert_eq!(front(&bytes, 1000), Front::One { sequence: 7, payload: b"hello", taken: 9 });
     assert_eq!(front(&bytes[..4], 4), Front::TooLarge);
 }
 
@@ -27,11 +20,7 @@ fn a_payload_over_16_mib_is_split_and_joined() {
         let mut writer = PacketWriter::new(&mut bytes, 255);
         writer.packet(|out| out.resize(out.len() + size, b'x'));
         let (found, sequence) = match front(&bytes, usize::MAX) {
-            Front::One {
-                payload,
-                sequence,
-                taken,
-            } if taken == bytes.len() => (payload.len(), sequence),
+            Front::One { payload, sequence, taken } if taken == bytes.len() => (payload.len(), sequence),
             Front::Joined { frame, taken } if taken == bytes.len() => (frame.payload.len(), frame.sequence),
             _ => panic!("not whole at {size}"),
         };

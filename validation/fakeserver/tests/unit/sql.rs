@@ -22,15 +22,7 @@ fn facts() -> SessionFacts {
 }
 
 fn read_one(text: &str) -> Statement {
-    read(
-        text,
-        &RowShape {
-            rows: 1,
-            range_rows: 100,
-            text_bytes: 119,
-        },
-        &facts(),
-    )
+    read(text, &RowShape { rows: 1, range_rows: 100, text_bytes: 119 }, &facts())
 }
 
 fn table(text: &str) -> Table {
@@ -55,11 +47,7 @@ fn sysbench_reads_have_the_right_shape() {
         ("SELECT c FROM sbtest1 WHERE id=?", 1, Kind::Text),
         ("SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?", 100, Kind::Text),
         ("SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ?", 1, Kind::Decimal),
-        (
-            "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c",
-            100,
-            Kind::Text,
-        ),
+        ("SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN ? AND ? ORDER BY c", 100, Kind::Text),
         ("select count(k) from sbtest1 where k between 1 and 2", 1, Kind::Integer),
     ];
     for (text, rows, kind) in shapes {
@@ -68,40 +56,20 @@ fn sysbench_reads_have_the_right_shape() {
         assert!(read_one(text).timed, "{text}");
     }
     assert_eq!(table("SELECT c FROM t WHERE id BETWEEN 1 AND 9 LIMIT 3").repeat, 3);
-    assert_eq!(
-        table("SELECT id, k, c, pad FROM sbtest1 WHERE k IN (1, 2)")
-            .columns
-            .len(),
-        4
-    );
+    assert_eq!(table("SELECT id, k, c, pad FROM sbtest1 WHERE k IN (1, 2)").columns.len(), 4);
 }
 
 #[test]
 fn writes_report_their_rows() {
-    assert_eq!(
-        read_one("INSERT INTO t (a, b) VALUES (1, 'x),(y'), (2, f(3))").action,
-        Action::Done { affected: 2 }
-    );
-    assert_eq!(
-        read_one("UPDATE t SET k=k+1 WHERE id=3").action,
-        Action::Done { affected: 1 }
-    );
+    assert_eq!(read_one("INSERT INTO t (a, b) VALUES (1, 'x),(y'), (2, f(3))").action, Action::Done { affected: 2 });
+    assert_eq!(read_one("UPDATE t SET k=k+1 WHERE id=3").action, Action::Done { affected: 1 });
 }
 
 #[test]
 fn sessions_are_set_up_free_of_charge() {
-    let names = |charset: &str, collation: &str| Action::Names {
-        charset: charset.into(),
-        collation: collation.into(),
-    };
-    assert_eq!(
-        read_one("/*!40101 SET NAMES latin1 */").action,
-        names("latin1", "latin1_swedish_ci")
-    );
-    assert_eq!(
-        read_one("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'").action,
-        names("utf8mb4", "utf8mb4_bin")
-    );
+    let names = |charset: &str, collation: &str| Action::Names { charset: charset.into(), collation: collation.into() };
+    assert_eq!(read_one("/*!40101 SET NAMES latin1 */").action, names("latin1", "latin1_swedish_ci"));
+    assert_eq!(read_one("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'").action, names("utf8mb4", "utf8mb4_bin"));
     assert_eq!(read_one("SET AUTOCOMMIT = 0").action, Action::Autocommit(false));
     assert_eq!(read_one("set @@session.autocommit=ON").action, Action::Autocommit(true));
     assert!(!read_one("SELECT @@version").timed);
@@ -114,29 +82,14 @@ fn errors_can_be_asked_for() {
         panic!("no error");
     };
     assert_eq!(error, SqlError::new(1213, "40001", "no"));
-    assert!(matches!(
-        read_one("SELEC 1").action,
-        Action::Fail(SqlError { code: 1064, .. })
-    ));
+    assert!(matches!(read_one("SELEC 1").action, Action::Fail(SqlError { code: 1064, .. })));
 }
 
 #[test]
 fn any_bytes_are_read_without_panic() {
-    for text in [
-        "",
-        ";",
-        "/*",
-        "/*!",
-        "'",
-        "SELECT",
-        "SELECT ,",
-        "SET",
-        "SHOW",
-        "CALL p(",
-        "é",
-        "SELECT é FROM é",
-        "\\",
-    ] {
+    for text in
+        ["", ";", "/*", "/*!", "'", "SELECT", "SELECT ,", "SET", "SHOW", "CALL p(", "é", "SELECT é FROM é", "\\"]
+    {
         let _ = read_one(text);
         let _ = (scanner::parameters(text), scanner::split(text));
     }
