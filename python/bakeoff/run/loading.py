@@ -167,11 +167,12 @@ class Loader:
             loaded = self._fill_all(setup, instance, build=build)
             for database in loaded.databases:
                 readiness.analyze(instance, database)
-            readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
-            self._end_if_stopped()
             data_bytes = {database: instance.data_bytes(database) for database in loaded.databases}
             parts = {database: _parts(instance, database) for database in data_bytes}
-            self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
+            with readiness.flushing_fast(instance):  # pages are written while the rows are read
+                self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
+                readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
+            self._end_if_stopped()
             instance.stop(slow=True)
             snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}", move=True)
         finally:

@@ -133,7 +133,7 @@ def finish_pending_work(
     variables = server.variables()
     if "innodb_buffer_pool_size" not in variables:
         return Readiness(warmth.warm if warmth else None, None, None, 0.0, (*notes, "no InnoDB here"))
-    with _flushing_fast(server, variables):
+    with flushing_fast(server):
         history, dirty, idle = _pending(server)
         lowest, progress_at = (history, dirty), began
         while not (history < HISTORY_LIMIT and dirty <= dirty_limit and idle):
@@ -147,6 +147,20 @@ def finish_pending_work(
                 lowest, progress_at = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
     notes += _finish_rocksdb(server, variables, began + deadline_s, stop)
     return Readiness(warmth.warm if warmth else None, history, dirty, time.monotonic() - began, tuple(notes))
+
+
+@contextmanager
+def flushing_fast(server: Server) -> Iterator[None]:
+    """Let a server of ours write dirty pages as fast as it can inside the block, then put its settings back."""
+    variables = server.variables() if server.ours else {}
+    changed = [(name, value) for name, value in _FAST_FLUSH if name in variables]
+    try:
+        for name, value in changed:
+            server.query(f"SET GLOBAL {name}={value}")
+        yield
+    finally:
+        for name, _ in reversed(changed):
+            server.query(f"SET GLOBAL {name}={variables[name]}")
 
 
 def tables_of(server: Server, database: str) -> list[str]:
@@ -229,20 +243,6 @@ def _pending_text(history: int, dirty: int, idle: bool, dirty_limit: int) -> str
     parts += [f"{dirty} dirty pages"] if dirty > dirty_limit else []
     parts += [] if idle else ["the buffer pool is still being loaded"]
     return ", ".join(parts)
-
-
-@contextmanager
-def _flushing_fast(server: Server, variables: dict[str, str]) -> Iterator[None]:
-    """Let a server of ours write dirty pages as fast as it can inside the block, then put its settings back."""
-    changed = [name for name, _ in _FAST_FLUSH if server.ours and name in variables]
-    try:
-        for name, value in _FAST_FLUSH:
-            if name in changed:
-                server.query(f"SET GLOBAL {name}={value}")
-        yield
-    finally:
-        for name in reversed(changed):
-            server.query(f"SET GLOBAL {name}={variables[name]}")
 
 
 def _finish_rocksdb(server: Server, variables: dict[str, str], deadline: float, stop: threading.Event) -> list[str]:
