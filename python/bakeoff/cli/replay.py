@@ -25,8 +25,8 @@ from bakeoff.cli.arguments import (
 )
 from bakeoff.cli.capture import reading
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
-from bakeoff.cli.execution import RunOptions, check_and_run
 from bakeoff.cli.printing import console
+from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.engine import capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.report import render_terminal
