@@ -207,17 +207,17 @@ def _answers_of(context: Context, cell: str) -> Answers | None:
     return next((context.answers_of(each) for each in context.cells_planned if each.name == cell), None)
 
 
-def lead(context: Context) -> tuple[str, ...]:
+def findings(context: Context) -> tuple[str, ...]:
     """What a replay found, a sentence or two for each cell and contender; none for other studies."""
     queries = context.queries
     if not queries:
         return ()
     places = dict.fromkeys((query.cell, query.contender) for query in queries)
     several = len({cell for cell, _ in places}) > 1, len({contender for _, contender in places}) > 1
-    return tuple(_lead(context, [q for q in queries if (q.cell, q.contender) == place], several) for place in places)
+    return tuple(_found(context, [q for q in queries if (q.cell, q.contender) == place], several) for place in places)
 
 
-def _lead(context: Context, queries: list[Query], several: tuple[bool, bool]) -> str:
+def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -> str:
     cell, contender = queries[0].cell, queries[0].contender
     names = [context.cell_title(cell)] * several[0] + [context.labels[contender]] * several[1]
     where = f"{', '.join(names)}: " if names else ""

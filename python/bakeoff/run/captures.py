@@ -235,7 +235,7 @@ _LISTS = (
 Row = Mapping[str, bytes]
 
 
-class Source(StrEnum):
+class KeptIn(StrEnum):
     """Where a server keeps statements."""
 
     SLOW_LOG = "slow-log"
@@ -243,8 +243,8 @@ class Source(StrEnum):
 
 
 _TABLES = {
-    Source.SLOW_LOG: "mysql.slow_log",
-    Source.DIGESTS: "performance_schema.events_statements_summary_by_digest",
+    KeptIn.SLOW_LOG: "mysql.slow_log",
+    KeptIn.DIGESTS: "performance_schema.events_statements_summary_by_digest",
 }
 
 
@@ -264,7 +264,7 @@ class KeptStatements:
 
 
 @contextmanager
-def kept_statements(server: RemoteServer, database: str, wanted: Source | None) -> Iterator[KeptStatements]:
+def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) -> Iterator[KeptStatements]:
     """What the server has kept: `mysql.slow_log` if it has rows, else digests.
 
     Args:
@@ -281,7 +281,7 @@ def kept_statements(server: RemoteServer, database: str, wanted: Source | None) 
         _first_row(connection, "SET SESSION min_examined_row_limit = 4294967295, time_zone = '+00:00'")
         lift_limits(connection)
         kept, missing = None, list[str]()
-        for source, read in ((Source.SLOW_LOG, _slow_log), (Source.DIGESTS, _digests)):
+        for source, read in ((KeptIn.SLOW_LOG, _slow_log), (KeptIn.DIGESTS, _digests)):
             if kept or wanted not in (None, source):
                 continue
             try:
@@ -348,9 +348,9 @@ def _event(sql: bytes, schema: bytes, fields: bytes, ids: bytes = b"") -> bytes:
 def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
     """All rows of `mysql.slow_log`; None: it has none."""
     version, at_least_s = _first_row(connection, "SELECT VERSION(), @@global.long_query_time")
-    kinds = _columns(connection, _TABLES[Source.SLOW_LOG])
+    kinds = _columns(connection, _TABLES[KeptIn.SLOW_LOG])
     end = "ADDTIME(start_time, query_time)" if _has_start(version) else "start_time"
-    sql = f"SELECT *, {end} FROM {_TABLES[Source.SLOW_LOG]}"
+    sql = f"SELECT *, {end} FROM {_TABLES[KeptIn.SLOW_LOG]}"
     rows = _rows(connection, sql, [*kinds, "end_time"], "db", database)
     first = next(rows, None)
     if first is None:
@@ -403,7 +403,7 @@ def _seconds(clock: bytes) -> bytes:
 
 def _digests(connection: Connection, database: str) -> KeptStatements | None:
     """A sample of each digest, or its text, as often as its share of all statements; None: there are no digests."""
-    table = _TABLES[Source.DIGESTS]
+    table = _TABLES[KeptIn.DIGESTS]
     rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
     known = [row for row in rows if row["DIGEST"] and _count(row)]
     if not known:
