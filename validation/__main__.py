@@ -13,8 +13,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from bakeoff.cli.execution import ending_signals
 from bakeoff.cli.printing import console
+from bakeoff.cli.run import ending_signals
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server

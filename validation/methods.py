@@ -18,7 +18,7 @@ from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
 from bakeoff.stats.model import Comparison, Interval, Stop, Verdict, Word
 from bakeoff.stats.stopping import stop_state
 from bakeoff.stats.summary import latency_ratios
-from bakeoff.stats.verdict import Context, compare
+from bakeoff.stats.verdict import AnalysisContext, compare
 from validation.simulation import BASELINE, CONTENDER, Floats
 
 Pairs = Mapping[tuple[str, str], Sequence[PairEstimate]]
@@ -40,7 +40,7 @@ def live(values: Sequence[float]) -> Interval:
     return iv.estimate_of(values, iv.live_interval).interval
 
 
-def quantile_interval(baseline: Floats, contender: Floats, quantile: float, context: Context) -> Interval:
+def quantile_interval(baseline: Floats, contender: Floats, quantile: float, context: AnalysisContext) -> Interval:
     """Interval of a quantile's log ratio; the latencies have shape (epochs, requests)."""
     epochs = [
         EpochData(
@@ -88,8 +88,8 @@ class Method:
     reduce: Callable[[EpochData], tuple[EpochEstimates, ...]] = one_value_an_epoch
     stop: Callable[[Sequence[float], float, int], Stop] = stop
     live: Callable[[Sequence[float]], Interval] = live
-    judge: Callable[[Pairs, Plan, Context], tuple[Comparison, ...]] = compare
-    quantile_interval: Callable[[Floats, Floats, float, Context], Interval] = quantile_interval
+    judge: Callable[[Pairs, Plan, AnalysisContext], tuple[Comparison, ...]] = compare
+    quantile_interval: Callable[[Floats, Floats, float, AnalysisContext], Interval] = quantile_interval
 
 
 SOUND = Method()
@@ -113,7 +113,7 @@ def _t_interval(values: Sequence[float]) -> Interval:
     return iv.t_interval(math.fsum(values) / n, iv.standard_deviation(values), n, alpha=0.05)
 
 
-def judge_by_p(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
+def judge_by_p(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comparison, ...]:
     """Claim a difference when p < 0.05, whenever the run stopped."""
     judged = []
     for comparison in compare(pairs, plan, context):
@@ -131,7 +131,7 @@ def stop_alone(values: Sequence[float], precision: float, family: int) -> Stop:
     return stop_state(values, precision=precision, family=1)
 
 
-def judge_alone(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison, ...]:
+def judge_alone(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comparison, ...]:
     """Every cell as if it were the only one: no correction over the family."""
     return tuple(
         comparison
@@ -144,7 +144,7 @@ def judge_alone(pairs: Pairs, plan: Plan, context: Context) -> tuple[Comparison,
     )
 
 
-def percentiles_of_requests(baseline: Floats, contender: Floats, quantile: float, context: Context) -> Interval:
+def percentiles_of_requests(baseline: Floats, contender: Floats, quantile: float, context: AnalysisContext) -> Interval:
     """Pool the requests of all epochs and resample them; the middle 95 % of the log ratios is the interval."""
     rng = np.random.default_rng(0)
     upper, lower = (_resampled(rng, np.sort(each.ravel()), quantile) for each in (contender, baseline))

@@ -12,7 +12,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Comparison, Stop, Word
-from bakeoff.stats.verdict import Context
+from bakeoff.stats.verdict import AnalysisContext
 from validation.check import Check, Finding, Setting, Size, seed_of
 from validation.methods import SOUND, Method
 from validation.simulation import BASELINE, CONTENDER, QUIET, Floats, epoch_of_slices, simulate_epoch, simulated_study
@@ -170,7 +170,7 @@ def _judged(values: Sequence[float], study: Study, method: Method, *, ended: Sto
 
 def _judge(pairs: list[PairEstimate], study: Study, method: Method, *, ended: Stop) -> Comparison:
     plan = plan_study(study, overhead_s=0.0, load_s=0.0)
-    context = Context(study=study, family=1, control=None, ended=ended, epoch_s=20.0)
+    context = AnalysisContext(study=study, family=1, control=None, ended=ended, epoch_s=20.0)
     (comparison,) = method.judge({(plan.cells[0].name, CONTENDER): pairs}, plan, context)
     return comparison
 

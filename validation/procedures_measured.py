@@ -33,7 +33,7 @@ from bakeoff.units import parse_duration_s
 from validation.campaign import Campaign, planned
 from validation.duels import Duel, Frozen, LoadClass, Machine, Outcome
 from validation.procedures import INJECTED, Asked, Judgement, Procedure, judge_serial, serial
-from validation.real_epochs import RealBench, Way
+from validation.real_epochs import RealBench, Variant
 from validation.simulation import run_to_end
 
 # Server, settings, data, warming and client of a serial run are those of a duel between two such servers, so only the
@@ -101,8 +101,8 @@ class SerialServer:
     def run(self, seconds: float) -> SerialRun:
         """Start a server, measure it for that long, stop it."""
         started_at, begin = datetime.now(UTC), time.monotonic()
-        way = Way("serial", _SLICE_NS, seconds, threads=self._study.threads[0])
-        slices = self._bench.epoch([way], arms=(_ALONE,), warm_s=self._warm_s).slices
+        variant = Variant("serial", _SLICE_NS, seconds, threads=self._study.threads[0])
+        slices = self._bench.epoch([variant], arms=(_ALONE,), warm_s=self._warm_s).slices
         wall_s = time.monotonic() - begin
         busy_s = float((slices["busy_ns"] / slices["connections"]).sum()) / 1e9
         return SerialRun(

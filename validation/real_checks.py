@@ -29,10 +29,10 @@ from validation.duels import LoadClass, Outcome
 from validation.fake_server import MS, FakeArm, FakeBench, Load, judge, on_fake_server
 from validation.real_epochs import (
     RealBench,
-    Way,
+    Variant,
     agrees,
     at_every_length,
-    by_way,
+    by_variant,
     figures_of,
     mean_of,
     question,
@@ -376,19 +376,19 @@ _PRECISION = math.log(1.01)
 def unequal_pending_work(setting: Setting) -> Finding:
     """G12: interleaved with freezing and without, against each arm alone after a restart of its own."""
     study = question(f"{setting.server},{_EAGER}", f"{setting.server},{_LAZY}", workloads=(_SCRIPT,), seed=setting.seed)
-    frozen = Way("freeze", _SLICE_NS, 16.0, freeze=True)
-    running = Way("no freeze", _SLICE_NS, 16.0)
+    frozen = Variant("freeze", _SLICE_NS, 16.0, freeze=True)
+    running = Variant("no freeze", _SLICE_NS, 16.0)
     together: list[EpochData] = []
     alone: list[float] = []
     with RealBench(study, setting.folder, report=setting.report) as bench:
         for number in range(_WRITE_EPOCHS):
-            # Each way has servers of its own, so that no pending work passes from one to the other.
-            together += [bench.epoch([way]) for way in ((frozen, running) if number % 2 else (running, frozen))]
+            # Each variant has servers of its own, so that no pending work passes from one to the other.
+            together += [bench.epoch([variant]) for variant in ((frozen, running) if number % 2 else (running, frozen))]
             rates = {}
             for arm in "AB" if number % 2 else "BA":
-                rates[arm] = rate(bench.epoch([Way("alone", _SLICE_NS, 8.0, arms=(arm,))], arms=(arm,)))
+                rates[arm] = rate(bench.epoch([Variant("alone", _SLICE_NS, 8.0, arms=(arm,))], arms=(arm,)))
             alone.append(math.log(rates["B"] / rates["A"]))
-    pairs = by_way(together)
+    pairs = by_variant(together)
     serial = mean_of(alone)
     results = [f"alone {shown(serial)}"]
     figures = {"alone": figures_of(serial)}
@@ -412,9 +412,11 @@ def unequal_pending_work(setting: Setting) -> Finding:
 def slice_lengths(setting: Setting) -> Finding:
     """G13: an injected 5 % in slices of tau and 4 tau, with freezing."""
     study = question(setting.server, slowdown_percent=_SLOWDOWN_PERCENT, workloads=(_SCRIPT,), seed=setting.seed)
-    ways = [Way(f"{length_ns / 1e9:g} s", length_ns, 16.0, freeze=True) for length_ns in (500_000_000, _SLICE_NS)]
+    variants = [
+        Variant(f"{length_ns / 1e9:g} s", length_ns, 16.0, freeze=True) for length_ns in (500_000_000, _SLICE_NS)
+    ]
     with RealBench(study, setting.folder, report=setting.report) as bench:
-        found = by_way([bench.epoch(ways) for _ in range(_WRITE_EPOCHS)])
+        found = by_variant([bench.epoch(variants) for _ in range(_WRITE_EPOCHS)])
     estimates = {name: mean_of([pair.value for pair in pairs]) for name, pairs in found.items()}
     return at_every_length(estimates, -math.log1p(_SLOWDOWN_PERCENT / 100))
 

@@ -1,7 +1,7 @@
-"""Measures epochs on real servers in which one question is asked in several ways, and compares the ways.
+"""Measures epochs on real servers in which one question is asked in several variants, and compares the variants.
 
 As in a run's epoch, servers are started anew on restored data, made ready, warmed, measured and stopped. Here the
-experiment chooses slice length, freezing, connections and CPUs, and every way has its own name.
+experiment chooses slice length, freezing, connections and CPUs, and every variant has its own name.
 """
 
 import math
@@ -40,8 +40,8 @@ Cpus = frozenset[int] | None
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way to measure.
+class Variant:
+    """How a cell is measured.
 
     Attributes:
         name: the name of its cell.
@@ -141,7 +141,7 @@ class RealBench:
 
     def epoch(
         self,
-        ways: Sequence[Way],
+        variants: Sequence[Variant],
         *,
         arms: Sequence[str] = (),
         warm_s: float = 3.0,
@@ -149,19 +149,19 @@ class RealBench:
         server_cpus: Cpus = None,
         huge_pages: Sequence[str] = (),
         in_order: bool = False,
-        around: Callable[[Way], AbstractContextManager[object]] = lambda way: nullcontext(),
+        around: Callable[[Variant], AbstractContextManager[object]] = lambda variant: nullcontext(),
     ) -> EpochData:
-        """One epoch: every way in turn, in a random order unless `in_order`.
+        """One epoch: every variant in turn, in a random order unless `in_order`.
 
         Args:
-            ways: how to measure.
+            variants: how to measure.
             arms: those whose servers are started; empty: all.
             warm_s: seconds of load before, all arms together.
             client_cpus: that the engine may use; None: all.
             server_cpus: that the servers may use; None: all.
             huge_pages: arms whose buffer pools are moved to huge pages.
-            in_order: measure the ways in the order given.
-            around: entered while a way is measured.
+            in_order: measure the variants in the order given.
+            around: entered while a variant is measured.
 
         Raises:
             BakeoffError: a server or the engine fails.
@@ -179,12 +179,12 @@ class RealBench:
             servers = self._kept | fresh
             engine = stack.enter_context(Engine(stop=threading.Event(), cpus=client_cpus))
             seed = seed_for(self._study.seed, "way", number)
-            for workload in sorted({way.workload for way in ways}):
+            for workload in sorted({variant.workload for variant in variants}):
                 if warm_s:
-                    way = next(way for way in ways if way.workload == workload)
-                    warming = Way("warm", _WARM_SLICE_NS, warm_s, way.threads, workload)
+                    variant = next(variant for variant in variants if variant.workload == workload)
+                    warming = Variant("warm", _WARM_SLICE_NS, warm_s, variant.threads, workload)
                     self._measure(engine, setups, servers, warming, seed)
-            order = {way.name: way for way in ways}
+            order = {variant.name: variant for variant in variants}
             names = list(order) if in_order else shuffled(order, self._study.seed, "ways", number)
             slices: list[Message] = []
             histograms: list[Message] = []
@@ -240,10 +240,10 @@ class RealBench:
             readiness.finish_pending_work(server, _READINESS_LIMIT_S, readiness.warm(server, database))
 
     def _measure(
-        self, engine: Engine, setups: Sequence[ArmSetup], servers: dict[str, Instance], way: Way, seed: int
+        self, engine: Engine, setups: Sequence[ArmSetup], servers: dict[str, Instance], variant: Variant, seed: int
     ) -> tuple[list[Message], list[Message]]:
-        workload = self._study.workloads[way.workload]
-        chosen = [setup for setup in setups if not way.arms or setup.arm.name in way.arms]
+        workload = self._study.workloads[variant.workload]
+        chosen = [setup for setup in setups if not variant.arms or setup.arm.name in variant.arms]
         engine.open(
             address_of(
                 setup, servers[setup.arm.name], database_of(self._study, workload), pid=servers[setup.arm.name].pid
@@ -252,21 +252,21 @@ class RealBench:
         )
         measured = engine.measure(
             {
-                "cell": way.name,
+                "cell": variant.name,
                 "script": workload.script,
                 "options": script_options(self._study, workload, self._study.baseline.data),
-                "threads": way.threads,
+                "threads": variant.threads,
                 "arms": [setup.arm.name for setup in chosen],
-                "seconds": None if way.blocks else way.seconds,
-                "blocks": way.blocks,
-                "slice_ns": way.slice_ns,
-                "guard_ns": guard_ns(way.slice_ns) if way.guard_ns is None else way.guard_ns,
+                "seconds": None if variant.blocks else variant.seconds,
+                "blocks": variant.blocks,
+                "slice_ns": variant.slice_ns,
+                "guard_ns": guard_ns(variant.slice_ns) if variant.guard_ns is None else variant.guard_ns,
                 "order_seed": seed_for(seed, "order"),
                 "key_seed": seed_for(seed, "keys"),
                 "load": {"model": "closed"},
-                "placement": way.placement,
-                "freeze": way.freeze,
-                "settle_ns": way.settle_ns,
+                "placement": variant.placement,
+                "freeze": variant.freeze,
+                "settle_ns": variant.settle_ns,
             }
         )
         return measured.slices, measured.histograms
@@ -277,13 +277,13 @@ def usable_cpus() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
-# Estimates of ways, as log ratios.
+# Estimates of variants, as log ratios.
 
 _ALPHA = 0.05
 
 
-def by_way(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, list[PairEstimate]]:
-    """Pairs of all epochs by the way they were measured."""
+def by_variant(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, list[PairEstimate]]:
+    """Pairs of all epochs by variant."""
     found: dict[str, list[PairEstimate]] = {}
     for epoch in epochs:
         for pair in epoch_estimates(epoch, baseline=baseline).pairs:
@@ -291,8 +291,8 @@ def by_way(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, lis
     return found
 
 
-def of_way(epoch: EpochData, name: str) -> EpochData:
-    """What an epoch measured in one of its ways."""
+def of_variant(epoch: EpochData, name: str) -> EpochData:
+    """What an epoch measured in one of its variants."""
     return replace(epoch, slices=epoch.slices.rows(epoch.slices["cell"] == name))
 
 

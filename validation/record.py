@@ -20,7 +20,7 @@ from bakeoff.results.manifest import bakeoff_version, checkout_commit
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from validation.duels import Machine
 from validation.machines import Origin, Traces
-from validation.real_epochs import RealBench, Way
+from validation.real_epochs import RealBench, Variant
 
 _SLICE_NS = 20_000_000
 _GUARD_NS = 2_000_000
@@ -46,7 +46,7 @@ def record(
     """
     block_s = 4 * (_SLICE_NS + _GUARD_NS) / 1e9
     blocks = round(seconds / block_s)
-    way = Way("trace", _SLICE_NS, seconds, threads, guard_ns=_GUARD_NS, blocks=blocks)
+    variant = Variant("trace", _SLICE_NS, seconds, threads, guard_ns=_GUARD_NS, blocks=blocks)
     study = _study(server, threads=threads, seed=seed)
     begin = datetime.now(UTC)
     starts: list[Frame] = []
@@ -57,7 +57,7 @@ def record(
     ):
         bench.keep(_REFERENCE)
         for number in range(restarts):
-            starts.append(bench.epoch([way], warm_s=_WARM_S).slices)
+            starts.append(bench.epoch([variant], warm_s=_WARM_S).slices)
             machine = Machine.of(starts[-1])
             loads.append(machine.other if machine else 0.0)
             report(f"{number + 1} of {restarts}: others use {loads[-1]:.0%} of the machine")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bakeoff.results import decode_histogram
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Stop
-from bakeoff.stats.verdict import Context
+from bakeoff.stats.verdict import AnalysisContext
 from validation.check import Bias, Check, Count, Finding, Setting, Size, finding, scaled, seed_of
 from validation.histograms import encode_values
 from validation.machines import DRIFTS, EPOCH_S, OVERHEAD_S, Machine, Recorded, Simulated, recorded_sets
@@ -259,7 +259,7 @@ def quantiles(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
     """Compare with an exact sort, then count intervals that hold a known ratio."""
     rng = np.random.default_rng(seed_of(setting, "G10"))
     error = max(_worst_error(np.rint(_latencies(rng, 1, 200_000)[0]).astype(np.int64)) for _ in range(5))
-    context = Context(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
+    context = AnalysisContext(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
     runs = scaled(600, scale)
     held = dict.fromkeys(_QUANTILES, 0)
     for _ in range(runs):

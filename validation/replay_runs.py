@@ -20,7 +20,7 @@ from bakeoff.spec import Study
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import N_MIN, excludes_zero
 from bakeoff.stats.model import Comparison, Stop, Word
-from bakeoff.stats.verdict import Context
+from bakeoff.stats.verdict import AnalysisContext
 from validation.machines import Machine
 from validation.methods import SOUND, Method
 from validation.simulation import CONTENDER, simulated_study
@@ -269,7 +269,7 @@ def _state(unit: _Unit, question: Question, method: Method) -> Stop:
 
 def _judge(units: Sequence[_Unit], study: Study, plan: Plan, question: Question, method: Method) -> tuple[End, ...]:
     aborted = any(unit.stop is Stop.ABORTED for unit in units)
-    context = Context(
+    context = AnalysisContext(
         study=study,
         family=question.cells,
         control=None,

@@ -24,7 +24,7 @@ from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
-from bakeoff.stats.verdict import Context, disagree, may_claim
+from bakeoff.stats.verdict import AnalysisContext, disagree, may_claim
 from validation.check import Count
 
 Floats = NDArray[np.float64]
@@ -285,7 +285,7 @@ class End:
 
 def run_to_end(values: Sequence[float], *, precision: float) -> End:
     """Apply the stopping rule after every epoch; the budget ends with the last value."""
-    context = Context(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
+    context = AnalysisContext(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
     stop, n = Stop.RUNNING, 0
     for n in range(iv.N_MIN_DECISIVE, len(values) + 1):
         stop = stop_state(values[:n], precision=precision, family=1)

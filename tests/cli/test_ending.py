@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bakeoff.cli.execution import ending_in_order
+from bakeoff.cli.run import ending_in_order
 from bakeoff.results.manifest import bakeoff_version
 from tests.conftest import COMMAND
 

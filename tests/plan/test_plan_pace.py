@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from bakeoff.plan.model import rounds, turns
 from bakeoff.plan.timing import (
     EpochCost,
-    Pace,
+    EpochTime,
     comfortable_seconds,
-    pace_of,
+    epoch_time,
     seconds_min,
     seconds_per_cell,
     shared_seconds,
@@ -61,16 +61,16 @@ def test_turns_are_the_places_in_all_rounds(arms, at_once):
 
 def test_the_pace_is_that_of_the_last_three_epochs():
     slow, quick = EpochCost(overhead_s=60, measured_s=40, planned_s=20), EpochCost(10, 21, 20)
-    assert pace_of([]) is None
-    assert pace_of([slow, quick, quick, quick]) == Pace(overhead_s=10, stretch=1.05)
-    assert pace_of([slow]).epoch_s(20) == 100
+    assert epoch_time([]) is None
+    assert epoch_time([slow, quick, quick, quick]) == EpochTime(overhead_s=10, wall_per_planned=1.05)
+    assert epoch_time([slow]).epoch_s(20) == 100
 
 
 def test_an_epoch_is_shortened_only_while_fewer_than_six_fit():
-    pace = Pace(overhead_s=10, stretch=1.0)
+    epoch_time = EpochTime(overhead_s=10, wall_per_planned=1.0)
     asked = {"cells": 2, "turns": 2}
-    assert pace.share(20, room_s=180, epochs=0, **asked) == 1.0
-    assert pace.share(20, room_s=120, epochs=0, **asked) == pytest.approx(0.5)
-    assert pace.share(20, room_s=60, epochs=0, **asked) == 0.4  # the least
-    assert pace.share(5, room_s=60, epochs=0, **asked) == 0.8  # two seconds a cell
-    assert pace.share(20, room_s=1, epochs=6, **asked) == 1.0
+    assert epoch_time.share(20, room_s=180, epochs=0, **asked) == 1.0
+    assert epoch_time.share(20, room_s=120, epochs=0, **asked) == pytest.approx(0.5)
+    assert epoch_time.share(20, room_s=60, epochs=0, **asked) == 0.4  # the least
+    assert epoch_time.share(5, room_s=60, epochs=0, **asked) == 0.8  # two seconds a cell
+    assert epoch_time.share(20, room_s=1, epochs=6, **asked) == 1.0

@@ -10,7 +10,7 @@ from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study import Design, Factor, Part, Published, PublishedFigure
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.effects import (
-    Judgement,
+    Agreement,
     contrast,
     epoch_values,
     interactions,
@@ -135,12 +135,12 @@ def test_published_ratios_stand_beside_measured_ones():
     figures.append(PublishedFigure(cell="oltp_point_select/64", arm="B", value=2.0))
     used = design(figures=figures)
     found = {(each.cell, each.numerator, each.denominator): each for each in published_ratios(analysis_of(used), used)}
-    assert found[CELL, "B", "A"].judgement is Judgement.AGREES
-    assert found[CELL, "C", "A"].judgement is Judgement.AGREES
+    assert found[CELL, "B", "A"].agreement is Agreement.AGREES
+    assert found[CELL, "C", "A"].agreement is Agreement.AGREES
     assert found[CELL, "C", "A"].published == pytest.approx(math.log(0.65))
-    assert found[CELL, "D", "B"].judgement is Judgement.DIFFERS  # published ahead, measured 4 % behind
+    assert found[CELL, "D", "B"].agreement is Agreement.DIFFERS  # published ahead, measured 4 % behind
     assert found["oltp_point_select/64", "B", "A"].measured is None
-    assert found["oltp_point_select/64", "B", "A"].judgement is Judgement.CANNOT_TELL
+    assert found["oltp_point_select/64", "B", "A"].agreement is Agreement.CANNOT_TELL
     assert len(found) == 5
 
 
@@ -168,8 +168,8 @@ def test_what_an_interval_says_of_a_published_order(published, low, high, expect
 
 
 def test_without_an_interval_nothing_can_be_told():
-    assert judge(0.5, None) is Judgement.CANNOT_TELL
-    assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1)) is Judgement.CANNOT_TELL
+    assert judge(0.5, None) is Agreement.CANNOT_TELL
+    assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1)) is Agreement.CANNOT_TELL
 
 
 def test_the_median_of_each_arm_over_every_choice_of_three():

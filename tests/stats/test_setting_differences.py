@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.spec import Arm, Data, Profile, Study, Workload, parse_server
-from bakeoff.stats.differences import Origin, differences, settings_flag, undeclared
+from bakeoff.stats.differences import DifferenceOrigin, differences, settings_flag, undeclared
 
 BASE = {
     "version": "8.0.15", "version_comment": "MySQL Community Server - GPL", "log_bin": "ON", "innodb_doublewrite": "ON",
@@ -61,7 +61,7 @@ def test_names_of_an_instance_are_not_settings():
 def test_what_only_versions_explain():
     study, arm = question("mysql:5.7")
     origins = {each.variable: each.origin for each in differences(BASE, OLD, study, arm)}
-    assert origins == {"query_cache_type": Origin.VERSION, "innodb_flush_neighbors": Origin.VERSION}
+    assert origins == {"query_cache_type": DifferenceOrigin.VERSION, "innodb_flush_neighbors": DifferenceOrigin.VERSION}
     assert found({"innodb_flush_neighbors": "0"}, base=OLD) == {"innodb_flush_neighbors": ("1", "0")}
 
 

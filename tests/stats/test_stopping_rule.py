@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.plan.timing import Pace
+from bakeoff.plan.timing import EpochTime
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
 from bakeoff.stats.model import Stop
@@ -98,10 +98,10 @@ def test_budget_ends_before_the_epoch_that_would_not_fit():
 
 
 def test_a_twentieth_of_grace_to_complete_six_epochs():
-    pace = Pace(overhead_s=30, stretch=1e-9)
-    assert one(alternating(0.05), 5, elapsed_s=595, pace=pace).stop is Stop.RUNNING
-    assert one(alternating(0.05), 6, elapsed_s=595, pace=pace).stop is Stop.BUDGET
-    assert one(alternating(0.05), 5, elapsed_s=605, pace=pace).stop is Stop.BUDGET
+    epoch_time = EpochTime(overhead_s=30, wall_per_planned=1e-9)
+    assert one(alternating(0.05), 5, elapsed_s=595, epoch_time=epoch_time).stop is Stop.RUNNING
+    assert one(alternating(0.05), 6, elapsed_s=595, epoch_time=epoch_time).stop is Stop.BUDGET
+    assert one(alternating(0.05), 5, elapsed_s=605, epoch_time=epoch_time).stop is Stop.BUDGET
 
 
 def test_epochs_are_shortened_until_six_fit_and_not_afterwards():
@@ -112,7 +112,9 @@ def test_epochs_are_shortened_until_six_fit_and_not_afterwards():
     assert short.stop is Stop.RUNNING
     assert 3 * (10 + short.share * seconds) == pytest.approx(630 - 580)
     assert one(alternating(0.05), 8, elapsed_s=560).share == 1.0
-    assert one(alternating(0.05), 3, elapsed_s=580, pace=Pace(overhead_s=2, stretch=1.0)).share == 1.0
+    assert (
+        one(alternating(0.05), 3, elapsed_s=580, epoch_time=EpochTime(overhead_s=2, wall_per_planned=1.0)).share == 1.0
+    )
     # An epoch has a least length: what does not fit with it ends the run.
     assert one(alternating(0.05), 3, elapsed_s=620).stop is Stop.BUDGET
 

@@ -16,8 +16,8 @@ from bakeoff.cli.printing import console, print_sentence
 from bakeoff.engine import capture_totals, make_capture, make_capture_of
 from bakeoff.errors import SpecError
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
-from bakeoff.report.captures import capture_view
-from bakeoff.run.source_log import Source, kept_statements
+from bakeoff.report.queries import capture_view
+from bakeoff.run.captures import KeptIn, kept_statements
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server
 from bakeoff.spec.dumps import is_url
@@ -79,7 +79,7 @@ def make(
         LogFormat | None, typer.Option("--format", help="Of the logs; default: found by their content.")
     ] = None,
     source: Annotated[
-        Source | None, typer.Option("--from", help="Of a server; default: its slow log if that has rows, else digests.")
+        KeptIn | None, typer.Option("--from", help="Of a server; default: its slow log if that has rows, else digests.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Digests shown at the end.")] = _SHOWN_AFTER_MAKING,
     show_literals: Annotated[bool, typer.Option("--show-literals", help="With samples.")] = False,
@@ -115,7 +115,7 @@ def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
 
 
 def _of_server(
-    url: str, output: Path, source: Source | None, *, redact: bool, on_progress: Callable[[int, int | None], None]
+    url: str, output: Path, source: KeptIn | None, *, redact: bool, on_progress: Callable[[int, int | None], None]
 ) -> dict[str, Any]:
     """Make a capture of what a running server has kept, and say what that is."""
     spec = parse_server(url)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from bakeoff.cli.arguments import Format, format_option
-from bakeoff.cli.execution import ending_in_order
 from bakeoff.cli.printing import print_sentence, print_table
+from bakeoff.cli.run import ending_in_order
 from bakeoff.errors import ExitCode, HostError, SpecError
 from bakeoff.report import numbers
 from bakeoff.report.live import QuietLive

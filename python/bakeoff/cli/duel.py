@@ -21,7 +21,7 @@ from bakeoff.cli.arguments import (
     Seed,
     format_option,
 )
-from bakeoff.cli.execution import RunOptions, check_and_run
+from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.results import runs_root
 from bakeoff.run.own_data import OwnData, own_data

@@ -25,12 +25,12 @@ from bakeoff.cli.arguments import (
 )
 from bakeoff.cli.capture import reading
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
-from bakeoff.cli.execution import RunOptions, check_and_run
 from bakeoff.cli.printing import console
+from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.engine import capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.report import render_terminal
-from bakeoff.report.captures import capture_view
+from bakeoff.report.queries import capture_view
 from bakeoff.results import runs_root
 from bakeoff.run.captures import CaptureFacts, capture_facts
 from bakeoff.run.own_data import OwnData, own_data

@@ -1,12 +1,20 @@
-"""`bakeoff run`: run or resume a study."""
+"""`bakeoff run`; and for every command that runs a study: progress, report, verdict, exit code, signals."""
 
+import contextlib
+import signal
 import sys
-from dataclasses import replace
+import threading
+import webbrowser
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 from bakeoff.cli.arguments import (
+    FailOn,
     FailOnOption,
     Format,
     NoVerdict,
@@ -19,14 +27,150 @@ from bakeoff.cli.arguments import (
     naming_the_line,
     request_study,
 )
-from bakeoff.cli.execution import RunOptions, check_and_run, run_and_report
-from bakeoff.errors import SpecError
+from bakeoff.cli.plan import show
+from bakeoff.cli.printing import console
+from bakeoff.errors import ExitCode, SpecError
+from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report.live import live_for
+from bakeoff.report.renderers import objection, publish
+from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
-from bakeoff.run.forecast import forecast, require_disk
+from bakeoff.run import run_study
+from bakeoff.run.arms import check_workloads
+from bakeoff.run.forecast import forecast, require_budget, require_disk
+from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
-from bakeoff.spec import Study
+from bakeoff.spec import Origin, Study
+from bakeoff.stats.answers import ROWS_KINDS
+from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.stopping import control_name
 from bakeoff.units import parse_duration_s
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is shown and where it is stored.
+
+    Attributes:
+        passwords: by arm name; never written anywhere.
+        resume: a run to go on with.
+        publish: also write the files to be published, and fail when the control does not hold.
+        fail_on: what makes the exit code 1.
+        samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
+    """
+
+    runs_root: Path
+    command_line: tuple[str, ...]
+    passwords: dict[str, str]
+    quiet: bool = False
+    json: bool = False
+    open_report: bool = False
+    resume: RunDirectory | None = None
+    publish: bool = False
+    fail_on: frozenset[FailOn] | None = None
+    samples: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
+    """Check that a study can be run here, then run and report it, or only show what it would take; the exit code.
+
+    Raises:
+        SpecError: a workload or an option is unknown, or the budget is too small for a verdict that is wanted.
+        HostError: the disk is too small.
+    """
+    check_workloads(study.workloads, study.arms)
+    seen = forecast(with_expected_sizes(study, options.passwords))
+    if dry_run:
+        show(seen, Format.JSON if options.json else Format.TEXT)
+    require_disk(seen)
+    if not no_verdict:
+        require_budget(seen)
+    return ExitCode.DONE if dry_run else run_and_report(study, options)
+
+
+def run_and_report(study: Study, options: RunOptions) -> int:
+    """Run a study and report it; returns the exit code.
+
+    The first Ctrl-C (or SIGTERM) drops the epoch in flight and reports the anytime-valid interval.
+    """
+    stop = threading.Event()
+    page = console()
+    with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
+        running = [str(arm.server) for arm in study.arms if arm.server.origin is Origin.URL]
+        if running:
+            them = " and ".join(dict.fromkeys(running))
+            live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
+        run, analysis = run_study(
+            study,
+            options.runs_root,
+            listener=live,
+            stop=stop,
+            passwords=options.passwords,
+            command_line=options.command_line,
+            resume=options.resume,
+        )
+        live.stage("writing the report")
+        view = build_view(run, analysis, samples=options.samples)
+        run.write_text("report.html", render_html(view))
+        published = publish(run, view) if options.publish else None
+    if options.json:
+        print(render_json(view))
+    else:
+        render_terminal(view, page)
+    if options.open_report:
+        webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
+    if published:
+        print(f"bakeoff: to be published: {published}", file=sys.stderr)
+        reason = objection(analysis)
+        if reason:
+            print(f"bakeoff: not yet: {reason}", file=sys.stderr)
+            return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
+    if stop.is_set():
+        return ExitCode.INTERRUPTED
+    return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
+
+
+def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
+    """What was found that a run may fail on: by the verdicts, and by the records of a replay's queries and tables."""
+    found = {FailOn.SLOWER} if _is_slower(analysis) else set()
+    for record in view.records:
+        kinds = str(record.get("differs", "")).split()
+        found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
+        found |= {FailOn.ROWS} if set(ROWS_KINDS) & set(kinds) else set()
+        found |= {FailOn.SLOWER} if "digest" in record and record["verdict"] == Word.SLOWER else set()
+    return frozenset(found)
+
+
+def _is_slower(analysis: Analysis) -> bool:
+    """Whether a contender is claimed to be slower by more than the margin of equivalence."""
+    words = [comparison.verdict.words for comparison in analysis.comparisons if not comparison.is_control]
+    return any(Word.SLOWER in each and Word.EQUIVALENT not in each for each in words)
+
+
+@contextlib.contextmanager
+def ending_in_order(stop: threading.Event) -> Iterator[None]:
+    """The first signal sets `stop`; the second raises KeyboardInterrupt: servers are stopped, nothing is reported."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in ending_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ending_signals() -> list[signal.Signals]:
+    """The signals that end a command, but those ignored when bakeoff started (`nohup` ignores SIGHUP)."""
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+# ---- bakeoff run -----------------------------------------------------------------------------------------------------
 
 
 def run(

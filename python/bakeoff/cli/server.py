@@ -9,8 +9,8 @@ import typer
 from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from bakeoff.cli.arguments import Format, format_option
-from bakeoff.cli.execution import ending_signals
 from bakeoff.cli.listing import Kind, list_things
+from bakeoff.cli.run import ending_signals
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import find_entry, install, installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server

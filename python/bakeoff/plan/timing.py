@@ -274,15 +274,15 @@ class EpochCost:
 
 
 @dataclass(frozen=True)
-class Pace:
+class EpochTime:
     """How long epochs take here: the overhead of each, and wall seconds a planned second of measuring takes."""
 
     overhead_s: float
-    stretch: float
+    wall_per_planned: float
 
     def epoch_s(self, planned_s: float) -> float:
         """Wall seconds of an epoch that measures so long."""
-        return self.overhead_s + self.stretch * planned_s
+        return self.overhead_s + self.wall_per_planned * planned_s
 
     def share(self, planned_s: float, *, room_s: float, epochs: int, cells: int, turns: int) -> float:
         """The part of its measuring that the next epoch is given, so that the fewest epochs needed fit: 1 if they do.
@@ -297,18 +297,18 @@ class Pace:
         missing = EPOCHS_MIN - epochs
         if missing <= 0 or planned_s <= 0 or self.epoch_s(planned_s) * missing <= room_s:
             return 1.0
-        share = (room_s / missing - self.overhead_s) / (self.stretch * planned_s)
+        share = (room_s / missing - self.overhead_s) / (self.wall_per_planned * planned_s)
         least = max(_SHARE_MIN, cells * seconds_min(turns) / planned_s)
         return min(max(share, least), 1.0)
 
 
-def pace_of(costs: Sequence[EpochCost]) -> Pace | None:
+def epoch_time(costs: Sequence[EpochCost]) -> EpochTime | None:
     """The pace of the last epochs; None before the first."""
     recent = [cost for cost in costs[-_RECENT:] if cost.planned_s > 0]
     if not recent:
         return None
     planned_s = math.fsum(cost.planned_s for cost in recent)
-    return Pace(
+    return EpochTime(
         overhead_s=math.fsum(cost.overhead_s for cost in recent) / len(recent),
-        stretch=math.fsum(cost.measured_s for cost in recent) / planned_s,
+        wall_per_planned=math.fsum(cost.measured_s for cost in recent) / planned_s,
     )

@@ -64,7 +64,7 @@ def build_view(
         statuses=_statuses(context),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=(*queries.lead(context), *verdicts.summary(context)),
+        summary=(*queries.findings(context), *verdicts.summary(context)),
         verdicts=verdicts.verdicts(context),
         means=verdicts.mean_sentences(context),
         conditions=_conditions(context),

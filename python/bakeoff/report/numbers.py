@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from bakeoff.stats.model import Estimate, Interval
-from bakeoff.stats.resolution import OUT_OF_REACH_S, Forecast, Resolution
+from bakeoff.stats.resolution import OUT_OF_REACH_S, Resolution, TimeNeeded
 from bakeoff.units import format_duration, interval_texts, ratio_decimals
 
 Form = Callable[[float], str]
@@ -133,9 +133,9 @@ def resolution_basis(found: Resolution, test_run: str) -> str:
     )
 
 
-def _plus_minus(each: Forecast) -> str:
+def _plus_minus(each: TimeNeeded) -> str:
     return f"±{each.half_width:.1%}".replace(".0%", "%")
 
 
-def _at_worst(each: Forecast) -> str:
+def _at_worst(each: TimeNeeded) -> str:
     return format_duration(each.at_worst_s) if each.at_worst_s <= OUT_OF_REACH_S else "out of reach"

@@ -41,7 +41,7 @@ def published_section(context: Context) -> Section | None:
             _pair_text(design, each.factor, each.numerator, each.denominator),
             numbers.ratio(each.published),
             _measured(each.measured),
-            Value(text=each.judgement.value, sub="size too" if each.size_too else ""),
+            Value(text=each.agreement.value, sub="size too" if each.size_too else ""),
             group=context.cell_title(each.cell),
         )
         for each in published_ratios(context.analysis, design)

@@ -29,7 +29,7 @@ from bakeoff.plan import (
     with_longer_slices,
 )
 from bakeoff.plan.model import rounds, turns
-from bakeoff.plan.timing import EpochCost, pace_of, report_seconds
+from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import slices_frame, wall_time
 from bakeoff.results.frame import Frame
@@ -403,7 +403,7 @@ class _StudyRun:
             self.study,
             self.plan,
             elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
-            pace=pace_of(self.costs),
+            epoch_time=epoch_time(self.costs),
             aborted=self.tools.stop.is_set(),
         )
 

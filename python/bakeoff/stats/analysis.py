@@ -15,7 +15,7 @@ from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, 
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios
-from bakeoff.stats.verdict import Context, compare
+from bakeoff.stats.verdict import AnalysisContext, compare
 
 CONTROL_ALPHA = 0.01
 """Error share of the control's interval, over all cells together."""
@@ -41,7 +41,7 @@ def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = No
     valid = [epoch for epoch in ordered if epoch.valid]
     history = [epoch_estimates(epoch, baseline=study.baseline.name) for epoch in valid]
     pairs = by_comparison(history)
-    context = Context(
+    context = AnalysisContext(
         study=study,
         family=family_size(study, len(plan.cells)),
         control=control_name(study),
@@ -138,7 +138,7 @@ def _undeclared(epochs: Sequence[EpochData], study: Study) -> dict[str, dict[str
     return found
 
 
-def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Context) -> dict[str, Estimate]:
+def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: AnalysisContext) -> dict[str, Estimate]:
     """By contender: mean over cells of D_e in each epoch that measured them all; the interval is over epochs.
 
     Empty with an open loop among the cells: its throughput is that of the schedule.
@@ -157,7 +157,7 @@ def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Con
     return means
 
 
-def _stopped(comparisons: Sequence[Comparison], context: Context) -> Stop:
+def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Stop:
     stops = [comparison.stop for comparison in comparisons if not comparison.is_control]
     if not stops or len(stops) < context.family:
         return context.ended if context.ended.anytime_only else Stop.BUDGET

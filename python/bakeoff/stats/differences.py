@@ -88,7 +88,7 @@ def _query_differences(
     ]
 
 
-class Origin(StrEnum):
+class DifferenceOrigin(StrEnum):
     """Why a setting differs."""
 
     DECLARED = "declared"  # typed as an option, or a consequence of the arm's data
@@ -102,7 +102,7 @@ class Difference(Frozen):
     variable: str
     baseline: str | None
     contender: str | None
-    origin: Origin
+    origin: DifferenceOrigin
 
 
 # Settings of durability, memory, data or the amount of work: a difference is undeclared even between versions.
@@ -163,15 +163,15 @@ def differences(
         if _same(mine, theirs) or _is_identity(name) or _are_paths(mine, theirs) or name in without_effect:
             continue
         if name.lower() in declared or (_CHARSET.match(name) and "character_set_server" in declared):
-            origin = Origin.DECLARED
+            origin = DifferenceOrigin.DECLARED
         elif other_binaries and (
             mine is None or theirs is None or name not in _FACTORS or study.profile is Profile.STOCK
         ):
-            origin = Origin.VERSION
+            origin = DifferenceOrigin.VERSION
         else:
-            origin = Origin.UNDECLARED
+            origin = DifferenceOrigin.UNDECLARED
         found.append(Difference(variable=name, baseline=mine, contender=theirs, origin=origin))
-    order = list(Origin)[::-1]
+    order = list(DifferenceOrigin)[::-1]
     return tuple(sorted(found, key=lambda difference: (order.index(difference.origin), difference.variable)))
 
 
@@ -180,7 +180,7 @@ def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
     return {
         difference.variable: (_shown(difference.baseline), _shown(difference.contender))
         for difference in found
-        if difference.origin is Origin.UNDECLARED
+        if difference.origin is DifferenceOrigin.UNDECLARED
     }
 
 

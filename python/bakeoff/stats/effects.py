@@ -219,7 +219,7 @@ SETS = 3
 _CHOICES_MAX = 5000
 
 
-class Judgement(StrEnum):
+class Agreement(StrEnum):
     """Whether a measured interval agrees with a published ratio."""
 
     AGREES = "agrees"
@@ -243,7 +243,7 @@ class PublishedRatio:
     denominator: str
     published: float
     measured: Estimate | None
-    judgement: Judgement
+    agreement: Agreement
     size_too: bool
 
 
@@ -267,14 +267,14 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
                 denominator=denominator,
                 published=published,
                 measured=measured,
-                judgement=judge(published, measured),
+                agreement=judge(published, measured),
                 size_too=measured is not None and measured.interval.holds(published),
             )
             found.append(ratio)
     return tuple(found)
 
 
-def judge(published: float, measured: Estimate | None) -> Judgement:
+def judge(published: float, measured: Estimate | None) -> Agreement:
     """Compare the published order with the measured one; log ratios.
 
     Returns:
@@ -282,18 +282,18 @@ def judge(published: float, measured: Estimate | None) -> Judgement:
         published); DIFFERS when all of it contradicts the published order; else CANNOT_TELL.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
-        return Judgement.CANNOT_TELL
+        return Agreement.CANNOT_TELL
     low, high = measured.interval.low, measured.interval.high
     equal = low > -NO_DIFFERENCE and high < NO_DIFFERENCE
     if abs(published) <= NO_DIFFERENCE:
         if equal:
-            return Judgement.AGREES
-        return Judgement.DIFFERS if low > NO_DIFFERENCE or high < -NO_DIFFERENCE else Judgement.CANNOT_TELL
+            return Agreement.AGREES
+        return Agreement.DIFFERS if low > NO_DIFFERENCE or high < -NO_DIFFERENCE else Agreement.CANNOT_TELL
     if published < 0:
         low, high = -high, -low
     if equal or high < 0:
-        return Judgement.DIFFERS
-    return Judgement.AGREES if low > 0 else Judgement.CANNOT_TELL
+        return Agreement.DIFFERS
+    return Agreement.AGREES if low > 0 else Agreement.CANNOT_TELL
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:

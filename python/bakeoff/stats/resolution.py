@@ -32,7 +32,7 @@ OUT_OF_REACH_S = 3600.0
 """A half-width that takes longer than this is reported as out of reach."""
 
 _GAIN = 0.8  # three epochs give a rough spread, so that a smaller gain may be none
-_WORST = 0.90  # probability that the true spread is below the one behind `Forecast.at_worst_s`
+_WORST = 0.90  # probability that the true spread is below the one behind `TimeNeeded.at_worst_s`
 
 
 class NoiseLine(Frozen):
@@ -188,7 +188,7 @@ def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None
     )
 
 
-class Forecast(Frozen):
+class TimeNeeded(Frozen):
     """Time for one half-width (log ratio): wall seconds from loading to verdict, expected and at worst (90 %)."""
 
     half_width: float
@@ -213,7 +213,7 @@ class Resolution(Frozen):
     sd_within: float
     overhead_s: float
     measured_s: float
-    forecast: tuple[Forecast, ...]
+    forecast: tuple[TimeNeeded, ...]
 
 
 def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: float) -> Resolution | None:
@@ -254,7 +254,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
         overhead_s=overhead_s,
         measured_s=measured_s,
         forecast=tuple(
-            Forecast(half_width=target, seconds=seconds(sd, target), at_worst_s=seconds(sd_worst, target))
+            TimeNeeded(half_width=target, seconds=seconds(sd, target), at_worst_s=seconds(sd_worst, target))
             for target in TARGETS
         ),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bakeoff.plan import Plan
-from bakeoff.plan.timing import GRACE, Pace
+from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
@@ -75,7 +75,7 @@ def decide(
     plan: Plan,
     *,
     elapsed_s: float,
-    pace: Pace | None = None,
+    epoch_time: EpochTime | None = None,
     aborted: bool = False,
 ) -> Decision:
     """Decide what to do next; the same history always gives the same decision, so that a resumed run can ask again.
@@ -85,7 +85,7 @@ def decide(
         study: precision, budget, arms.
         plan: cells and expected seconds.
         elapsed_s: wall seconds used of the budget, loading included.
-        pace: of the epochs so far; None: as planned.
+        epoch_time: of the epochs so far; None: as planned.
         aborted: the user ended the run.
     """
     states = _states(history, study, plan)
@@ -98,12 +98,12 @@ def decide(
     )
     arms_left = Counter(state.cell for state in open_states if (state.cell, state.contender) not in settled)
     planned_s = plan.measuring_seconds({cell: arms + 1 for cell, arms in arms_left.items()})
-    pace = pace or Pace(overhead_s=plan.overhead_s, stretch=1.0)
+    epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
     epochs = min((state.n for state in open_states), default=0)
     limit_s = study.budget_s * (GRACE if epochs < iv.N_MIN else 1.0)
     turns = plan.turns or len(plan.arms)
-    share = pace.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
-    next_s = pace.epoch_s(share * planned_s)
+    share = epoch_time.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
+    next_s = epoch_time.epoch_s(share * planned_s)
     stop = _overall(states, going_on=bool(open_states), aborted=aborted)
     if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:
         stop = Stop.BUDGET

@@ -25,7 +25,7 @@ SHORTFALL = 0.1
 
 
 @dataclass(frozen=True)
-class Context:
+class AnalysisContext:
     """What all comparisons of a run share.
 
     Attributes:
@@ -83,7 +83,7 @@ class _Sample:
 
 
 def compare(
-    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: Context
+    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: AnalysisContext
 ) -> tuple[Comparison, ...]:
     """Judge all comparisons that have at least one epoch, in the order of the plan's cells and the study's arms.
 
@@ -107,7 +107,7 @@ def compare(
     return tuple(comparisons)
 
 
-def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: Context) -> _Sample:
+def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
     study = context.study
     stop = stop_state([pair.value for pair in found], precision=study.precision, family=context.family)
     if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
@@ -131,7 +131,7 @@ def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: 
     )
 
 
-def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Context) -> str:
+def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: AnalysisContext) -> str:
     dead = [pair for pair in pairs if not math.isfinite(pair.value)]
     if not dead:
         return ""
@@ -165,7 +165,7 @@ def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], fami
 
 def _comparison(
     sample: _Sample,
-    context: Context,
+    context: AnalysisContext,
     *,
     p_value: float | None,
     p_adjusted: float | None,
@@ -208,7 +208,7 @@ def _comparison(
     )
 
 
-def _case(sample: _Sample, context: Context, p_adjusted: float | None) -> "Case":
+def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -> "Case":
     study, stop = context.study, sample.stop
     n, mean, sd = sample.n, sample.mean, sample.sd
     anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
@@ -277,7 +277,9 @@ def _check(p_t: float, p_signflip: float, n: int) -> bool:
     return max(p_t, p_signflip) > CHECK_FACTOR * min(p_t, p_signflip)
 
 
-def _flags(comparison: Comparison, sample: _Sample, context: Context, *, build_flag: Flag | None) -> tuple[Flag, ...]:
+def _flags(
+    comparison: Comparison, sample: _Sample, context: AnalysisContext, *, build_flag: Flag | None
+) -> tuple[Flag, ...]:
     found: list[Flag | None] = []
     if sample.nothing_done:
         found.append(Flag(kind="NOTHING DONE", text=sample.nothing_done))
