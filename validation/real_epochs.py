@@ -58,7 +58,6 @@ class Way:
     workload: int = 0
     freeze: bool = False
     placement: str = "paired"
-    settle_ns: int = 0
     guard_ns: int | None = None
     arms: tuple[str, ...] = ()
     blocks: int | None = None
@@ -266,7 +265,6 @@ class RealBench:
                 "load": {"model": "closed"},
                 "placement": way.placement,
                 "freeze": way.freeze,
-                "settle_ns": way.settle_ns,
             }
         )
         return measured.slices, measured.histograms

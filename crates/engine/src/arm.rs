@@ -7,7 +7,8 @@ use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::net::{Client, Endpoint, ServerAddress};
 use bakeoff_script::host::Connection;
 
-use crate::contract::{Address, Arm, OpenedArm};
+use crate::answer::OpenedArm;
+use crate::request::{Address, Arm};
 
 /// Longest time for socket, TLS and login together; the contract's.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use bakeoff_capture::digest::{Digester, text_of};
 use bakeoff_capture::lexer::{Kind, Lexer, Token};
 use bakeoff_script::host::SqlError;
 
-use crate::contract::DumpRows;
+use crate::request::DumpRows;
 
 /// Bytes of an INSERT that is made of rows: longer ones cost the server the same (docs/loading.md).
 const INSERT_BYTES: usize = 256 << 10;
