@@ -18,7 +18,7 @@ pub mod arm;
 pub mod captures;
 pub mod command;
 pub mod drive;
-mod dump_sql;
+pub mod dump_sql;
 pub mod load;
 pub mod measure;
 mod read_only;

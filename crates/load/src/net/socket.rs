@@ -1,6 +1,5 @@
 //! Unix and TCP sockets: connecting within a time, reading with a limit to the silence, and ending both from another thread.
 
-use std::cell::Cell;
 use std::io;
 use std::net::ToSocketAddrs as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
@@ -8,6 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bakeoff_metrics::Sum;
 use bakeoff_script::host::SqlError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -28,34 +28,10 @@ pub(super) struct Socket {
 /// Bytes over one worker's connections, TLS and packet headers included. Touched by the worker's own thread only.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    sent_bytes: Cell<u64>,
-    received_bytes: Cell<u64>,
-}
-
-impl Traffic {
-    /// Adds bytes handed to the kernel.
-    #[inline]
-    pub fn add_sent(&self, bytes: usize) {
-        self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
-    }
-
-    /// Adds bytes received from the kernel.
-    #[inline]
-    pub fn add_received(&self, bytes: usize) {
-        self.received_bytes.set(self.received_bytes.get() + bytes as u64);
-    }
-
     /// Bytes handed to the kernel since the worker began.
-    #[inline]
-    pub fn sent_bytes(&self) -> u64 {
-        self.sent_bytes.get()
-    }
-
+    pub sent_bytes: Sum,
     /// Bytes received from the kernel since the worker began.
-    #[inline]
-    pub fn received_bytes(&self) -> u64 {
-        self.received_bytes.get()
-    }
+    pub received_bytes: Sum,
 }
 
 /// How long is waited for bytes.
@@ -132,7 +108,7 @@ impl Socket {
         while !bytes.is_empty() {
             match rustix::net::send(&self.socket, bytes, flags) {
                 Ok(sent) => {
-                    self.traffic.add_sent(sent);
+                    self.traffic.sent_bytes.add(sent as u64);
                     bytes = &bytes[sent..];
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -158,7 +134,7 @@ impl Socket {
             }
             match rustix::net::recv(&self.socket, &mut *into, RecvFlags::DONTWAIT) {
                 Ok((received, _)) => {
-                    self.traffic.add_received(received);
+                    self.traffic.received_bytes.add(received as u64);
                     return Ok(received);
                 }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
