@@ -40,7 +40,7 @@ pub fn command(
         source,
         settings: Settings { command: Some(request.command.clone()), ..settings },
         parallel,
-        rotation: Arc::new(Rotation::new(vec![arm.patient_address()])),
+        rotation: Arc::new(Rotation::new(vec![arm.command_address()])),
         environment: Arc::clone(&progress) as Arc<dyn Environment>,
     };
     let threads = if parallel { request.threads } else { 1 };

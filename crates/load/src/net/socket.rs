@@ -22,7 +22,7 @@ pub(super) struct Socket {
     socket: socket2::Socket,
     canceller: Option<(Arc<ConnectionCanceller>, Attachment)>,
     traffic: Rc<Traffic>,
-    patience: Patience,
+    read_limit: ReadLimit,
 }
 
 /// Bytes over one worker's connections, TLS and packet headers included. Touched by the worker's own thread only.
@@ -36,14 +36,14 @@ pub struct Traffic {
 
 /// How long is waited for bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Patience {
+pub(super) enum ReadLimit {
     /// Until then (while connecting).
     Until(Instant),
     /// So long each time; needs no look at the clock.
     Silence(Timespec),
 }
 
-impl Patience {
+impl ReadLimit {
     pub(super) fn silence(longest: Duration) -> Self {
         Self::Silence(timespec(longest))
     }
@@ -85,11 +85,11 @@ impl Socket {
             let attachment = unsafe { canceller.attach(socket.as_fd()) };
             (canceller, attachment)
         });
-        Ok(Self { socket, canceller, traffic, patience: Patience::Until(deadline) })
+        Ok(Self { socket, canceller, traffic, read_limit: ReadLimit::Until(deadline) })
     }
 
-    pub(super) fn set_patience(&mut self, patience: Patience) {
-        self.patience = patience;
+    pub(super) fn set_read_limit(&mut self, read_limit: ReadLimit) {
+        self.read_limit = read_limit;
     }
 
     /// Sends all of `bytes`.
@@ -126,7 +126,7 @@ impl Socket {
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
-            match poll(&mut waiting, Some(&self.patience.timeout())) {
+            match poll(&mut waiting, Some(&self.read_limit.timeout())) {
                 Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
