@@ -100,9 +100,9 @@ bench-method: setup ## what the defaults of the method rest on: restarts, slices
 	.venv/bin/python bench/method/run.py report
 
 MINUTES ?= 0.5
-fuzz: ## what a hostile server may send or a log may hold, MINUTES each (default 0.5; nightly Rust and cargo-fuzz; fuzz/README.md)
+fuzz: ## what a hostile server may send or a file may hold, MINUTES each (default 0.5; nightly Rust and cargo-fuzz; fuzz/README.md)
 	fuzz/seed
-	for target in greeting login replies template log; do \
+	for target in greeting login replies template log capture_file dump; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$$(awk "BEGIN { print int($(MINUTES) * 60) }") || exit 1; done
 
 wheel: DIST = dist

@@ -248,7 +248,6 @@ class FakeBench:
             "key_seed": seed_for(self._seed, "keys", number),
             "load": model,
             "freeze": False,
-            "settle_ns": 0,
         }
 
 

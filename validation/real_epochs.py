@@ -58,7 +58,6 @@ class Variant:
     workload: int = 0
     freeze: bool = False
     placement: str = "paired"
-    settle_ns: int = 0
     guard_ns: int | None = None
     arms: tuple[str, ...] = ()
     blocks: int | None = None
@@ -266,7 +265,6 @@ class RealBench:
                 "load": {"model": "closed"},
                 "placement": variant.placement,
                 "freeze": variant.freeze,
-                "settle_ns": variant.settle_ns,
             }
         )
         return measured.slices, measured.histograms

@@ -248,7 +248,6 @@ class Engine(Client):
             "load": {"model": "closed"},
             "placement": "paired" if server.cpus else "free",
             "freeze": False,
-            "settle_ns": 0,
         }
         process = self._popen(self.command(case, server, seconds), out, stdin=subprocess.PIPE)
         assert process.stdin is not None

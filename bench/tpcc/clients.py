@@ -99,7 +99,7 @@ class Bakeoff(Client):
                 "cell": "tpcc", "script": "tpcc", "options": {"scale": load.warehouses} | self.options,
                 "arm_options": {}, "threads": load.threads, "arms": ["A"], "seconds": load.seconds, "blocks": None,
                 "slice_ns": int(load.seconds * 1e9), "guard_ns": 0, "order_seed": 1, "key_seed": load.seed,
-                "load": {"model": "closed"}, "freeze": False, "settle_ns": 0,
+                "load": {"model": "closed"}, "freeze": False,
             }
         )  # fmt: skip
         wall, after = time.monotonic() - begun, process.cpu_times()

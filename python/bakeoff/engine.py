@@ -23,7 +23,7 @@ from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
 from bakeoff.find_engine import find_engine
 from bakeoff.spec.study import is_capture
 
-CONTRACT = 3
+CONTRACT = 4
 _HELLO_LIMIT_S = 15.0
 # Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0
@@ -443,7 +443,7 @@ class Engine:
             return False
 
         # Every slice may be drained slowly, so each may be as late as this.
-        silence_s = sum(request.get(span, 0) for span in ("settle_ns", "guard_ns", "slice_ns")) / 1e9 + _GRACE_S
+        silence_s = sum(request.get(span, 0) for span in ("guard_ns", "slice_ns")) / 1e9 + _GRACE_S
         silence_s += _CHUNK_S if "capture" in request else 0.0
         done = self._request({"type": "measure", **request}, silence_s, see)
         return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")), failures)

@@ -345,7 +345,7 @@ def _manifest(study: Study, name: str, command: tuple[str, ...]) -> Manifest:
         command=command,
         seed=study.seed,
         engine={
-            "contract": 3,
+            "contract": 4,
             "engine": "0.1.0",
             "build": {"profile": "release", "commit": "0123456789ab", "rustc": "1.95.0"},
         },

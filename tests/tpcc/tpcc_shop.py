@@ -61,7 +61,6 @@ class Shop:
                 "cell": "tpcc/4", "script": "tpcc", "options": {"scale": 1} | options, "arm_options": {},
                 "threads": threads, "arms": ["A"], "seconds": seconds, "blocks": None, "slice_ns": 1_000_000_000,
                 "guard_ns": 0, "order_seed": 1, "key_seed": 3, "load": {"model": "closed"}, "freeze": False,
-                "settle_ns": 0,
             }
         )  # fmt: skip
 

@@ -25,7 +25,7 @@ use rustix::thread::CpuSet;
 use serde_json::json;
 
 use crate::connection::{Failure, Wait};
-use crate::worker::{Tally, Worker};
+use crate::worker::{Totals, Worker};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
@@ -124,7 +124,7 @@ fn run(options: &Options) -> Result<(), Failure> {
             })
         })
         .collect();
-    let mut total = Tally::new();
+    let mut total = Totals::new();
     for handle in handles {
         total.merge(&handle.join().map_err(|_| Failure::Protocol("a thread panicked"))??);
     }

@@ -5,20 +5,20 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::connection::{Connection, Failure};
-use crate::worker::{Tally, Worker};
+use crate::worker::{Totals, Worker};
 
 /// Runs all workers for so long.
-pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Failure> {
+pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Totals, Failure> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     for (index, worker) in workers.iter().enumerate() {
         epoll::add(&epoll, worker, EventData::new_u64(index as u64), EventFlags::IN)?;
     }
-    let mut tally = Tally::new();
+    let mut totals = Totals::new();
     let mut starts = vec![Instant::now(); workers.len()];
     let end = Instant::now() + time;
     for worker in &mut workers {
         worker.next(Connection::send)?;
-        tally.queries += 1;
+        totals.queries += 1;
     }
     let mut running = workers.len();
     let mut ready = Vec::with_capacity(workers.len().max(1));
@@ -36,20 +36,20 @@ pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Fai
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(failure) => {
-                    tally.restarts += 1;
+                    totals.restarts += 1;
                     worker.restart(failure)?;
                 }
             }
             if !worker.next(Connection::send)? {
-                starts[index] = tally.event_done(starts[index]);
+                starts[index] = totals.event_done(starts[index]);
                 if starts[index] >= end {
                     running -= 1;
                     continue;
                 }
                 worker.next(Connection::send)?;
             }
-            tally.queries += 1;
+            totals.queries += 1;
         }
     }
-    Ok(tally)
+    Ok(totals)
 }

@@ -3,29 +3,29 @@
 use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Failure};
-use crate::worker::{Tally, Worker};
+use crate::worker::{Totals, Worker};
 
 /// Runs each worker for so long; there is one in a thread.
-pub(crate) fn run(workers: Vec<Worker>, time: Duration) -> Result<Tally, Failure> {
-    let mut tally = Tally::new();
+pub(crate) fn run(workers: Vec<Worker>, time: Duration) -> Result<Totals, Failure> {
+    let mut totals = Totals::new();
     for mut worker in workers {
         let mut now = Instant::now();
         let end = now + time;
         while now < end {
             match worker.next(Connection::round_trip) {
-                Ok(true) => tally.queries += 1,
+                Ok(true) => totals.queries += 1,
                 Ok(false) => {
                     let after = Instant::now();
-                    tally.latencies.record((after - now).as_nanos() as u64);
-                    tally.events += 1;
+                    totals.latencies.record((after - now).as_nanos() as u64);
+                    totals.events += 1;
                     now = after;
                 }
                 Err(failure) => {
-                    tally.restarts += 1;
+                    totals.restarts += 1;
                     worker.restart(failure)?;
                 }
             }
         }
     }
-    Ok(tally)
+    Ok(totals)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::connection::Failure;
-use crate::worker::{Tally, Worker};
+use crate::worker::{Totals, Worker};
 
 /// Marks what becomes of a write, which is told only when it failed.
 const WRITE: u64 = u64::MAX;
@@ -15,17 +15,17 @@ const WRITE: u64 = u64::MAX;
 const POLL_FIRST: u16 = 1;
 
 /// Runs all workers for so long.
-pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Failure> {
+pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Totals, Failure> {
     let entries = (2 * workers.len()).next_power_of_two().max(8) as u32;
     let mut ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries)?;
     let files: Vec<_> = workers.iter().map(|worker| worker.as_fd().as_raw_fd()).collect();
     ring.submitter().register_files(&files)?;
-    let mut tally = Tally::new();
+    let mut totals = Totals::new();
     let mut starts = vec![Instant::now(); workers.len()];
     let end = Instant::now() + time;
     for (index, worker) in workers.iter_mut().enumerate() {
         submit_next(&mut ring, worker, index)?;
-        tally.queries += 1;
+        totals.queries += 1;
     }
     let mut running = workers.len();
     let mut done = Vec::with_capacity(entries as usize);
@@ -52,22 +52,22 @@ pub(crate) fn run(mut workers: Vec<Worker>, time: Duration) -> Result<Tally, Fai
                     continue;
                 }
                 Err(failure) => {
-                    tally.restarts += 1;
+                    totals.restarts += 1;
                     worker.restart(failure)?;
                 }
             }
             if !submit_next(&mut ring, worker, index)? {
-                starts[index] = tally.event_done(starts[index]);
+                starts[index] = totals.event_done(starts[index]);
                 if starts[index] >= end {
                     running -= 1;
                     continue;
                 }
                 submit_next(&mut ring, worker, index)?;
             }
-            tally.queries += 1;
+            totals.queries += 1;
         }
     }
-    Ok(tally)
+    Ok(totals)
 }
 
 /// Puts the worker's next statement and the reading of its reply into the queue; false when its event is over.

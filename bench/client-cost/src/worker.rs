@@ -14,14 +14,14 @@ use crate::workload::{self, Statement, Step};
 
 /// What was done.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct Totals {
     pub(crate) events: u64,
     pub(crate) queries: u64,
     pub(crate) restarts: u64,
     pub(crate) latencies: Latencies,
 }
 
-impl Tally {
+impl Totals {
     pub(crate) fn new() -> Self {
         Self { events: 0, queries: 0, restarts: 0, latencies: Latencies::new() }
     }

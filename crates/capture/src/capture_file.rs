@@ -4,6 +4,7 @@
 //! passes over, with the place of the totals, so that they are read without the events.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -15,7 +16,6 @@ use serde_json::value::RawValue;
 
 use crate::Error;
 use crate::event::Event;
-use crate::totals::{DigestTotals, Overall};
 
 /// Of the file's form; a change that a reader could notice raises it.
 pub const VERSION: u32 = 1;
@@ -140,6 +140,76 @@ impl<'a> EventLine<'a> {
             (None, None) => Vec::new(),
         }
     }
+}
+
+/// One digest of a capture. Counts and sums are weighted: an event of a log with a rate limit stands for several.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DigestTotals {
+    /// Its name: the first 16 digits of the SHA-256 of its text.
+    pub digest: String,
+    /// Its text, as the server writes it.
+    pub text: String,
+    /// Events in the log.
+    pub events: u64,
+    /// Statements that they stand for.
+    pub count: u64,
+    /// Statements with a known time.
+    pub timed: u64,
+    /// Sum of their times [µs].
+    pub total_us: u64,
+    /// Median of their times [µs], to 1 %.
+    pub p50_us: u64,
+    /// 95th percentile [µs].
+    pub p95_us: u64,
+    /// 99th percentile [µs].
+    pub p99_us: u64,
+    /// The longest time [µs], exact.
+    pub max_us: u64,
+    /// Sum of waits for locks [µs].
+    pub lock_us: u64,
+    /// Sum of rows sent.
+    pub rows_sent: u64,
+    /// Sum of rows read.
+    pub rows_examined: u64,
+    /// Sum of rows changed.
+    pub rows_affected: u64,
+    /// Statements that failed.
+    pub errors: u64,
+    /// Events that cannot be replayed, by reason.
+    pub not_replayable: BTreeMap<String, u64>,
+    /// The default schema of the sample.
+    pub schema: String,
+    /// The statement that took longest (the first one when no times are known), at most 8 kB of it.
+    pub sample: String,
+}
+
+/// The whole of a capture.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overall {
+    /// Formats of the logs, in their order: `slow`, `general`, `sql`, `digests`.
+    pub formats: Vec<String>,
+    /// Statements in the log.
+    pub events: u64,
+    /// Statements that they stand for.
+    pub count: u64,
+    /// Connections with a number.
+    pub connections: u64,
+    /// `COMMIT` and `ROLLBACK` statements.
+    pub transactions: u64,
+    /// Administrator commands, connects and quits.
+    pub commands: u64,
+    /// Groups of statements.
+    pub digests: u64,
+    /// Sum of all times [µs].
+    pub total_us: u64,
+    /// First and last moment [µs since 1970]; null when the log has none.
+    pub first_us: Option<i64>,
+    /// See `first_us`.
+    pub last_us: Option<i64>,
+    /// Statements that cannot be replayed, by reason.
+    pub not_replayable: BTreeMap<String, u64>,
+    /// Bytes of the logs, decompressed, that belong to no event.
+    pub skipped_bytes: u64,
 }
 
 /// The lines of the totals.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
-use crate::times::{iso, old};
+use crate::event::{iso, old};
 
 /// Names of commands; what is not among them begins no event.
 const COMMANDS: [&str; 32] = [

@@ -18,7 +18,7 @@ use crate::{Error, sql_file};
 /// Bytes that are read at once, so that they stay in the processor's cache; a longer line comes in pieces.
 const BUFFER: usize = 256 << 10;
 /// Bytes of a file by which its format is found.
-const HEAD: usize = 1 << 20;
+const HEAD: u64 = 1 << 20;
 
 /// What a log is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,46 +104,41 @@ pub fn open(path: &Path, progress: &Progress) -> io::Result<Box<dyn Read + Send>
 struct Feed<'a> {
     sink: &'a mut dyn Sink,
     reader: Option<Box<dyn LogReader>>,
-    /// The first `filled` bytes are a line whose end has not been read yet, or was not in the file before.
+    /// A line whose end has not been read yet, or was not in the file before; of at most [`BUFFER`] bytes.
     buffer: Vec<u8>,
-    filled: usize,
-    /// They begin a line; false within one that is longer than the buffer.
+    /// It begins a line; false within one that is longer than the buffer.
     begins: bool,
 }
 
 impl Feed<'_> {
     /// Reads as much as the buffer takes; returns how many bytes came.
     fn fill(&mut self, input: &mut dyn Read) -> io::Result<usize> {
-        let count = fill(input, &mut self.buffer[self.filled..])?;
-        self.filled += count;
-        Ok(count)
+        input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
     }
 
     /// Gives every whole line to the reader; a line that fills the buffer, too.
     fn pass_on(&mut self) {
         let Some(reader) = &mut self.reader else { return };
-        let bytes = &self.buffer[..self.filled];
         let mut at = 0;
-        for end in memchr::memchr_iter(b'\n', bytes) {
-            reader.piece(&bytes[at..=end], self.begins, self.sink);
+        for end in memchr::memchr_iter(b'\n', &self.buffer) {
+            reader.piece(&self.buffer[at..=end], self.begins, self.sink);
             self.begins = true;
             at = end + 1;
         }
-        if at == 0 && self.filled == self.buffer.len() {
-            reader.piece(bytes, self.begins, self.sink);
+        if at == 0 && self.buffer.len() == BUFFER {
+            reader.piece(&self.buffer, self.begins, self.sink);
             self.begins = false;
-            at = self.filled;
+            at = BUFFER;
         }
-        self.buffer.copy_within(at..self.filled, 0);
-        self.filled -= at;
+        self.buffer.drain(..at);
     }
 
     /// Gives the reader a line that has no end.
     fn end_line(&mut self) {
-        if let Some(reader) = self.reader.as_mut().filter(|_| self.filled > 0) {
-            reader.piece(&self.buffer[..self.filled], self.begins, self.sink);
+        if let Some(reader) = self.reader.as_mut().filter(|_| !self.buffer.is_empty()) {
+            reader.piece(&self.buffer, self.begins, self.sink);
         }
-        self.filled = 0;
+        self.buffer.clear();
         self.begins = true;
     }
 
@@ -168,14 +163,13 @@ pub fn read_logs(
     sink: &mut dyn Sink,
 ) -> Result<Vec<Format>, Error> {
     let mut formats: Vec<Format> = Vec::new();
-    let mut feed = Feed { sink, reader: None, buffer: vec![0; BUFFER], filled: 0, begins: true };
+    let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true };
     for path in paths {
         let (path, failed) = (path.clone(), |error: io::Error| (path.clone(), error.to_string()));
         let read_error = |(path, reason)| Error::Read { path, reason };
         let mut input = open(&path, progress).map_err(failed).map_err(|(path, reason)| Error::Open { path, reason })?;
-        let mut head = vec![0; HEAD];
-        let filled = fill(&mut *input, &mut head).map_err(failed).map_err(read_error)?;
-        head.truncate(filled);
+        let mut head = Vec::new();
+        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(failed).map_err(read_error)?;
         match (format.or_else(|| detect(&head)), formats.last()) {
             _ if head.is_empty() => continue,
             (None, None) => return Err(Error::Unknown { path }),
@@ -198,20 +192,6 @@ pub fn read_logs(
     }
     feed.finish();
     Ok(formats)
-}
-
-/// Reads until the buffer is full or the input ends.
-fn fill(input: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match input.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 fn first_line(head: &[u8]) -> &[u8] {

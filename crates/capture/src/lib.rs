@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! input ─► slow_log, general_log, sql_file ─► recorder ─► capture_file
-//!                                              │ digest (lexer, keywords), secrets, session, totals
+//!                                              │ digest (lexer, keywords), secrets, session
 //! ```
 
 use std::path::PathBuf;
@@ -23,8 +23,6 @@ pub mod secrets;
 pub mod session;
 pub mod slow_log;
 pub mod sql_file;
-mod times;
-pub mod totals;
 
 pub use capture_file::{EventLine, Summary, read_events, read_summary};
 pub use class::{Class, Step, class, step};

@@ -10,7 +10,7 @@
 use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
-use crate::times::{SECOND_US, iso, old, seconds_us};
+use crate::event::{SECOND_US, iso, old, seconds_us};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {

@@ -7,7 +7,8 @@ use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::net::{Client, Endpoint, ServerAddress};
 use bakeoff_script::host::Connection;
 
-use crate::contract::{Address, Arm, OpenedArm};
+use crate::answer::OpenedArm;
+use crate::request::{Address, Arm};
 
 /// Longest time for socket, TLS and login together; the contract's.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -36,12 +37,12 @@ pub struct OpenArm {
 }
 
 impl OpenArm {
-    /// The same server, with the patience that a command needs.
-    pub fn patient_address(&self) -> Arc<ServerAddress> {
+    /// The same server, with the read timeout of commands.
+    pub fn command_address(&self) -> Arc<ServerAddress> {
         Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
     }
 
-    /// The same arm, with the patience that captured statements need.
+    /// The same arm, with the read timeout of captured statements.
     #[must_use]
     pub fn for_replay(&self) -> Self {
         let address = ServerAddress { read_timeout: STATEMENT_LIMIT, ..ServerAddress::clone(&self.address) };

@@ -116,7 +116,7 @@ fn make(order: &Order) -> Result<Summary, Error> {
     let total = order.logs.iter().map(|path| size_of(path)).sum::<Option<u64>>();
     let (done, waiting) = channel::<()>();
     let said = progress.clone();
-    let teller = std::thread::spawn(move || {
+    let reporter = std::thread::spawn(move || {
         while waiting.recv_timeout(PROGRESS_EVERY) == Err(RecvTimeoutError::Timeout) {
             let line = json!({"type": "progress", "done": said.bytes(), "total": total});
             let _ = writeln!(io::stderr(), "{line}");
@@ -124,7 +124,7 @@ fn make(order: &Order) -> Result<Summary, Error> {
     });
     let made = capture(order, &progress);
     drop(done);
-    let _ = teller.join();
+    let _ = reporter.join();
     made
 }
 

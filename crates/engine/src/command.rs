@@ -1,11 +1,12 @@
 //! `command`: a script's command on one arm, by one thread or by several at once, with messages of its progress.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::lock;
 use bakeoff_load::script_workload as load;
 use bakeoff_load::script_workload::failure;
 use bakeoff_load::worker_host::Environment;
@@ -13,9 +14,9 @@ use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPoo
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{ScriptSource, Settings, describe, find};
 
+use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
-use crate::contract::{Answer, Command};
-use crate::message_writer::MessageWriter;
+use crate::request::Command;
 use crate::scripts::settings;
 
 /// Runs the command and sends its `progress`; returns its `done`.
@@ -39,7 +40,7 @@ pub fn command(
         source,
         settings: Settings { command: Some(request.command.clone()), ..settings },
         parallel,
-        rotation: Arc::new(Rotation::new(vec![arm.patient_address()])),
+        rotation: Arc::new(Rotation::new(vec![arm.command_address()])),
         environment: Arc::clone(&progress) as Arc<dyn Environment>,
     };
     let threads = if parallel { request.threads } else { 1 };
@@ -121,13 +122,8 @@ impl Progress {
 
     /// One thread has done so much more of the whole command's `total`.
     pub(crate) fn add(&self, label: &str, done: u64, total: u64) {
-        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        if !labels.contains_key(label) {
-            labels.insert(label.to_owned(), Label::default());
-        }
-        let Some(entry) = labels.get_mut(label) else {
-            return;
-        };
+        let mut labels = lock(&self.labels);
+        let entry = labels.entry(label.to_owned()).or_default();
         entry.done += done;
         entry.total = entry.total.max(total);
         let due = entry.sent.is_none_or(|(when, _)| when.elapsed() >= INTERVAL);
@@ -138,7 +134,7 @@ impl Progress {
 
     /// Sends what the interval has held back.
     pub(crate) fn finish(&self) {
-        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut labels = lock(&self.labels);
         for (label, entry) in labels.iter_mut() {
             self.send(label, entry);
         }

@@ -10,18 +10,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::thaw_for_good;
-use bakeoff_load::replay_stream::{Failures, Replay, ReplayOrder};
-use bakeoff_load::replay_workload::{Home, ReplayWorkload};
+use bakeoff_load::lock;
+use bakeoff_load::replay_stream::{Replay, ReplayOrder};
+use bakeoff_load::replay_workload::{Failures, Home, ReplayWorkload};
 use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
 use bakeoff_load::worker_pool::{CancelToken, allow_many_files, guarded};
 use bakeoff_script::Settings;
 
+use crate::answer::{Answer, Build, CONTRACT, FailureCount, MessageWriter};
 use crate::arm::{OpenArm, open};
 use crate::command::command;
-use crate::contract::{Answer, Body, Build, CONTRACT, FailureCount, Measure, ReplayWork, Request, Work};
 use crate::load::load;
 use crate::measure::{Contender, Job, measure};
-use crate::message_writer::MessageWriter;
+use crate::request::{Body, Measure, ReplayWork, Request, Work};
 use crate::scripts::settings;
 
 /// Requests taken in and not yet answered, in order.
@@ -223,7 +224,7 @@ fn read(input: impl BufRead, queue: &Queue) {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn push(&self, job: Line) {

@@ -6,7 +6,7 @@ use bakeoff_capture::digest::{Digester, text_of};
 use bakeoff_capture::lexer::{Kind, Lexer, Token};
 use bakeoff_script::host::SqlError;
 
-use crate::contract::DumpRows;
+use crate::request::DumpRows;
 
 /// Bytes of an INSERT that is made of rows: longer ones cost the server the same (docs/loading.md).
 const INSERT_BYTES: usize = 256 << 10;
@@ -15,11 +15,13 @@ const NO_CHARSET: u16 = 1115;
 const NO_COLLATION: u16 = 1273;
 const WRONG_VALUE: u16 = 1231;
 
-/// A name that a server does not know, and the one that took its place; empty: none.
+/// A name that a server does not know, and the one that took its place.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Renamed {
-    pub(crate) from: String,
-    pub(crate) to: String,
+pub struct Renamed {
+    /// The unknown name.
+    pub from: String,
+    /// What took its place; empty: nothing.
+    pub to: String,
 }
 
 fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
@@ -37,7 +39,7 @@ fn first_words(sql: &[u8]) -> [String; 2] {
 }
 
 /// Why a statement of a dump is not for the server that loads it; None: it is.
-pub(crate) fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
+pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     const SYSTEM: [&[u8]; 4] = [b"mysql", b"sys", b"information_schema", b"performance_schema"];
     let is_system = |name: &[u8]| SYSTEM.iter().any(|each| name.eq_ignore_ascii_case(each));
     let [first, second] = first_words(&sql[..sql.len().min(300)]);
@@ -64,7 +66,7 @@ fn contains_word(sql: &[u8], word: &[u8]) -> bool {
 }
 
 /// Takes `DEFINER = user` out of a CREATE: the account that loads becomes the definer.
-pub(crate) fn without_definer(sql: &mut Vec<u8>) {
+pub fn without_definer(sql: &mut Vec<u8>) {
     let Some((start, end)) = definer(sql) else { return };
     sql.drain(start..end);
 }
@@ -97,7 +99,7 @@ fn definer(sql: &[u8]) -> Option<(usize, usize)> {
 /// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode.
 ///
 /// None: there is nothing to put in its place, or the statement failed for another reason.
-pub(crate) fn translate(sql: &mut Vec<u8>, error: &SqlError) -> Option<Renamed> {
+pub fn translate(sql: &mut Vec<u8>, error: &SqlError) -> Option<Renamed> {
     let from = error.message.rsplit('\'').nth(1)?.to_owned();
     let to = match error.code {
         NO_COLLATION | NO_CHARSET => nearest(&from)?,
@@ -165,7 +167,7 @@ fn nearest(name: &str) -> Option<String> {
 }
 
 /// The beginning of a statement without its literals.
-pub(crate) fn beginning(sql: &[u8]) -> String {
+pub fn beginning(sql: &[u8]) -> String {
     let mut digester = Digester::default();
     digester.read(&sql[..sql.len().min(400)]);
     let text = text_of(digester.key());
@@ -175,7 +177,7 @@ pub(crate) fn beginning(sql: &[u8]) -> String {
 }
 
 /// A server's message without the parts in quotes, which can be data.
-pub(crate) fn without_quoted(message: &str) -> String {
+pub fn without_quoted(message: &str) -> String {
     let parts = message.split('\'').enumerate();
     let kept: Vec<&str> = parts.map(|(at, part)| if at % 2 == 0 { part } else { "?" }).collect();
     kept.join("'")
@@ -187,7 +189,7 @@ pub(crate) fn without_quoted(message: &str) -> String {
 ///
 /// # Errors
 /// Of the input; a row of another number of values than the table's columns.
-pub(crate) fn read_rows(
+pub fn read_rows(
     input: &mut dyn BufRead,
     form: &DumpRows,
     see: &mut dyn FnMut(&mut Vec<u8>, u64) -> bool,

@@ -7,21 +7,20 @@
 //! drive ─► arm                    open: where the servers are
 //!      ├─► command                a script's command on one arm
 //!      ├─► load ─► dump_sql       a dump into one arm
-//!      └─► measure ─► records     the arms of a cell in turn, slice by slice
-//!                 └─► read_only   connections whose server refuses what writes
+//!      └─► measure                the arms of a cell in turn, slice by slice
+//!            └─► read_only        connections whose server refuses what writes
 //! captures                        query logs into captures, by `bakeoff-capture`
-//! contract                        the JSON forms of requests and answers
+//! request, answer                 the JSON lines read and written
 //! ```
 
+pub mod answer;
 pub mod arm;
 pub mod captures;
 pub mod command;
-pub mod contract;
 pub mod drive;
-mod dump_sql;
+pub mod dump_sql;
 pub mod load;
 pub mod measure;
-pub mod message_writer;
 mod read_only;
-mod records;
+pub mod request;
 pub mod scripts;

@@ -3,22 +3,23 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bakeoff_capture::input;
 use bakeoff_capture::sql_file::read_statements;
 use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::lock;
 use bakeoff_load::net::{Client, ServerAddress};
 use bakeoff_load::worker_pool::{CancelToken, WorkerContext, WorkerPool};
 use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
+use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
 use crate::command::{Progress, pool_options, run_to_end};
-use crate::contract::{Answer, DumpFile, LoadDump};
 use crate::dump_sql::{Renamed, beginning, left_out, read_rows, translate, without_definer, without_quoted};
-use crate::message_writer::MessageWriter;
+use crate::request::{DumpFile, LoadDump};
 
 /// What every connection is set to before a file; a file's own `SET` lines go over it.
 ///
@@ -68,7 +69,7 @@ pub fn load(
     let size = |file: &DumpFile| std::fs::metadata(&file.path).map_or(0, |found| found.len());
     let shared = Arc::new(Shared {
         total: request.stages.iter().flatten().map(size).sum(),
-        address: arm.patient_address(),
+        address: arm.command_address(),
         progress: Progress::new(id, &arm.name, writer.clone()),
         files: Mutex::default(),
         found: Mutex::default(),
@@ -97,10 +98,6 @@ fn load_stage(shared: &Arc<Shared>, arm: &OpenArm, threads: usize, cancel: &Canc
     let common = Arc::clone(shared);
     let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
     run_to_end(pool, arm, cancel, "connections of the load do not end")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -185,7 +182,7 @@ impl Loading<'_> {
         }
     }
 
-    fn load_rows(&mut self, rows: &crate::contract::DumpRows, progress: &input::Progress) -> Result<(), String> {
+    fn load_rows(&mut self, rows: &crate::request::DumpRows, progress: &input::Progress) -> Result<(), String> {
         let path = &self.file.path;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bakeoff_capture::{Progress, input};
+use bakeoff_engine::answer::{Build, MessageWriter};
 use bakeoff_engine::captures::{self, CaptureArgs};
-use bakeoff_engine::contract::Build;
 use bakeoff_engine::drive;
-use bakeoff_engine::message_writer::MessageWriter;
 use bakeoff_engine::scripts::workloads;
 use bakeoff_load::freeze;
 use clap::{Parser, Subcommand};

@@ -14,13 +14,12 @@ use bakeoff_load::replay_stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
 use bakeoff_load::worker_host::Reseed;
 use bakeoff_load::worker_pool::{CancelToken, give_back_memory};
-use bakeoff_metrics::now_ns;
+use bakeoff_metrics::{now_ns, seconds};
 
+use crate::answer::{Answer, MessageWriter, SliceRecord, record_of, send_histograms};
 use crate::arm::OpenArm;
-use crate::contract::{Answer, Length, Load, Measure, SliceRecord};
-use crate::message_writer::MessageWriter;
 use crate::read_only::ReadOnly;
-use crate::records::{record_of, send_histograms};
+use crate::request::{Length, Load, Measure};
 
 /// All workers must be set up by then; the contract's.
 const SET_UP_LIMIT: Duration = Duration::from_secs(30);
@@ -59,7 +58,6 @@ struct Cell<'a> {
     freezer: Freezer,
     /// When `started` was sent; before that, when the request began [ns of the clock].
     started_ns: u64,
-    first_slice_done: bool,
 }
 
 /// What the coordinator has of one arm.
@@ -122,7 +120,6 @@ pub fn measure(
         replay: job.replay,
         freezer: Freezer::new(),
         started_ns: now_ns(),
-        first_slice_done: false,
     };
     let outcome = cell.set_up(contenders, job.reseed).and_then(|()| cell.run());
     cell.freezer.thaw_all();
@@ -266,7 +263,6 @@ impl Cell<'_> {
 
     /// One arm's turn: thaw, look, load, drain, look, freeze, report. False: a cancel cut the drain short.
     fn slice(&mut self, index: usize, block: u64, position: usize, turn: u64) -> Result<bool, Failure> {
-        self.pause();
         let starts = self.intended_starts(block, turn);
         let request = self.request;
         let taker = &mut self.turns[index];
@@ -324,7 +320,6 @@ impl Cell<'_> {
             ..record_of(sum, spent)
         };
         self.writer.send(&Answer::Slice(Box::new(record)));
-        self.first_slice_done = true;
         Ok(true)
     }
 
@@ -334,21 +329,6 @@ impl Cell<'_> {
         };
         let length_ns = self.request.guard_ns + self.request.slice_ns;
         Some(intended_starts(arrivals, rate_per_s, length_ns, (self.request.key_seed, block, turn)))
-    }
-
-    /// The pause between two slices.
-    fn pause(&self) {
-        if !self.first_slice_done || self.request.settle_ns == 0 {
-            return;
-        }
-        let until = Instant::now() + Duration::from_nanos(self.request.settle_ns);
-        while !self.cancel.is_cancelled() {
-            let remaining = until.saturating_duration_since(Instant::now());
-            if remaining.is_zero() {
-                break;
-            }
-            std::thread::sleep(remaining.min(POLL));
-        }
     }
 
     fn freeze(&mut self, index: usize) -> Result<(), Failure> {
@@ -400,11 +380,6 @@ impl Cell<'_> {
 
 fn not_paired(reason: String) -> Failure {
     Failure::new(Code::NotPaired, format!("connections cannot be paired: {reason}"))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 /// Waits for the end of a running slice; returns how many workers live, or `None` when a cancel ended the wait.

@@ -4,7 +4,7 @@ use bakeoff_load::connector::Connector;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, Reply, SqlError, StatementId, Value};
 
-use crate::message_writer::MessageWriter;
+use crate::answer::MessageWriter;
 
 const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
 /// Errors of servers that do not know it, before MySQL 5.6 and `MariaDB` 10.0: syntax, or a variable that is not there.

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
+use bakeoff_engine::answer::MessageWriter;
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Length, Load, Measure, Work};
 use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::message_writer::MessageWriter;
+use bakeoff_engine::request::{Length, Load, Measure, Work};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::net::ServerAddress;
@@ -110,7 +110,6 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         load: Load::Closed,
         placement: Placement::Free,
         freeze: false,
-        settle_ns: 0,
     };
     let contenders = arms.iter().map(|arm| Contender { arm, workload: Arc::new(Naming) });
     let (slices, early_bytes, most_bytes) = <(Arc<AtomicU64>, Arc<_>, Arc<_>)>::default();

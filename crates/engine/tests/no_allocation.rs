@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use bakeoff_engine::answer::MessageWriter;
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Length, Load, Measure, Work};
 use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::message_writer::MessageWriter;
+use bakeoff_engine::request::{Length, Load, Measure, Work};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
@@ -119,7 +119,6 @@ fn no_event_allocates() {
             load,
             placement: Placement::Free,
             freeze: false,
-            settle_ns: 0,
         };
         let reporting = Arc::new(Reporting::default());
         let contenders = vec![Contender { arm: &arm, workload: reporting.clone() }];

@@ -20,7 +20,6 @@ pub mod freeze;
 pub mod net;
 pub mod observe;
 pub mod placement;
-pub mod replay_failures;
 pub mod replay_stream;
 pub mod replay_workload;
 pub mod script_workload;

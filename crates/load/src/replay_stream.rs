@@ -6,14 +6,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::capture_file::{self, EventLine};
 use bakeoff_capture::session::Session;
 use bakeoff_capture::{Class, Error, Step, class, read_summary, step};
 
 use crate::failure::Failure;
-pub use crate::replay_failures::Failures;
+use crate::lock;
 
 /// Digests that are operations of their own: those with the longest time.
 const OPERATIONS_MAX: usize = 1_000;
@@ -95,7 +95,7 @@ pub struct Block(Mutex<[Arc<Chunk>; 2]>);
 impl Block {
     /// The work of an arm's first or second turn.
     pub fn chunk(&self, turn: u64) -> Arc<Chunk> {
-        let chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let chunks = lock(&self.0);
         Arc::clone(&chunks[usize::from(turn > 0)])
     }
 }
@@ -159,7 +159,7 @@ impl Replay {
             }
             next => next,
         };
-        *self.block.0.lock().unwrap_or_else(PoisonError::into_inner) = block.map(Arc::new);
+        *lock(&self.block.0) = block.map(Arc::new);
         Ok(true)
     }
 }

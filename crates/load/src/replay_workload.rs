@@ -3,9 +3,9 @@
 //! A slice ends when all sessions have finished their parts. What fails is counted and never ends it, but a server that stays away
 //! does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bakeoff_capture::session::Session;
@@ -14,7 +14,8 @@ use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host as
 
 use crate::arm_workers::Workload;
 use crate::failure::Failure;
-use crate::replay_stream::{Block, Failures, State, Statement, Transaction};
+use crate::lock;
+use crate::replay_stream::{Block, State, Statement, Transaction};
 use crate::worker_host::WorkerHost;
 
 /// The server has rolled the transaction back (ER_LOCK_DEADLOCK): it is run again.
@@ -31,6 +32,14 @@ const CHARSET: [&str; 6] = [
     "character_set_results",
     "collation_connection",
     "names",
+];
+
+/// What messages have before and after a literal, which may hold quotes itself; an empty end: up to the message's end.
+const AROUND_LITERALS: [(&str, &str); 4] = [
+    ("near '", "' at line"),
+    ("Duplicate entry '", "' for key"),
+    (" value: '", "' for column"),
+    ("partition for value ", ""),
 ];
 
 /// One arm's side of a replay.
@@ -322,6 +331,65 @@ fn wait_ns(offset_us: u64, clock_us: u64, speed: f64) -> Option<u64> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
 fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
     (offset_us as f64 * 1_000.0 / speed) as u64
+}
+
+/// Statements that failed: by operation and error number, how many, and the server's first message without literals.
+#[derive(Debug, Default)]
+pub struct Failures(Mutex<BTreeMap<(usize, u16), (u64, String)>>);
+
+impl Failures {
+    /// Counts one.
+    pub fn add(&self, operation: usize, errno: u16, message: &str) {
+        let mut all = lock(&self.0);
+        all.entry((operation, errno)).or_insert_with(|| (0, without_literals(message))).0 += 1;
+    }
+
+    /// All of them: operation, error number, count, message.
+    pub fn list(&self) -> Vec<(usize, u16, u64, String)> {
+        let all = lock(&self.0);
+        let each = all.iter();
+        each.map(|(&(operation, errno), (count, message))| (operation, errno, *count, message.clone())).collect()
+    }
+}
+
+/// A message with `?` in place of literals and of what is quoted.
+///
+/// A literal is taken to go on up to the last place at which it can end; without one, as far as the message.
+fn without_literals(message: &str) -> String {
+    let places = AROUND_LITERALS.iter();
+    let found = places.filter_map(|&(before, after)| Some((message.find(before)? + before.len(), after)));
+    let Some((from, after)) = found.min() else {
+        return without_quoted(message);
+    };
+    let literal = &message[from..];
+    let end = literal.rfind(after).map(|at| &literal[at..]);
+    // `Truncated incorrect DOUBLE value: 'x'` has nothing behind it.
+    let rest = end.map_or("", |end| end.strip_prefix('\'').unwrap_or(end));
+    let head = &message[..from];
+    without_quoted(head.strip_suffix('\'').unwrap_or(head)) + "?" + &without_quoted(rest)
+}
+
+/// A text with `?` in place of what is quoted; an apostrophe within a word (`doesn't`) is no quote.
+fn without_quoted(text: &str) -> String {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    let mut kept = String::new();
+    let mut begin = Some(0); // of what is kept; None: within quotes
+    for (at, _) in text.match_indices('\'') {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        let after = bytes.get(at + 1);
+        match begin {
+            Some(from) if !is_word(before) => {
+                kept.push_str(&text[from..at]);
+                kept.push('?');
+                begin = None;
+            }
+            None if !is_word(after) => begin = Some(at + 1),
+            _ => {}
+        }
+    }
+    kept.push_str(begin.map_or("", |from| &text[from..]));
+    kept
 }
 
 #[cfg(test)]

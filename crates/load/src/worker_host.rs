@@ -305,7 +305,7 @@ impl WorkerHost {
             let woken_ns = now_ns_after(intended_ns);
             self.event.boundary_ns.set(woken_ns);
             if self.event.in_window.get() && woken_ns > intended_ns + LATE_NS {
-                self.stats.counters().add_late_start();
+                self.stats.counters().late_starts.add(1);
             }
         }
         self.event.origin_ns.set(intended_ns);
@@ -355,10 +355,8 @@ impl WorkerHost {
         let counters = self.stats.counters();
         counters.add_event(latency_ns);
         let traffic = self.connector.traffic();
-        counters.add_bytes(
-            traffic.sent_bytes() - event.sent_bytes.get(),
-            traffic.received_bytes() - event.received_bytes.get(),
-        );
+        counters.sent_bytes.add(traffic.sent_bytes.get() - event.sent_bytes.get());
+        counters.received_bytes.add(traffic.received_bytes.get() - event.received_bytes.get());
         let operations = event.operations.borrow();
         self.latencies.with(|latencies| latencies.record(&operations, latency_ns));
     }
@@ -403,8 +401,8 @@ impl Host for WorkerHost {
         self.stats.set_in_event(true);
         event.operations.borrow_mut().clear();
         let traffic = self.connector.traffic();
-        event.sent_bytes.set(traffic.sent_bytes());
-        event.received_bytes.set(traffic.received_bytes());
+        event.sent_bytes.set(traffic.sent_bytes.get());
+        event.received_bytes.set(traffic.received_bytes.get());
     }
 
     #[inline]
@@ -436,7 +434,7 @@ impl Host for WorkerHost {
     /// An event that fails for ever must not outlast a request that has ended, nor the time of a run.
     fn event_restart(&self) -> bool {
         if self.counts() {
-            self.stats.counters().add_retry();
+            self.stats.counters().retries.add(1);
         }
         self.is_open() && (!self.is_run() || now_ns() < self.turn.deadline_ns.get())
     }

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use bakeoff_metrics::LatencyHistogram;
-use bakeoff_metrics::{SliceCounters, SliceTotals};
+use bakeoff_metrics::{LatencyHistogram, SliceCounters, SliceTotals, Sum};
 use bakeoff_script::host::{Counter, QueryClass, Reply};
 
 use crate::lock;
@@ -60,40 +59,38 @@ impl WorkerStats {
     #[inline]
     pub fn add_reply(&self, reply: &Reply) {
         match reply.class {
-            QueryClass::Read => self.counters.add_reads(1),
-            QueryClass::Write => self.counters.add_writes(1),
-            QueryClass::Other => self.counters.add_other(1),
+            QueryClass::Read => self.counters.reads.add(1),
+            QueryClass::Write => self.counters.writes.add(1),
+            QueryClass::Other => self.counters.other.add(1),
         }
     }
 
     /// Adds what a script has counted itself.
     pub fn add(&self, counter: Counter, amount: u64) {
-        let counters = &self.counters;
-        match counter {
-            Counter::Other => counters.add_other(amount),
-            Counter::Read => counters.add_reads(amount),
-            Counter::Write => counters.add_writes(amount),
-            Counter::Transactions => counters.add_bare_events(amount),
-            Counter::Error => counters.add_errors(0, amount),
-            Counter::Reconnect => counters.add_reconnects(amount),
-            Counter::BytesRead => counters.add_bytes(0, amount),
-            Counter::BytesWritten => counters.add_bytes(amount, 0),
+        match self.sum(counter) {
+            Some(sum) => sum.add(amount),
+            None => self.counters.add_errors(0, amount),
         }
     }
 
     /// A counter's value since the counters began.
     pub fn value(&self, counter: Counter) -> u64 {
-        let totals = self.counters.totals();
-        match counter {
-            Counter::Other => totals.other,
-            Counter::Read => totals.reads,
-            Counter::Write => totals.writes,
-            Counter::Transactions => totals.events,
-            Counter::Error => totals.errors.values().sum(),
-            Counter::Reconnect => totals.reconnects,
-            Counter::BytesRead => totals.received_bytes,
-            Counter::BytesWritten => totals.sent_bytes,
-        }
+        self.sum(counter).map_or_else(|| self.counters.totals().errors.values().sum(), Sum::get)
+    }
+
+    /// Where a counter of scripts is kept; None: errors, which are counted by number.
+    fn sum(&self, counter: Counter) -> Option<&Sum> {
+        let counters = &self.counters;
+        Some(match counter {
+            Counter::Other => &counters.other,
+            Counter::Read => &counters.reads,
+            Counter::Write => &counters.writes,
+            Counter::Transactions => &counters.events,
+            Counter::Error => return None,
+            Counter::Reconnect => &counters.reconnects,
+            Counter::BytesRead => &counters.received_bytes,
+            Counter::BytesWritten => &counters.sent_bytes,
+        })
     }
 }
 

@@ -44,7 +44,7 @@ impl Console {
         if !self.shows(level) {
             return;
         }
-        let mark = match level {
+        let prefix = match level {
             LogLevel::Fatal => "FATAL: ",
             LogLevel::Alert => "ALERT: ",
             LogLevel::Warning => "WARNING: ",
@@ -58,7 +58,7 @@ impl Console {
         }
         self.end_repetition(&mut last);
         message.clone_into(&mut last.text);
-        self.write(&format!("{mark}{message}\n"));
+        self.write(&format!("{prefix}{message}\n"));
     }
 
     /// Ends the run of equal messages, if there is one.

@@ -10,7 +10,6 @@ mod auth;
 mod bytes;
 pub mod command;
 mod login;
-mod outcome;
 pub mod packet;
 mod reply;
 pub mod row;
@@ -22,9 +21,8 @@ pub use login::{
     Greeting, GreetingError, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, capability,
     login_collation_id,
 };
-pub use outcome::{Done, Outcome, Prepared, ResultSet, ServerError};
 pub use packet::Inbox;
-pub use reply::{Answering, ReplyScanner};
+pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet, ServerError};
 
 // Named so that the choice of its backend, made in Cargo.toml for mysql_common's sake, is seen to be used.
 use flate2 as _;

@@ -5,8 +5,8 @@
 
 use crate::auth::{AuthError, Channel, Plugin};
 use crate::bytes::{Malformed, Reader, put_lenenc};
-use crate::outcome::ServerError;
 use crate::packet::{self, HEADER_BYTES, Header};
+use crate::reply::ServerError;
 
 /// Capability and status flags.
 ///

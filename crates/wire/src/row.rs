@@ -9,8 +9,8 @@
 use std::io::Write as _;
 
 use crate::bytes::{Malformed, Reader};
-use crate::outcome::ResultSet;
 use crate::packet::{join, payload_at};
+use crate::reply::ResultSet;
 
 /// How the values of a row are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

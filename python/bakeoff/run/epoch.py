@@ -366,7 +366,6 @@ class Epoch:
                 "key_seed": key_seed,
                 "placement": cell.placement,
                 "freeze": cell.freeze and len(self.servers.ours) == len(self.servers.all),
-                "settle_ns": 0,
             },
             on_slice=ThroughputReporter(cell.name, self._tools.listener).add_slice,
             until=until,

@@ -265,7 +265,7 @@ pub(crate) fn measure(arms: &[&str], changes: Value) -> Value {
         "type": "measure", "cell": "oltp_point_select/2", "script": "oltp_point_select",
         "options": {"tables": 1, "table_size": 1000}, "arm_options": {}, "threads": 2, "arms": arms,
         "seconds": null, "blocks": 2, "slice_ns": 50_000_000, "guard_ns": 5_000_000, "order_seed": 1, "key_seed": 2,
-        "load": {"model": "closed"}, "freeze": false, "settle_ns": 0,
+        "load": {"model": "closed"}, "freeze": false,
     });
     for (field, value) in changes.as_object().unwrap() {
         request[field] = value.clone();

@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use bakeoff_engine::answer::MessageWriter;
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Load, Measure};
 use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::message_writer::MessageWriter;
+use bakeoff_engine::request::{Load, Measure};
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::worker_host::WorkerHost;
 use bakeoff_load::worker_pool::CancelToken;

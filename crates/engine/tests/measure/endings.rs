@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use bakeoff_engine::contract::{Length, Measure};
+use bakeoff_engine::answer::MessageWriter;
 use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::message_writer::MessageWriter;
+use bakeoff_engine::request::{Length, Measure};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::worker_host::WorkerHost;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::Measure;
+use bakeoff_engine::request::Measure;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::worker_host::WorkerHost;
 use bakeoff_script::host::EventEnd;

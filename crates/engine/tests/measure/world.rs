@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bakeoff_engine::answer::MessageWriter;
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::contract::{Length, Load, Measure, Work};
 use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::message_writer::MessageWriter;
+use bakeoff_engine::request::{Length, Load, Measure, Work};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::net::ServerAddress;
@@ -103,7 +103,6 @@ pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
         load: Load::Closed,
         placement: Placement::Free,
         freeze: false,
-        settle_ns: 0,
     }
 }
 

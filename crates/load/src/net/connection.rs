@@ -15,7 +15,7 @@ use bakeoff_wire::{
 };
 
 use super::errors;
-use super::socket::{ConnectionCanceller, Patience, Socket, Traffic};
+use super::socket::{ConnectionCanceller, ReadLimit, Socket, Traffic};
 use super::tls::TlsStream;
 use super::{Endpoint, ServerAddress, TlsMode};
 
@@ -302,10 +302,10 @@ impl Transport {
         }
     }
 
-    fn set_patience(&mut self, patience: Patience) {
+    fn set_read_limit(&mut self, read_limit: ReadLimit) {
         match self {
-            Self::Clear(socket) => socket.set_patience(patience),
-            Self::Tls(stream) => stream.socket_mut().set_patience(patience),
+            Self::Clear(socket) => socket.set_read_limit(read_limit),
+            Self::Tls(stream) => stream.socket_mut().set_read_limit(read_limit),
         }
     }
 }
@@ -386,7 +386,7 @@ fn attempt(
                 send(&mut transport, &mut writer)?;
             }
             LoginStep::Done(session) => {
-                transport.set_patience(Patience::silence(address.read_timeout));
+                transport.set_read_limit(ReadLimit::silence(address.read_timeout));
                 return Ok(Connected { transport, session, tls_cipher });
             }
         }

@@ -1,6 +1,5 @@
 //! Unix and TCP sockets: connecting within a time, reading with a limit to the silence, and ending both from another thread.
 
-use std::cell::Cell;
 use std::io;
 use std::net::ToSocketAddrs as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
@@ -8,6 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bakeoff_metrics::Sum;
 use bakeoff_script::host::SqlError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -22,52 +22,28 @@ pub(super) struct Socket {
     socket: socket2::Socket,
     canceller: Option<(Arc<ConnectionCanceller>, Attachment)>,
     traffic: Rc<Traffic>,
-    patience: Patience,
+    read_limit: ReadLimit,
 }
 
 /// Bytes over one worker's connections, TLS and packet headers included. Touched by the worker's own thread only.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    sent_bytes: Cell<u64>,
-    received_bytes: Cell<u64>,
-}
-
-impl Traffic {
-    /// Adds bytes handed to the kernel.
-    #[inline]
-    pub fn add_sent(&self, bytes: usize) {
-        self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
-    }
-
-    /// Adds bytes received from the kernel.
-    #[inline]
-    pub fn add_received(&self, bytes: usize) {
-        self.received_bytes.set(self.received_bytes.get() + bytes as u64);
-    }
-
     /// Bytes handed to the kernel since the worker began.
-    #[inline]
-    pub fn sent_bytes(&self) -> u64 {
-        self.sent_bytes.get()
-    }
-
+    pub sent_bytes: Sum,
     /// Bytes received from the kernel since the worker began.
-    #[inline]
-    pub fn received_bytes(&self) -> u64 {
-        self.received_bytes.get()
-    }
+    pub received_bytes: Sum,
 }
 
 /// How long is waited for bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Patience {
+pub(super) enum ReadLimit {
     /// Until then (while connecting).
     Until(Instant),
     /// So long each time; needs no look at the clock.
     Silence(Timespec),
 }
 
-impl Patience {
+impl ReadLimit {
     pub(super) fn silence(longest: Duration) -> Self {
         Self::Silence(timespec(longest))
     }
@@ -109,11 +85,11 @@ impl Socket {
             let attachment = unsafe { canceller.attach(socket.as_fd()) };
             (canceller, attachment)
         });
-        Ok(Self { socket, canceller, traffic, patience: Patience::Until(deadline) })
+        Ok(Self { socket, canceller, traffic, read_limit: ReadLimit::Until(deadline) })
     }
 
-    pub(super) fn set_patience(&mut self, patience: Patience) {
-        self.patience = patience;
+    pub(super) fn set_read_limit(&mut self, read_limit: ReadLimit) {
+        self.read_limit = read_limit;
     }
 
     /// Sends all of `bytes`.
@@ -132,7 +108,7 @@ impl Socket {
         while !bytes.is_empty() {
             match rustix::net::send(&self.socket, bytes, flags) {
                 Ok(sent) => {
-                    self.traffic.add_sent(sent);
+                    self.traffic.sent_bytes.add(sent as u64);
                     bytes = &bytes[sent..];
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -150,7 +126,7 @@ impl Socket {
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
-            match poll(&mut waiting, Some(&self.patience.timeout())) {
+            match poll(&mut waiting, Some(&self.read_limit.timeout())) {
                 Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
@@ -158,7 +134,7 @@ impl Socket {
             }
             match rustix::net::recv(&self.socket, &mut *into, RecvFlags::DONTWAIT) {
                 Ok((received, _)) => {
-                    self.traffic.add_received(received);
+                    self.traffic.received_bytes.add(received as u64);
                     return Ok(received);
                 }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}

@@ -32,18 +32,21 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn run(steps: &[Step]) -> SliceTotals {
-    let counters = SliceCounters::new();
+    let counters = SliceCounters::default();
     for step in steps {
         match *step {
             Step::Event(latency_ns) => counters.add_event(latency_ns),
-            Step::Read(n) => counters.add_reads(n),
-            Step::Write(n) => counters.add_writes(n),
-            Step::Other(n) => counters.add_other(n),
+            Step::Read(n) => counters.reads.add(n),
+            Step::Write(n) => counters.writes.add(n),
+            Step::Other(n) => counters.other.add(n),
             Step::Error(code) => counters.add_errors(code, 1),
-            Step::Retry => counters.add_retry(),
-            Step::Reconnect => counters.add_reconnects(1),
-            Step::Bytes(sent, received) => counters.add_bytes(sent, received),
-            Step::Late => counters.add_late_start(),
+            Step::Retry => counters.retries.add(1),
+            Step::Reconnect => counters.reconnects.add(1),
+            Step::Bytes(sent, received) => {
+                counters.sent_bytes.add(sent);
+                counters.received_bytes.add(received);
+            }
+            Step::Late => counters.late_starts.add(1),
         }
     }
     counters.totals()
@@ -60,7 +63,7 @@ proptest! {
 
 #[test]
 fn the_window_goes_from_first_start_to_last_end() {
-    let counters = SliceCounters::new();
+    let counters = SliceCounters::default();
     assert_eq!(counters.totals().busy_ns, 0);
     counters.open_window(1_000);
     counters.extend_window(1_400);
@@ -73,7 +76,7 @@ fn the_window_goes_from_first_start_to_last_end() {
 
 #[test]
 fn more_kinds_of_errors_than_slots_are_still_counted() {
-    let counters = SliceCounters::new();
+    let counters = SliceCounters::default();
     (1..=20).for_each(|code| counters.add_errors(code, 2));
     let errors = counters.totals().errors;
     assert_eq!(errors.values().sum::<u64>(), 40);

@@ -1,16 +1,14 @@
-//! Tests of `src/contract/request.rs`.
+//! Tests of `src/request.rs`.
 
-use super::super::cell::{Length, Load};
 use super::*;
-use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Code;
-use bakeoff_load::net::{PrepareMode, TlsMode};
+use bakeoff_load::net::TlsMode;
 
 const MEASURE: &str = r#"{"type": "measure", "id": 3, "cell": "oltp_point_select/4", "script": "oltp_point_select",
         "options": {"tables": 4}, "arm_options": {"B": {"range_size": 10}},
         "threads": 4, "arms": ["A", "B"], "seconds": 8.0, "blocks": null,
         "slice_ns": 100000000, "guard_ns": 5000000, "order_seed": 1, "key_seed": 2,
-        "load": {"model": "closed"}, "freeze": false, "settle_ns": 0}"#;
+        "load": {"model": "closed"}, "freeze": false}"#;
 
 const OPEN: &str = r#"{"type": "open", "id": 1, "arms": [{"name": "A", "address": {"socket": "/tmp/a.sock"},
         "user": "root", "password": "hunter2", "database": "sbtest", "charset": "utf8mb4", "collation": null,

@@ -1,4 +1,4 @@
-//! Tests of `src/outcome.rs`.
+//! Tests of `src/reply.rs`.
 
 use super::*;
 

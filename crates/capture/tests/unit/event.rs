@@ -1,4 +1,4 @@
-//! Tests of times.
+//! Tests of the times of logs.
 
 use super::*;
 

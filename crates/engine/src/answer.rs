@@ -1,10 +1,25 @@
-//! What the engine answers: one JSON object a line.
+//! The answers of `docs/engine.md`: one JSON object a line, written from any thread; how slices and histograms are put into them.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
+use bakeoff_load::arm_workers::SliceSum;
 use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::lock;
 use bakeoff_load::observe::Snapshot;
+use bakeoff_load::worker_host::Environment;
+use bakeoff_load::worker_stats::Latencies;
+use bakeoff_metrics::LatencyHistogram;
+use bakeoff_script::host::LogLevel;
 use serde::Serialize;
+
+use crate::request::Measure;
+
+/// Version of the contract that this engine speaks.
+pub const CONTRACT: u32 = 4;
+/// Quantiles reported as plain numbers; the rest is in the histogram.
+const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("0.999", 0.999)];
 
 /// One line to standard output.
 #[derive(Debug, Clone, Serialize)]
@@ -177,4 +192,108 @@ pub struct SliceRecord {
     #[serde(flatten)]
     pub spent: Snapshot,
     pub threads: BTreeMap<String, u64>,
+}
+
+/// Writes answers, one JSON object a line, each flushed. Clones write to the same place.
+#[derive(Clone)]
+pub struct MessageWriter {
+    out: Arc<Mutex<Box<dyn Write + Send>>>,
+}
+
+impl std::fmt::Debug for MessageWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MessageWriter")
+    }
+}
+
+impl MessageWriter {
+    /// Writes to `out`.
+    pub fn new(out: impl Write + Send + 'static) -> Self {
+        Self { out: Arc::new(Mutex::new(Box::new(out))) }
+    }
+
+    /// Sends one answer. A reader that has gone away is noticed by the end of standard input, so a failed write is let pass.
+    ///
+    /// # Panics
+    /// Never: every answer has a JSON form.
+    pub fn send(&self, answer: &Answer) {
+        let mut line = serde_json::to_vec(answer).expect("answers hold nothing that JSON cannot write");
+        line.push(b'\n');
+        let mut out = lock(&self.out);
+        let _ = out.write_all(&line).and_then(|()| out.flush());
+    }
+}
+
+impl Environment for MessageWriter {
+    /// Sends a line for the person.
+    fn log(&self, level: LogLevel, message: &str) {
+        let level = match level {
+            LogLevel::Fatal => "fatal",
+            LogLevel::Alert => "alert",
+            LogLevel::Warning => "warning",
+            LogLevel::Notice => "notice",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+        };
+        self.send(&Answer::Log { level, message: message.to_owned() });
+    }
+}
+
+/// The fields of a slice that workers and kernel know; the others are left empty.
+pub(crate) fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
+    let totals = sum.totals;
+    SliceRecord {
+        busy_ns: totals.busy_ns,
+        connections: sum.connections,
+        events: totals.events,
+        reads: totals.reads,
+        writes: totals.writes,
+        other: totals.other,
+        errors: totals.errors.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
+        retries: totals.retries,
+        reconnects: totals.reconnects,
+        late_starts: totals.late_starts,
+        latency_sum_ns: totals.latency_sum_ns,
+        latency_max_ns: totals.latency_max_ns,
+        sent_bytes: totals.sent_bytes,
+        received_bytes: totals.received_bytes,
+        spent,
+        ..SliceRecord::default()
+    }
+}
+
+/// Sends one `histogram` for each operation of an arm.
+pub(crate) fn send_histograms(
+    id: u64,
+    request: &Measure,
+    arm: &str,
+    latencies: &Latencies,
+    writer: &MessageWriter,
+) -> Result<(), Failure> {
+    let clock = if request.is_by_the_clock() { Clock::Response } else { Clock::Service };
+    for (operation, histogram) in latencies.by_operation() {
+        if histogram.clipped() > 0 {
+            let message =
+                format!("arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h", histogram.clipped());
+            writer.log(LogLevel::Warning, &message);
+        }
+        writer.send(&Answer::Histogram {
+            id,
+            cell: request.cell.clone(),
+            arm: arm.to_owned(),
+            operation: operation.to_owned(),
+            clock,
+            count: histogram.count(),
+            mean_ns: histogram.mean_ns(),
+            min_ns: histogram.min_ns(),
+            max_ns: histogram.max_ns(),
+            quantiles_ns: quantiles(histogram),
+            hdr: histogram.to_base64().map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
+        });
+    }
+    Ok(())
+}
+
+fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {
+    QUANTILES.into_iter().map(|(name, quantile)| (name, histogram.quantile_ns(quantile))).collect()
 }

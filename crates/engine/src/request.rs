@@ -1,0 +1,432 @@
+//! The requests of `docs/engine.md`: their JSON shapes, and the checks that need no server.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bakeoff_load::arrivals::Arrivals;
+use bakeoff_load::failure::Failure;
+use bakeoff_load::net::{PrepareMode, Secret, TlsOptions};
+use bakeoff_load::placement::Placement;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// Connections of one arm at most: a request for more is a typing error, not a benchmark.
+const MOST_THREADS: usize = 10_000;
+/// Longest slice [ns]: an hour.
+const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
+/// Arrivals scheduled for one slice at most (each takes 8 bytes).
+const MOST_ARRIVALS: f64 = 20e6;
+
+/// One line of standard input.
+#[derive(Debug)]
+pub struct Request {
+    /// Repeated by the answers.
+    pub id: u64,
+    /// What is asked.
+    pub body: Body,
+}
+
+/// What is asked.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the names are the contract's")]
+pub enum Body {
+    Open(Vec<Arm>),
+    Command(Command),
+    Load(LoadDump),
+    Measure(Box<Measure>),
+    Ping,
+    Cancel,
+}
+
+/// `command`: a script's command on one arm.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct Command {
+    pub arm: String,
+    pub script: String,
+    pub command: String,
+    #[serde(default)]
+    pub options: Map<String, Value>,
+    #[serde(default = "one")]
+    pub threads: usize,
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// `load`: a dump into one arm.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct LoadDump {
+    pub arm: String,
+    pub stages: Vec<Vec<DumpFile>>,
+    #[serde(default = "one")]
+    pub threads: usize,
+}
+
+/// One file of a dump: SQL, or rows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct DumpFile {
+    pub path: PathBuf,
+    #[serde(default)]
+    pub database: String,
+    #[serde(default = "semicolon")]
+    pub delimiter: String,
+    pub rows: Option<DumpRows>,
+}
+
+fn semicolon() -> String {
+    ";".to_owned()
+}
+
+/// A file of rows as MySQL Shell writes them: `\t` between values, `\n` after a row, `\\` as the escape, `\N` for NULL.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct DumpRows {
+    pub insert: String,
+    pub functions: Vec<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Request {
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// `bad_request`, with the request's id where one could be read.
+    pub fn parse(line: &str) -> Result<Self, (Option<u64>, Failure)> {
+        let bad = |id, message: String| (id, Failure::bad_request(message));
+        let value: Value =
+            serde_json::from_str(line).map_err(|error| bad(None, format!("request is not JSON: {error}")))?;
+        let Value::Object(mut fields) = value else {
+            return Err(bad(None, "request is not a JSON object".into()));
+        };
+        let id = match fields.remove("id").as_ref().map(Value::as_u64) {
+            Some(Some(id)) => id,
+            Some(None) => {
+                return Err(bad(None, "request: id must be an integer of 0 or more".into()));
+            }
+            None => return Err(bad(None, "request has no id".into())),
+        };
+        let kind = match fields.remove("type") {
+            Some(Value::String(kind)) => kind,
+            _ => return Err(bad(Some(id), "request has no type".into())),
+        };
+        Self::body(&kind, fields).map(|body| Self { id, body }).map_err(|failure| (Some(id), failure))
+    }
+
+    fn body(kind: &str, fields: Map<String, Value>) -> Result<Body, Failure> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Open {
+            arms: Vec<Arm>,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+
+        match kind {
+            "open" => Ok(Body::Open(checked_arms(read::<Open>(kind, fields)?.arms)?)),
+            "command" => {
+                let command: Command = read(kind, fields)?;
+                check_threads(command.threads)?;
+                Ok(Body::Command(command))
+            }
+            "load" => {
+                let load: LoadDump = read(kind, fields)?;
+                check_threads(load.threads)?;
+                if load.stages.iter().flatten().any(|file| file.delimiter.is_empty()) {
+                    return Err(Failure::bad_request("load: a delimiter is empty"));
+                }
+                Ok(Body::Load(load))
+            }
+            "measure" => Ok(Body::Measure(Box::new(read::<MeasureFields>(kind, fields)?.try_into()?))),
+            "ping" => read::<Nothing>(kind, fields).map(|_| Body::Ping),
+            "cancel" => read::<Nothing>(kind, fields).map(|_| Body::Cancel),
+            _ => Err(Failure::bad_request(format!(
+                "unknown request type {kind:?}; known are open, command, load, measure, ping, cancel"
+            ))),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T, Failure> {
+    // The error repeats a value of the wrong kind; a password's own reader sees to it that it does not repeat that.
+    T::deserialize(Value::Object(fields)).map_err(|error| Failure::bad_request(format!("{kind}: {error}")))
+}
+
+/// A server's address and account, and how to speak with it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct Arm {
+    pub name: String,
+    pub address: Address,
+    pub user: String,
+    #[serde(default)]
+    pub password: Secret,
+    pub database: Option<String>,
+    pub charset: String,
+    pub collation: Option<String>,
+    #[serde(default)]
+    pub tls: TlsOptions,
+    #[serde(default)]
+    pub prepare_mode: PrepareMode,
+    pub server_pid: Option<i32>,
+    #[serde(default)]
+    pub slowdown_percent: f64,
+    #[serde(default)]
+    pub read_only: bool,
+    #[serde(default)]
+    pub ignore_errors: Vec<u16>,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub enum Address {
+    Socket { socket: PathBuf },
+    Tcp { host: String, port: u16 },
+}
+
+/// Refuses lists of arms that cannot be opened.
+fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
+    if arms.is_empty() {
+        return Err(Failure::bad_request("open: arms must name at least one arm"));
+    }
+    for (index, arm) in arms.iter().enumerate() {
+        if arms[..index].iter().any(|earlier| earlier.name == arm.name) {
+            return Err(Failure::bad_request(format!("open: two arms have the name {:?}", arm.name)));
+        }
+        if !(0.0..=10_000.0).contains(&arm.slowdown_percent) {
+            return Err(Failure::bad_request("open: slowdown_percent must be from 0 to 10000").on_arm(&arm.name));
+        }
+        if arm.server_pid.is_some_and(|pid| pid <= 1) {
+            return Err(
+                Failure::bad_request("open: server_pid must be a process id above 1, or null").on_arm(&arm.name)
+            );
+        }
+    }
+    Ok(arms)
+}
+
+/// `measure` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeasureFields {
+    cell: String,
+    #[serde(default)]
+    script: Option<String>,
+    #[serde(default)]
+    capture: Option<PathBuf>,
+    #[serde(default)]
+    chunk_events: Option<u64>,
+    #[serde(default)]
+    speed: Option<f64>,
+    #[serde(default)]
+    reads_only: bool,
+    #[serde(default)]
+    options: Map<String, Value>,
+    #[serde(default)]
+    arm_options: BTreeMap<String, Map<String, Value>>,
+    threads: usize,
+    arms: Vec<String>,
+    #[serde(default)]
+    seconds: Option<f64>,
+    #[serde(default)]
+    blocks: Option<u64>,
+    slice_ns: u64,
+    #[serde(default)]
+    guard_ns: u64,
+    #[serde(default)]
+    order_seed: u64,
+    #[serde(default)]
+    key_seed: u64,
+    #[serde(default)]
+    load: Load,
+    #[serde(default)]
+    placement: Placement,
+    #[serde(default)]
+    freeze: bool,
+}
+
+/// `measure`: one cell.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct Measure {
+    pub cell: String,
+    pub work: Work,
+    pub options: Map<String, Value>,
+    pub arm_options: BTreeMap<String, Map<String, Value>>,
+    pub threads: usize,
+    pub arms: Vec<String>,
+    pub length: Length,
+    pub slice_ns: u64,
+    pub guard_ns: u64,
+    pub order_seed: u64,
+    pub key_seed: u64,
+    pub load: Load,
+    pub placement: Placement,
+    pub freeze: bool,
+}
+
+/// What the workers run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// A bundled script's name, or a path.
+    Script(String),
+    /// The statements of a capture.
+    Replay(ReplayWork),
+}
+
+/// How a capture is replayed.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct ReplayWork {
+    pub capture: PathBuf,
+    pub chunk_events: u64,
+    pub speed: Option<f64>,
+    pub reads_only: bool,
+}
+
+impl Measure {
+    /// The replay, when it is one.
+    pub fn replay(&self) -> Option<&ReplayWork> {
+        match &self.work {
+            Work::Replay(replay) => Some(replay),
+            Work::Script(_) => None,
+        }
+    }
+
+    /// Latencies begin at intended starts.
+    pub fn is_by_the_clock(&self) -> bool {
+        self.load != Load::Closed || self.replay().is_some_and(|replay| replay.speed.is_some())
+    }
+}
+
+/// How long a cell is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Length {
+    /// Whole blocks until this much wall time [s] has gone by, at least one.
+    Seconds(f64),
+    /// Just so many blocks.
+    Blocks(u64),
+}
+
+/// Who decides when an event begins.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Load {
+    /// A worker begins the next event when the last one has ended.
+    #[default]
+    Closed,
+    /// A schedule that no reply can move.
+    Open {
+        /// Mean arrivals a second, all workers of the arm together.
+        rate_per_s: f64,
+        /// Law of the gaps.
+        #[serde(default)]
+        arrivals: Arrivals,
+    },
+}
+
+/// Refuses numbers of threads that are typing errors.
+fn check_threads(threads: usize) -> Result<(), Failure> {
+    if (1..=MOST_THREADS).contains(&threads) {
+        Ok(())
+    } else {
+        Err(Failure::bad_request(format!("threads must be from 1 to {MOST_THREADS}, not {threads}")))
+    }
+}
+
+impl TryFrom<MeasureFields> for Measure {
+    type Error = Failure;
+
+    fn try_from(fields: MeasureFields) -> Result<Self, Failure> {
+        let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
+        check_threads(fields.threads)?;
+        let length = match (fields.seconds, fields.blocks) {
+            (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => Length::Seconds(seconds),
+            (None, Some(blocks)) if blocks > 0 => Length::Blocks(blocks),
+            (Some(_), None) => return bad("seconds must be 0 or more"),
+            (None, Some(_)) => return bad("blocks must be 1 or more"),
+            _ => return bad("exactly one of seconds and blocks must be set"),
+        };
+        if fields.arms.is_empty() {
+            return bad("arms must name at least one arm");
+        }
+        if fields.arms.iter().enumerate().any(|(index, arm)| fields.arms[..index].contains(arm)) {
+            return bad("arms names an arm twice");
+        }
+        if let Some(unknown) = fields.arm_options.keys().find(|name| !fields.arms.contains(name)) {
+            return bad(&format!("arm_options names {unknown:?}, which is not among arms"));
+        }
+        if !(1..=LONGEST_SLICE_NS).contains(&fields.slice_ns) {
+            return bad("slice_ns must be from 1 to an hour");
+        }
+        if fields.guard_ns > LONGEST_SLICE_NS {
+            return bad("guard_ns must be an hour at most");
+        }
+        if let Load::Open { rate_per_s, .. } = fields.load {
+            #[expect(clippy::cast_precision_loss, reason = "bounded by an hour above")]
+            let arrivals = rate_per_s * (fields.slice_ns + fields.guard_ns) as f64 / 1e9;
+            if !(rate_per_s > 0.0 && arrivals <= MOST_ARRIVALS) {
+                return bad("load.rate_per_s must be above 0 and give at most 20 million events a slice");
+            }
+        }
+        let work = work(&fields)?;
+        Ok(Self {
+            cell: fields.cell,
+            work,
+            options: fields.options,
+            arm_options: fields.arm_options,
+            threads: fields.threads,
+            arms: fields.arms,
+            length,
+            slice_ns: fields.slice_ns,
+            guard_ns: fields.guard_ns,
+            order_seed: fields.order_seed,
+            key_seed: fields.key_seed,
+            load: fields.load,
+            placement: fields.placement,
+            freeze: fields.freeze,
+        })
+    }
+}
+
+/// The script or the capture, with what belongs to it.
+fn work(fields: &MeasureFields) -> Result<Work, Failure> {
+    let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
+    match (&fields.script, &fields.capture, fields.chunk_events) {
+        (Some(script), None, None) if fields.speed.is_none() && !fields.reads_only => Ok(Work::Script(script.clone())),
+        (Some(_), None, _) => bad("chunk_events, speed and reads_only belong to a capture"),
+        (None, Some(capture), Some(chunk_events @ 1..)) => {
+            if fields.load != Load::Closed || !fields.options.is_empty() || !fields.arm_options.is_empty() {
+                return bad("a capture has no options and no rate; speed replays it by the clock");
+            }
+            if fields.speed.is_some_and(|speed| !(1e-6..=1e6).contains(&speed)) {
+                return bad("speed must be from 0.000001 to 1000000");
+            }
+            Ok(Work::Replay(ReplayWork {
+                capture: capture.clone(),
+                chunk_events,
+                speed: fields.speed,
+                reads_only: fields.reads_only,
+            }))
+        }
+        (None, Some(_), _) => bad("a capture needs chunk_events, 1 or more"),
+        _ => bad("exactly one of script and capture must be set"),
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/request.rs"]
+mod tests;
