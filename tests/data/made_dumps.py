@@ -133,7 +133,7 @@ def mysql_shell(folder):
         "shop@word@0.tsv": "1\ta\\tb'\tAP8=\n2\tß\\\\\t\n",
         "shop@word@@1.tsv": "3\t\\N\t\\N\n",
         "shop@sale.sql": "CREATE TABLE IF NOT EXISTS `sale` (`id` int NOT NULL PRIMARY KEY)\n"
-        "/*!50100 PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9), PARTITION p1 VALUES LESS THAN (99)) */;\n",
+        "/*!50100 PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9), PARTITION p1 VALUES LESS THAN (99))*/;\n",
         "shop@sale.json": json.dumps(sale),
         "shop@sale@p0@0.tsv.zst": zstd(b"1\n2\n"),
         "shop@sale@p0@0.tsv.zst.idx": bytes(8),
