@@ -1,4 +1,4 @@
-"""How a capture that is replayed by the clock, or on more sessions than it has, is cut and refused; no server started."""
+"""How a capture that is replayed by the clock, or on more sessions than it has, is cut and refused."""
 
 import pytest
 
@@ -81,8 +81,8 @@ def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):
     ("sql", "more", "threads", "words"),
     [
         ("SELECT 1", (), 9, "fewer connections (4) than --threads: each is replayed 3 times at once"),
-        ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one for each connection of the capture: by the clock"),
-        ("DELETE FROM t", (), 4, "4 of 9 threads, one for each connection of the capture: with writes each runs once"),
+        ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one a connection of the capture: by the clock"),
+        ("DELETE FROM t", (), 4, "4 of 9 threads, one a connection of the capture: with writes each is replayed once"),
     ],
 )
 def test_more_threads_than_connections_is_said_in_a_line(inside, shell, sql, more, threads, words):

@@ -74,8 +74,8 @@ def replay(
         typer.Option(
             min=1,
             max=THREADS_MAX,
-            help="Sessions; of reads also more than the capture has connections. [default: those at work at once in the "
-            "capture, at most 64]",
+            help="Sessions; for reads also more than the capture has connections. [default: the connections at work at "
+            "once in the capture, at most 64]",
             show_default=False,
         ),
     ] = None,
@@ -207,7 +207,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
     Args:
         asked: `--threads`.
         facts: of the capture.
-        once: why each connection is replayed but once; empty: of reads several times at once, if there are more sessions.
+        once: why each connection is replayed but once; empty: where sessions are more, several times at once.
         quiet: say nothing.
     """
     sessions = asked or min(_THREADS_MOST, facts.at_once)
@@ -216,7 +216,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
         sessions = facts.connections
         if asked:
             note = (
-                f"Note: {sessions} of {asked} threads, one for each connection of the capture: {once} each runs once."
+                f"Note: {sessions} of {asked} threads, one a connection of the capture: {once} each is replayed once."
             )
     elif asked and (copies := facts.copies(asked)) > 1:
         note = (

@@ -404,14 +404,12 @@ class Epoch:
         """Say once what a replay cannot do: less than a second is hardly more than a beginning; copies would write."""
         if self._draft.epoch:
             return
-        idle, why = (
-            cell.threads - capture_facts(cell.script).connections,
-            "it writes" if cell.writes else "of its clock",
-        )
+        idle = cell.threads - capture_facts(cell.script).connections
         if idle > 0 and (cell.writes or cell.speed):
+            why = "it writes" if cell.writes else "it is replayed by the clock"
             self._tools.listener.note(
-                f"{cell.name}: {idle} of {cell.threads} sessions are idle: the capture has no more connections, and "
-                f"because {why} they are replayed once"
+                f"{cell.name}: {idle} of {cell.threads} sessions are idle: the capture has no more connections, each of "
+                f"which runs once because {why}"
             )
         lengths_ns: Counter[str] = Counter()
         for message in slices:
