@@ -86,8 +86,14 @@ def mydumper(folder):
     return folder
 
 
+def zstd(content):
+    """One frame of one block that is not compressed."""
+    size = len(content)
+    return bytes.fromhex("28b52ffd20") + bytes([size]) + (size << 3 | 1).to_bytes(3, "little") + content
+
+
 def mysql_shell(folder):
-    """The same as MySQL Shell writes it, with a column of bytes; the file of rows is not compressed."""
+    """The same as MySQL Shell writes it, with a column of bytes, and a table of two partitions in zstd."""
     table = {
         "options": {
             "schema": "shop", "table": "word", "columns": ["id", "text", "bytes"],
@@ -97,14 +103,26 @@ def mysql_shell(folder):
         "extension": "tsv",
         "chunking": True,
     }  # fmt: skip
+    sale = {
+        "options": {"schema": "shop", "table": "sale", "columns": ["id"], "decodeColumns": {}},
+        "extension": "tsv.zst",
+        "chunking": True,
+        "basenames": {"p0": "shop@sale@p0", "p1": "shop@sale@p1"},
+    }
     files = {
-        "@.json": json.dumps({"basenames": {"shop": "shop"}, "users": ["'root'@'localhost'"]}),
+        "@.json": json.dumps({"schemas": ["shop"], "basenames": {"shop": "shop"}, "users": ["'root'@'localhost'"]}),
         "@.done.json": "{}",
         "@.sql": "-- MySQL Shell dump\n",
         "@.post.sql": "-- end\n",
         "@.users.sql": "DROP USER 'root'@'localhost';\n",
         "shop.json": json.dumps(
-            {"tables": ["word"], "views": ["many"], "basenames": {"word": "shop@word", "many": "shop@many"}}
+            {
+                "tables": ["word", "sale"],
+                "views": ["many"],
+                "functions": ["twice"],
+                "includesData": True,
+                "basenames": {"word": "shop@word", "sale": "shop@sale", "many": "shop@many"},
+            }
         ),
         "shop.sql": "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop` /*!40100 DEFAULT CHARACTER SET utf8mb4 */;\n"
         "USE `shop`;\nDELIMITER //\nCREATE DEFINER=`boss`@`%` FUNCTION `twice`(x INT) RETURNS int\n DETERMINISTIC\n"
@@ -114,6 +132,15 @@ def mysql_shell(folder):
         "shop@word.json": json.dumps(table),
         "shop@word@0.tsv": "1\ta\\tb'\tAP8=\n2\tß\\\\\t\n",
         "shop@word@@1.tsv": "3\t\\N\t\\N\n",
+        "shop@sale.sql": "CREATE TABLE IF NOT EXISTS `sale` (`id` int NOT NULL PRIMARY KEY)\n"
+        "/*!50100 PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9), PARTITION p1 VALUES LESS THAN (99))*/;\n",
+        "shop@sale.json": json.dumps(sale),
+        "shop@sale@p0@0.tsv.zst": zstd(b"1\n2\n"),
+        "shop@sale@p0@0.tsv.zst.idx": bytes(8),
+        "shop@sale@p0@@1.tsv.zst": zstd(b"3\n"),
+        "shop@sale@p0@@1.tsv.zst.idx": bytes(8),
+        "shop@sale@p1@@0.tsv.zst": zstd(b"11\n"),
+        "shop@sale@p1@@0.tsv.zst.idx": bytes(8),
         "shop@many.pre.sql": "CREATE OR REPLACE VIEW `many` AS SELECT 1 AS `id`;\n",
         "shop@many.sql": "DROP VIEW IF EXISTS `many`;\n" + VIEW,
         "shop@word.triggers.sql": "CREATE DEFINER=`boss`@`%` TRIGGER `t` BEFORE INSERT ON `word` "
@@ -121,5 +148,5 @@ def mysql_shell(folder):
     }
     folder.mkdir()
     for name, text in files.items():
-        (folder / name).write_text(text)
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder

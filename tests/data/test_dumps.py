@@ -6,7 +6,7 @@ import lzma
 from pathlib import Path
 
 import pytest
-from made_dumps import mydumper, mysql_shell, study_of
+from made_dumps import mydumper, mysql_shell, study_of, zstd
 
 from bakeoff.errors import SpecError
 from bakeoff.plan.model import data_bytes, database_of
@@ -15,12 +15,6 @@ from bakeoff.run.own_data import check_source, own_data
 from bakeoff.spec.dumps import read_dump
 
 SHOP = Path(__file__).parent / "shop.sql"
-
-
-def zstd(content):
-    """One frame of one block that is not compressed."""
-    size = len(content)
-    return bytes.fromhex("28b52ffd20") + bytes([size]) + (size << 3 | 1).to_bytes(3, "little") + content
 
 
 def names(dump):
@@ -45,8 +39,14 @@ def test_files_of_mysql_shell_are_loaded_in_order(tmp_path):
     assert dump.databases == ("shop",)
     assert names(dump) == [
         ["shop.sql"],
-        ["shop@many.pre.sql", "shop@word.sql"],
-        ["shop@word@0.tsv", "shop@word@@1.tsv"],
+        ["shop@many.pre.sql", "shop@sale.sql", "shop@word.sql"],
+        [
+            "shop@sale@p0@0.tsv.zst",
+            "shop@sale@p0@@1.tsv.zst",
+            "shop@sale@p1@@0.tsv.zst",
+            "shop@word@0.tsv",
+            "shop@word@@1.tsv",
+        ],
         ["shop@many.sql"],
         ["shop@word.triggers.sql"],
         ["@.post.sql"],
@@ -122,6 +122,11 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
     assert "shop.word is written in a form that bakeoff does not read (fieldsTerminatedBy)" in refused(
         tmp_path / "c", with_commas
     )
+    for name, missing in (
+        ("shop@word@0.tsv", "1 file of rows of shop@word.tsv"),
+        ("shop@sale@p1@@0.tsv.zst", "sale@p1"),
+    ):
+        assert f"{missing}" in refused(tmp_path / name, lambda folder, name=name: (folder / name).unlink())
     loose = mydumper(tmp_path / "d")
     (loose / "shop.word.00002.dat").touch()
     assert "shop.word.00002.dat holds rows for LOAD DATA" in refusal(loose)

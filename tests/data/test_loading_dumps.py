@@ -127,6 +127,7 @@ def test_directories_are_loaded(running, tmp_path, make, name):
     assert [text for (text,) in as_utf8(server, "SELECT text FROM word ORDER BY id")] == texts
     if make is mysql_shell:
         assert as_utf8(server, "SELECT HEX(bytes) FROM word ORDER BY id") == [("00FF",), ("",), (None,)]
+        assert as_utf8(server, "SELECT id FROM sale ORDER BY id") == [(1,), (2,), (3,), (11,)]
     assert as_utf8(server, "SELECT COUNT(*) FROM many") == [(3,)]
     assert as_utf8(server, "SELECT twice(4)") == [(8,)]
     assert as_utf8(server, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = 'shop'") == [(1,)]

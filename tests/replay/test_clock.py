@@ -1,4 +1,4 @@
-"""How a capture that is replayed by the clock, or on more sessions than it has, is cut and refused; no server."""
+"""How a capture that is replayed by the clock, or on more sessions than it has, is cut and refused."""
 
 import pytest
 
@@ -67,3 +67,27 @@ def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
     make_capture(logs, tmp_path / "x.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
     with pytest.raises(SpecError, match="the log has no times to replay it by"):
         check_capture(Workload(script=str(tmp_path / "x.capture"), speed=1))
+
+
+def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):
+    path = log_of(tmp_path, [number / 1_000 for number in range(40)])
+    assert [chunk(path, threads=threads, events_per_s=1e6) for threads in (4, 5, 64)] == [40, 80, 640]
+    assert chunk(path, threads=64, speed=1) == 40, "by the clock each connection is replayed once"
+    writes = log_of(tmp_path, [number / 1_000 for number in range(40)], "DELETE FROM t")
+    assert chunk(writes, threads=64, reads_only=False, events_per_s=1e6) == 5
+
+
+@pytest.mark.parametrize(
+    ("sql", "more", "threads", "words"),
+    [
+        ("SELECT 1", (), 9, "fewer connections (4) than --threads: each is replayed 3 times at once"),
+        ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one a connection of the capture: by the clock"),
+        ("DELETE FROM t", (), 4, "4 of 9 threads, one a connection of the capture: with writes each is replayed once"),
+    ],
+)
+def test_more_threads_than_connections_is_said_in_a_line(inside, shell, sql, more, threads, words):
+    path = log_of(shell.folder, [number / 1_000 for number in range(40)], sql)
+    ran = inside("replay", path.name, "mysql:8.0.15", "mysql:8.0.15", "--threads", "9", "--dry-run", *more)
+    assert ran.code == 0, ran
+    assert words in " ".join(ran.err.split())
+    assert f"shop/{threads}" in ran.out, ran.out

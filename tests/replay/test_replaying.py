@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 
 import pytest
@@ -226,6 +226,44 @@ def test_reads_repeat_and_with_reads_only_nothing_is_written(arms, tmp_path):
         arms.replay(written(tmp_path, [(1, "Query", "DELETE FROM t")], "w"), reads_only=True)
     with pytest.raises(EngineError, match=r"x\.log: it is no capture"):
         arms.replay(tmp_path / "x.log")
+
+
+def test_reads_of_few_connections_fill_more_sessions_in_their_order(arms, tmp_path):
+    events = [(1 + at % 2, "Query", f"SELECT {at} FROM t /*m{1 + at % 2}-{at // 2}*/") for at in range(40)]
+    before = {name: len(arms.marks(name, tmp_path)) for name in "AB"}
+    measured = arms.replay(
+        written(tmp_path, events), threads=6, reads_only=True, chunk_events=60, seconds=None, blocks=1
+    )
+    for name in "AB":
+        sessions = defaultdict(list)
+        for session, mark in arms.marks(name, tmp_path)[before[name] :]:
+            sessions[session].append(mark)
+        passes = [f"{connection}-{number}" for connection in (1, 2) for number in range(20)]
+        assert len(sessions) == 6
+        for marks in sessions.values():
+            (connection,) = {mark.partition("-")[0] for mark in marks}
+            assert [mark.partition("-")[2] for mark in marks] == [str(at % 20) for at in range(len(marks))], connection
+        counts = Counter(mark for marks in sessions.values() for mark in marks)
+        assert counts == dict.fromkeys(passes, 3), "two chunks of 60 are one pass of three copies"
+        digests = [each for each in measured.histograms if each["arm"] == name and each["operation"] != "event"]
+        assert [each["count"] for each in digests] == [120]
+
+
+def test_statements_see_the_second_of_the_log(arms, tmp_path):
+    for instance in arms.instances.values():
+        instance.query("CREATE TABLE work.moment (at DATETIME, made TIMESTAMP DEFAULT CURRENT_TIMESTAMP)")
+    events = [
+        (1, "Query", "SET time_zone = '+00:00'"),
+        (1, "Query", "INSERT INTO moment (at) SELECT NOW() FROM t LIMIT 1"),
+        *[(1, "Query", "SELECT 1 FROM t")] * 1500,
+        (1, "Query", "INSERT INTO moment (at) VALUES (NOW())"),
+    ]
+    assert arms.replay(written(tmp_path, events), chunk_events=800).failures == []
+    for instance in arms.instances.values():
+        rows = instance.query(
+            "SELECT CAST(at AS CHAR), at = CONVERT_TZ(made, @@time_zone, '+00:00') FROM work.moment ORDER BY at"
+        )
+        assert rows == [("2026-11-23 10:00:00", 1), ("2026-11-23 10:00:01", 1)]
 
 
 def test_by_the_clock_statements_begin_when_they_did(arms, tmp_path):

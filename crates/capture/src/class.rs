@@ -230,6 +230,28 @@ fn is_any(parts: &[Part], at: usize, words: &[&str]) -> bool {
     words.iter().any(|word| is(parts, at, word))
 }
 
+/// Words that give the time of the session's clock, which `SET timestamp` sets; `SYSDATE` has the server's own.
+const CLOCK: [&str; 12] = [
+    "NOW",
+    "CURDATE",
+    "CURTIME",
+    "CURRENT_DATE",
+    "CURRENT_TIME",
+    "CURRENT_TIMESTAMP",
+    "LOCALTIME",
+    "LOCALTIMESTAMP",
+    "UNIX_TIMESTAMP",
+    "UTC_DATE",
+    "UTC_TIME",
+    "UTC_TIMESTAMP",
+];
+
+/// Whether a statement names a function that gives the present time; views and routines that do are not known here.
+pub fn tells_time(sql: &[u8]) -> bool {
+    let is_clock = |text: &[u8]| CLOCK.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+    Lexer::new(sql).any(|token| token.kind == Kind::Word && is_clock(&sql[token.start..token.end]))
+}
+
 /// The class of one statement without comments.
 fn class_of(parts: &[Part]) -> Class {
     let from = parts.iter().position(|part| part.text != b"(").unwrap_or(parts.len());

@@ -164,6 +164,7 @@ fn measure_replay(
         sessions: request.threads,
         chunk_events: work.chunk_events,
         reads_only: work.reads_only,
+        by_clock: work.speed.is_some(),
         begin: request.key_seed,
     })?;
     let operations = replay.operations();

@@ -1,7 +1,8 @@
 //! The statements of a capture as chunks of whole transactions, dealt to sessions: the same work for every arm, in the same order.
 //!
 //! A transaction belongs to the chunk in which it begins, with all its statements; a connection belongs to one session, so its
-//! order is exact. A few chunks are in memory, never the capture.
+//! order is exact. A few chunks are in memory, never the capture. Where the sessions are more than the connections of a capture of
+//! which only reads are replayed, each connection is replayed several times at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::capture_file::{self, EventLine};
 use bakeoff_capture::session::Session;
-use bakeoff_capture::{Class, Error, Step, class, read_summary, step};
+use bakeoff_capture::{Class, Error, Step, class, read_summary, step, tells_time};
 
 use crate::failure::Failure;
 use crate::lock;
@@ -38,8 +39,18 @@ pub struct ReplayOrder {
     pub chunk_events: u64,
     /// Leave out whatever is no plain read.
     pub reads_only: bool,
+    /// By the clock: the work of a second is that of the log.
+    pub by_clock: bool,
     /// Where reads begin, modulo the events that there are: of a long capture every part is to be reached.
     pub begin: u64,
+}
+
+impl ReplayOrder {
+    /// Times that each of so many connections is replayed at once, so that every session has one; writes only once.
+    fn copies(&self, connections: u64) -> u64 {
+        let may_repeat = self.reads_only && !self.by_clock;
+        if may_repeat { (self.sessions as u64).div_ceil(connections.max(1)).max(1) } else { 1 }
+    }
 }
 
 /// What a connection had set when it sent a statement.
@@ -64,6 +75,8 @@ pub struct Statement {
     pub reads: bool,
     /// When it began, from the beginning of its chunk [µs].
     pub offset_us: u64,
+    /// The second of 1970 on in which it began, of statements that may depend on it: what `NOW()` is to give.
+    pub second: Option<u64>,
 }
 
 /// Statements that must not be mixed with those of other connections, in their order.
@@ -120,7 +133,8 @@ impl Replay {
         let mut operations: Vec<String> = names.take(OPERATIONS_MAX).collect();
         let numbers = operations.iter().cloned().zip(0..).collect();
         operations.push(OTHER.to_owned());
-        let mut reader = Reader::new(order, numbers)?;
+        let copies = order.copies(summary.overall.connections);
+        let mut reader = Reader::new(order, copies, numbers)?;
         reader.skip(summary.overall.events)?;
         let next = reader.read_block()?;
         if next.is_none() {
@@ -205,6 +219,9 @@ struct Draft {
     last_us: i64,
 }
 
+/// A connection of the capture: the server's number of it, and which of its copies.
+type Number = (u64, u64);
+
 /// A connection of the capture.
 struct Connection {
     session: usize,
@@ -223,10 +240,12 @@ struct Connection {
 /// Reads events and cuts them into chunks.
 struct Reader {
     order: ReplayOrder,
+    /// Times that each connection is replayed at once.
+    copies: u64,
     lines: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     numbers: HashMap<String, usize>,
-    connections: HashMap<u64, Connection>,
+    connections: HashMap<Number, Connection>,
     /// Connections and statements of each session until now.
     load: Vec<(usize, u64)>,
     drafts: VecDeque<Draft>,
@@ -246,7 +265,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(order: ReplayOrder, numbers: HashMap<String, usize>) -> Result<Self, Failure> {
+    fn new(order: ReplayOrder, copies: u64, numbers: HashMap<String, usize>) -> Result<Self, Failure> {
         let (_, lines) = capture_file::open(&order.capture).map_err(failure)?;
         Ok(Self {
             lines: Box::new(lines),
@@ -263,6 +282,7 @@ impl Reader {
             wrote: false,
             last_us: 0,
             shift_us: 0,
+            copies,
             order,
         })
     }
@@ -349,11 +369,13 @@ impl Reader {
             return self.end_pass();
         }
         let event: EventLine = serde_json::from_slice(&line).map_err(|error| self.damaged(&error))?;
-        let number = event.connection.unwrap_or(0);
-        if event.digest.is_some() && event.not_replayable.is_none() {
-            self.statement(number, &event);
-        } else if matches!(&*event.command, "Quit" | "Connect") {
-            self.forget(number);
+        for copy in 0..self.copies {
+            let number = (event.connection.unwrap_or(0), copy);
+            if event.digest.is_some() && event.not_replayable.is_none() {
+                self.statement(number, &event);
+            } else if matches!(&*event.command, "Quit" | "Connect") {
+                self.forget(number);
+            }
         }
         self.line = line;
         Ok(())
@@ -376,7 +398,7 @@ impl Reader {
     }
 
     /// The connection leaves.
-    fn forget(&mut self, number: u64) {
+    fn forget(&mut self, number: Number) {
         if let Some((draft, place)) = self.connections.get(&number).and_then(|connection| connection.place) {
             self.drafts[draft - self.first_draft].transactions[place].1.abandoned = true;
         }
@@ -387,7 +409,7 @@ impl Reader {
     }
 
     /// The connection's transaction ends.
-    fn close(&mut self, number: u64) {
+    fn close(&mut self, number: Number) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -397,7 +419,7 @@ impl Reader {
         }
     }
 
-    fn statement(&mut self, number: u64, event: &EventLine) {
+    fn statement(&mut self, number: Number, event: &EventLine) {
         let sql = event.statement();
         let class = class(&sql);
         let writes = matches!(class, Class::Write(_));
@@ -424,11 +446,12 @@ impl Reader {
         }
         let operation = event.digest.as_deref().and_then(|digest| self.numbers.get(digest));
         let statement = Statement {
-            sql,
             operation: operation.copied().unwrap_or(self.numbers.len()),
             state,
             reads: class == Class::Read,
             offset_us: start_us.unsigned_abs(),
+            second: event.start_us.filter(|_| writes || tells_time(&sql)).map(|us| us.unsigned_abs() / 1_000_000),
+            sql,
         };
         let stays = match step {
             Step::Begin | Step::Chain | Step::Lock => true,
@@ -452,7 +475,7 @@ impl Reader {
     }
 
     /// The connection's state as of this event; a new connection gets the session with the fewest.
-    fn meet(&mut self, number: u64, event: &EventLine) -> Arc<State> {
+    fn meet(&mut self, number: Number, event: &EventLine) -> Arc<State> {
         let json = event.session.map_or("", serde_json::value::RawValue::get);
         let load = &mut self.load;
         let connection = self.connections.entry(number).or_insert_with(|| {
@@ -480,7 +503,7 @@ impl Reader {
     }
 
     /// Puts a statement where the connection's transaction is, or into a new one.
-    fn add(&mut self, number: u64, statement: Statement) {
+    fn add(&mut self, number: Number, statement: Statement) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -504,7 +527,7 @@ impl Reader {
             draft.last_us = self.last_us;
             draft.transactions.push((
                 connection.session,
-                Transaction { connection: number, statements: vec![statement], abandoned: false },
+                Transaction { connection: number.0, statements: vec![statement], abandoned: false },
             ));
         }
     }

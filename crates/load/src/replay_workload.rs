@@ -77,6 +77,7 @@ impl Workload for ReplayWorkload {
             schema: self.home.schema.clone(),
             set: Session::default(),
             state: Arc::default(),
+            second: 0,
         };
         session.quietly(LOCK_WAIT)?;
         while host.rest() {
@@ -103,6 +104,8 @@ struct Worker<'a> {
     set: Session,
     /// The state that was asked for last, and is in force.
     state: Arc<State>,
+    /// Of 1970 on, as `NOW()` gives it; 0: the server's.
+    second: u64,
 }
 
 impl Worker<'_> {
@@ -111,6 +114,7 @@ impl Worker<'_> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
             self.switch(&statement.state)?;
+            self.set_time(statement.second)?;
             let intended_ns = self
                 .plan
                 .speed
@@ -244,6 +248,7 @@ impl Worker<'_> {
         self.schema.clone_from(&self.plan.home.schema);
         self.set = Session::default();
         self.state = Arc::default();
+        self.second = 0;
         Ok(())
     }
 
@@ -257,6 +262,16 @@ impl Worker<'_> {
             return;
         }
         self.state = Arc::default();
+    }
+
+    /// Lets `NOW()` be the second in which a statement began in the log, so that it finds the rows that it found then.
+    fn set_time(&mut self, second: Option<u64>) -> Result<(), Failure> {
+        if let Some(second) = second.filter(|second| *second != self.second) {
+            self.quietly(format!("SET timestamp = {second}").as_bytes())?;
+            self.second = second;
+            self.host.look_at_clock();
+        }
+        Ok(())
     }
 
     /// Sets what a statement needs and the session has not; these statements are not counted.

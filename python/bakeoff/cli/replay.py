@@ -74,7 +74,8 @@ def replay(
         typer.Option(
             min=1,
             max=THREADS_MAX,
-            help="Sessions. [default: the most connections at work at once in the capture, at most 64]",
+            help="Sessions; for reads also more than the capture has connections. [default: the connections at work at "
+            "once in the capture, at most 64]",
             show_default=False,
         ),
     ] = None,
@@ -123,8 +124,8 @@ def replay(
     reads_only = on_running and not writes
     if not quiet and output is Format.TEXT:
         _print_capture(totals, capture, facts, reads_only=reads_only, literals=show_literals)
-    if not quiet and not threads and facts.at_once == 1 and totals["overall"]["connections"] > 1:
-        console(stderr=True).print(_ONE_SESSION)
+    once = "by the clock" if speed else "with writes" if facts.writes and not reads_only else ""
+    sessions = _sessions(threads, facts, once=once, quiet=quiet)
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(data=own.source or None)
     arms = tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs)))
@@ -139,7 +140,7 @@ def replay(
                 name=workload.name.partition(".")[0],
             ),
         ),
-        threads=(threads or min(_THREADS_MOST, facts.at_once),),
+        threads=(sessions,),
         database=database or own.database or _schema_of(totals) or "sbtest",
         capture_database=database or "",
         precision=parse_precision(precision or "1%"),
@@ -198,6 +199,33 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         place = f"Capture: {made}, with the log's literals; `bakeoff runs prune` deletes it when no run uses it."
         console(stderr=True).print(place, soft_wrap=True)
     return made
+
+
+def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool) -> int:
+    """How many sessions the replay has; a line on standard error when that may not be what is expected.
+
+    Args:
+        asked: `--threads`.
+        facts: of the capture.
+        once: why each connection is replayed but once; empty: where sessions are more, several times at once.
+        quiet: say nothing.
+    """
+    sessions = asked or min(_THREADS_MOST, facts.at_once)
+    note = _ONE_SESSION if not asked and sessions == 1 and facts.connections > 1 else ""
+    if once and sessions > facts.connections:
+        sessions = facts.connections
+        if asked:
+            note = (
+                f"Note: {sessions} of {asked} threads, one a connection of the capture: {once} each is replayed once."
+            )
+    elif asked and (copies := facts.copies(asked)) > 1:
+        note = (
+            f"Note: the capture has fewer connections ({facts.connections}) than --threads: each is replayed {copies} "
+            "times at once, with the same statements in the same order."
+        )
+    if note and not quiet:
+        console(stderr=True).print(note)
+    return sessions
 
 
 def _schema_of(totals: Mapping[str, Any]) -> str:

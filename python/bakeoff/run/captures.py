@@ -43,6 +43,7 @@ class CaptureFacts:
         statements: that can be replayed.
         reads: it has plain reads.
         writes: how many of its statements are no plain reads, by the word that says so.
+        connections: that it has, 1 at least.
         at_once: the most connections that were at work at the same time: within a statement or a transaction.
         mean_s: of a statement in the log; None: not known.
         starts_us: when each began or one before it, whichever was later [µs since 1970]; those with a known time.
@@ -52,6 +53,7 @@ class CaptureFacts:
     statements: int
     reads: bool
     writes: Counter[str]
+    connections: int
     at_once: int
     mean_s: float | None
     starts_us: np.ndarray = field(compare=False)
@@ -60,6 +62,13 @@ class CaptureFacts:
     def moments_us(self, *, reads_only: bool) -> np.ndarray:
         """Beginnings in the order of the replay; of all statements, or of those that are no writes."""
         return self.starts_us[self.reads_only] if reads_only else self.starts_us
+
+    def copies(self, threads: int) -> int:
+        """Times that each connection is replayed at once by so many sessions, when all are reads and none by the clock.
+
+        The engine reckons likewise (docs/engine.md, *A replay*).
+        """
+        return math.ceil(threads / self.connections)
 
 
 @cache
@@ -90,6 +99,7 @@ def capture_facts(path: str) -> CaptureFacts:
         statements=sum(each["events"] - sum(each["not_replayable"].values()) for each in totals["digests"]),
         reads=reads,
         writes=writes,
+        connections=max(1, int(totals["overall"]["connections"])),
         at_once=work.most_at_once(),
         mean_s=total_us / timed / 1e6 if timed and total_us else None,
         starts_us=np.maximum.accumulate(np.array(starts, dtype=np.int64)),
@@ -190,6 +200,8 @@ def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_pe
         guess = _EVENTS_PER_S_MAX if cell.speed else _EVENTS_PER_S
         events_per_s = min(_EVENTS_PER_S_MAX, cell.threads / facts.mean_s) if facts.mean_s else guess
     most = facts.statements if reads_only or not facts.writes else facts.statements // (2 * _BLOCKS_MIN)
+    if reads_only and not cell.speed:
+        most *= facts.copies(cell.threads)
     wanted = max(1, min(round(events_per_s * slices.slice_ns / 1e9), most))
     if cell.speed:
         begun = _begun_in_time(facts.moments_us(reads_only=reads_only), slices.slice_ns / 1e3 * cell.speed, cell.speed)

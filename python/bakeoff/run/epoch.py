@@ -238,7 +238,7 @@ class Epoch:
         self._writer.add_histograms(message | mark for message in measured.histograms)
         self._writer.add_failures(measured.failures)
         if cell.replay:
-            self._note_short_pass(cell, measured.slices)
+            self._note_limits(cell, measured.slices)
         else:
             _check_errors(measured.slices)
         self._compare_counts(cell, measured.histograms, before, self._read_counts(cell, setups))
@@ -399,13 +399,22 @@ class Epoch:
             "reads_only": reads_only,
         }
 
-    def _note_short_pass(self, cell: Cell, slices: Sequence[Message]) -> None:
-        """A capture with writes runs once in an epoch: less than a second of it is hardly more than its beginning."""
+    def _note_limits(self, cell: Cell, slices: Sequence[Message]) -> None:
+        """Say once what a replay cannot do: less than a second is hardly more than a beginning; copies would write."""
+        if self._draft.epoch:
+            return
+        idle = cell.threads - capture_facts(cell.script).connections
+        if idle > 0 and (cell.writes or cell.speed):
+            why = "it writes" if cell.writes else "it is replayed by the clock"
+            self._tools.listener.note(
+                f"{cell.name}: {idle} of {cell.threads} sessions are idle: the capture has no more connections, each of "
+                f"which runs once because {why}"
+            )
         lengths_ns: Counter[str] = Counter()
         for message in slices:
             lengths_ns[message["arm"]] += message["length_ns"]
         shortest_s = min(lengths_ns.values(), default=0) / 1e9
-        if cell.writes and shortest_s < 1 and self._draft.epoch == 0:
+        if cell.writes and shortest_s < 1:
             self._tools.listener.note(
                 f"{cell.name}: one pass over the capture takes {shortest_s:.2f} s, once in every epoch because it "
                 "writes; a longer capture gives narrower intervals"

@@ -145,11 +145,12 @@ def _shell_dump(path: Path, names: list[str]) -> Dump:
             of_table = described["basenames"][table]
             about = _json(path / f"{of_table}.json")
             add(1, f"{of_table}.sql", schema)
-            end = re.escape("." + about.get("extension", "tsv.zst"))
-            rows = _shell_rows(path, schema, table, about["options"])
-            for name in names:
-                if re.fullmatch(re.escape(of_table) + r"(@@?\d+)?" + end, name):
-                    add(2, name, schema, rows)
+            if about.get("includesData", True):
+                rows = _shell_rows(path, schema, table, about["options"])
+                # Each partition has files of its own.
+                for of_rows in (about.get("basenames") or {"": of_table}).values():
+                    for name in _shell_chunks(path, names, of_rows, about):
+                        add(2, name, schema, rows)
             add(4, f"{of_table}.triggers.sql", schema)
         for view in described.get("views", []):
             of_view = described["basenames"][view]
@@ -157,6 +158,21 @@ def _shell_dump(path: Path, names: list[str]) -> Dump:
             add(3, f"{of_view}.sql", schema)
     add(5, "@.post.sql", "")
     return Dump(tuple(map(tuple, stages)), tuple(schemas))
+
+
+def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]) -> list[str]:
+    """The files of rows of a table or a partition: BASE.EXTENSION, or BASE@0.EXTENSION to BASE@@N.EXTENSION."""
+    end = "." + about.get("extension", "tsv.zst")
+    if not about.get("chunking", False):
+        found, wanted = [name for name in names if name == base + end], 1
+    else:
+        found = [name for name in names if re.fullmatch(rf"{re.escape(base)}@@?\d+{re.escape(end)}", name)]
+        last = [int(name.removeprefix(f"{base}@@").removesuffix(end)) for name in found if f"{base}@@" in name]
+        wanted = last[0] + 1 if last else len(found) + 1
+    if len(found) < wanted:
+        missing = f"{wanted - len(found)} file{'s' if wanted - len(found) > 1 else ''} of rows of {base}{end}"
+        raise SpecError(f"data {path}: {missing} missing.", hint="Copy the directory whole.", field=("data", "source"))
+    return found
 
 
 def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) -> dict[str, Any]:

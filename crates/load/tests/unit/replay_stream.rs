@@ -40,7 +40,7 @@ fn queries(events: &[(u64, &str)]) -> Vec<(u64, &'static str, String)> {
 }
 
 fn order(capture: &std::path::Path, sessions: usize, chunk_events: u64) -> ReplayOrder {
-    ReplayOrder { capture: capture.to_owned(), sessions, chunk_events, reads_only: false, begin: 0 }
+    ReplayOrder { capture: capture.to_owned(), sessions, chunk_events, reads_only: false, by_clock: false, begin: 0 }
 }
 
 /// All chunks, at most `blocks` blocks of them.
@@ -281,4 +281,58 @@ proptest! {
         prop_assert_eq!(replayed, expected);
         std::fs::remove_dir_all(folder).unwrap();
     }
+}
+
+#[test]
+fn connections_are_replayed_several_times_when_sessions_are_more_and_all_are_reads() {
+    let mut events = Vec::new();
+    for number in 0..20 {
+        let connection = 1 + number % 3;
+        events.push((connection, "Query", format!("SELECT {} FROM c{connection}", number / 3)));
+    }
+    events.push((3, "Query", "UPDATE t SET a = 1".to_owned()));
+    let (folder, file) = captured(&events);
+    let sessions_of = |order: ReplayOrder| {
+        let found = chunks(order, 1);
+        let mut sessions: Vec<Vec<String>> = vec![Vec::new(); found[0].sessions.len()];
+        for (session, transactions) in found.iter().flat_map(|chunk| chunk.sessions.iter().enumerate()) {
+            sessions[session].extend(transactions.iter().flat_map(texts));
+        }
+        sessions
+    };
+    let reading = ReplayOrder { reads_only: true, ..order(&file, 7, 30) };
+    let found = sessions_of(reading.clone());
+    assert_eq!(
+        found.iter().flatten().count(),
+        60,
+        "two chunks: the pass has 20 statements, of each connection three copies"
+    );
+    let busy = |sessions: &[Vec<String>]| sessions.iter().filter(|texts| !texts.is_empty()).count();
+    assert_eq!(busy(&found), 7);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (session, texts) in found.iter().enumerate() {
+        texts.iter().for_each(|text| *counts.entry(text).or_default() += 1);
+        for table in ["c1", "c2", "c3"] {
+            let of_one: Vec<&String> = texts.iter().filter(|text| text.ends_with(table)).collect();
+            assert!(of_one.is_sorted(), "session {session}: {of_one:?}");
+        }
+    }
+    assert_eq!(counts.len(), 20);
+    assert!(counts.values().all(|count| *count == 3), "{counts:?}");
+    assert_eq!(busy(&sessions_of(ReplayOrder { by_clock: true, ..reading })), 3);
+    assert_eq!(busy(&sessions_of(order(&file, 7, 30))), 3, "a copy of the UPDATE would write twice");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn statements_that_may_depend_on_the_time_have_the_second_of_the_log() {
+    let (folder, file) = captured_at(
+        &queries(&[(1, "SELECT now()"), (1, "SELECT 'NOW()', `now`"), (1, "INSERT INTO t VALUES (1)"), (1, "BEGIN")]),
+        |at| 1500 * at,
+    );
+    let found = chunks(order(&file, 1, 9), 1);
+    let all = found.iter().flat_map(|chunk| chunk.transactions()).flat_map(|each| &each.statements);
+    let begin = 1_795_428_000; // 2026-11-23 10:00:00 UTC
+    assert_eq!(all.map(|each| each.second).collect::<Vec<_>>(), [Some(begin), None, Some(begin + 3), None]);
+    std::fs::remove_dir_all(folder).unwrap();
 }
