@@ -277,7 +277,9 @@ def test_a_merge_key_is_read_and_what_it_merges_has_a_line(tmp_path):
         "&w {script: oltp_point_select, options: {range_size: 10}}, {<<: *w, name: again}]",
     )
     assert [each.name for each in made(tmp_path, text).workloads] == ["", "", "again"]
-    assert_refused(tmp_path, text.replace("options:", "option:"), line=10, named="option", remedy="Did you mean options?")
+    assert_refused(
+        tmp_path, text.replace("options:", "option:"), line=10, named="option", remedy="Did you mean options?"
+    )
 
 
 def test_the_schema_in_the_documents_is_the_one_in_force():
