@@ -220,7 +220,7 @@ changed = partial(study_files.changed, GOOD)
         (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
         (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "comes twice", "Leave"),
         ("- a\n", 1, "mapping", "title"),
-        ("title: x\nservers: [mysql:8.0]\nworkloads: [oltp_read_only]\n", 2, "servers: nothing is left", "Add a server"),
+        ("title: x\nservers: [mysql]\nworkloads: [oltp_read_only]\n", 2, "servers: nothing is left", "Add a server"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):

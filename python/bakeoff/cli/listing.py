@@ -47,7 +47,7 @@ def list_things(
         typer.echo(json.dumps(rows, indent=1))
         return
     if not rows:
-        typer.echo(f"no {kind} yet")
+        typer.echo(f"no {kind} yet" if name is None else f"{name} declares no options")
         return
     if console().is_terminal and kind in _SHORTER:
         rows = [_SHORTER[kind](number, row) for number, row in enumerate(rows, start=1)]

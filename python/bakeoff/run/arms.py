@@ -91,8 +91,8 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
     name = f"workload {workload.script}"
     if not described["runs"]:
         raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
-    own_data = any(arm.data.source for arm in arms)
-    if not (own_data or uses_sysbench_tables(workload) or any(each["name"] == "prepare" for each in described["commands"])):
+    fills = any(each["name"] == "prepare" for each in described["commands"]) or uses_sysbench_tables(workload)
+    if not fills and not any(arm.data.source for arm in arms):
         raise SpecError(
             f"{name}: it has no prepare() function, so it has no tables.",
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
