@@ -56,8 +56,8 @@ _COMMANDS = {
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
     "doctor": _Source("bakeoff.cli.doctor", "doctor", "What here would spoil a measurement, and what it can resolve."),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
-    "runs": _Source("bakeoff.cli.cleanup", "runs_app", "Delete runs."),
-    "cache": _Source("bakeoff.cli.cleanup", "cache_app", "Free what the cache of servers can do without."),
+    "runs": _Source("bakeoff.cli.listing", "runs_app", "Delete runs."),
+    "cache": _Source("bakeoff.cli.listing", "cache_app", "Free what the cache of servers can do without."),
     "sysbench": _Source(
         __name__,
         "sysbench",
