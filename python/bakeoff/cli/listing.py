@@ -198,6 +198,8 @@ def prune_runs(
         typer.echo(path)
     if old and not yes and not _agreed("Delete them?"):
         raise SpecError("runs prune: nothing was deleted.", hint="--yes deletes without asking.")
+    if not old:
+        typer.echo(f"nothing to delete: runs here: {len(found)}")
     _delete(old)
 
 
