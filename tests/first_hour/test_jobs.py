@@ -50,7 +50,6 @@ def test_slips_in_files_are_named_with_a_remedy(walked, files):
         "bakeoff duel mysql:8.0.15 mysql:8.0.15 -w bare.lua",
         "bakeoff list workloads bare.lua",
         "bakeoff run my.yaml",
-        "bakeoff run other.yaml",
     )
 
 
@@ -91,7 +90,5 @@ def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed,
         "bakeoff runs prune",
         "bakeoff runs prune --keep 2",
         "bakeoff runs prune --keep 1 --yes",
-        "bakeoff runs rm latest",
-        "bakeoff runs prune --keep 0",
     )
-    assert shell.runs == []
+    assert len(shell.runs) == 1

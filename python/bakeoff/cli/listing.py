@@ -199,7 +199,7 @@ def prune_runs(
     if old and not yes and not _agreed("Delete them?"):
         raise SpecError("runs prune: nothing was deleted.", hint="--yes deletes without asking.")
     if not old:
-        typer.echo(f"nothing to delete: runs here: {len(found)}")
+        typer.echo(f"nothing to delete; runs that stay: {len(found)}")
     _delete(old)
 
 
