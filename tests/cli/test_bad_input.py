@@ -147,6 +147,17 @@ def test_a_script_with_a_lua_error_names_file_and_line(shell):
     assert shell.runs == []
 
 
+def test_a_script_without_tables_is_refused_before_anything_is_loaded(inside, shell):
+    script = shell.folder / "mine.lua"
+    script.write_text("function event() end\n")
+    words = ("duel", "mysql:8.0.15", "mysql:8.0.15", "--dry-run", "--workload", str(script))
+    ran = inside(*words)
+    assert ran.code == 2 and "mine.lua: it has no prepare() function" in ran.complaint
+    assert 'require("oltp_common")' in ran.complaint and "--data" in ran.complaint
+    script.write_text('require("oltp_common")\nfunction event() end\n')
+    assert inside(*words).code == 0
+
+
 @pytest.mark.server
 def test_a_script_that_does_not_parse_names_file_and_line(shell):
     script = shell.folder / "broken.lua"

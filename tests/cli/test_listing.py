@@ -91,7 +91,8 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
     study.write_text(study.read_text().replace("oltp_read_only", str(captures[0])))
     pruned = inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path))
     assert (pruned.out.splitlines(), captures[0].exists()) == (["shop-2.capture deleted, 4.1 kB freed"], True)
-    assert inside("runs", "prune", "--keep", "1", "--runs", str(tmp_path)).out == ""
+    nothing = inside("runs", "prune", "--keep", "1", "--runs", str(tmp_path))
+    assert (nothing.code, nothing.out) == (0, "nothing to delete; runs that stay: 1\n")
     assert inside("runs", "prune", "--keep", "0", "--yes", "--runs", str(tmp_path)).code == 0
     assert not paths[2].exists() and not captures[0].exists()
 

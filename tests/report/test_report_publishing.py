@@ -1,6 +1,8 @@
 """What `--publish` writes, and when it objects to its own report."""
 
 import re
+from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from plain_analysis import plain_analysis
@@ -35,8 +37,25 @@ def test_without_a_ladder_of_threads_throughput_over_time_is_the_picture(tmp_pat
     run = make_run(tmp_path, study, epochs=6)
     view = build_view(run, plain_analysis(run, study))
     assert list(published_charts(view)) == ["verdicts", "time-0"]
-    assert "](time-0.svg)" in render_markdown(view, pictures=True)
+    assert "](time-0.svg)" in render_markdown(view, pictures="")
     assert "![" not in render_markdown(view)  # to a terminal or a pipe: a picture would point nowhere
+
+
+def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_analysis, tmp_path, inside):
+    run, analysis = run_and_analysis
+    run.write_analysis(analysis)
+    target = tmp_path / "pr 12.md"
+    ran = inside("report", str(run.path), "--format", "md", "-O", str(target))
+    text = target.read_text()
+    named = [unquote(name) for name in re.findall(r"!\[[^\]]+\]\(([^) ]+)\)", text)]
+    assert named == [f"pr 12-{name}.svg" for name in ("verdicts", "threads-0", "threads-1")]
+    assert ran.out.splitlines() == [str(target), *(str(tmp_path / name) for name in named)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([target.name, *named])
+    assert all((tmp_path / name).read_text().startswith("<svg") for name in named)
+    printed = inside("report", str(run.path), "--format", "md").out
+    assert "![" not in printed
+    assert "![" not in inside("report", str(run.path), "--format", "md", "-O", "/dev/stdout").out
+    assert not list(Path("/dev").glob("*.svg"))
 
 
 @pytest.mark.parametrize(

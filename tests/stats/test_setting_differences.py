@@ -101,11 +101,22 @@ def test_the_cache_follows_the_engine_that_the_data_names():
     assert set(found(changed, base=base)) == set(changed)
 
 
-def test_what_a_server_works_out_from_a_declared_setting_follows_from_it():
-    changed = {"innodb_buffer_pool_size": "67108864", "innodb_buffer_pool_chunk_size": "67108864"}
-    base = BASE | {"innodb_buffer_pool_chunk_size": "134217728"}
-    assert found(changed, "mysql:8.0,innodb_buffer_pool_size=64M", base=base) == {}
-    assert set(found(changed, base=base)) == set(changed)
+@pytest.mark.parametrize(
+    ("option", "derived"),
+    [
+        ("innodb_buffer_pool_size=64M", {"innodb_buffer_pool_chunk_size": "67108864"}),
+        ("innodb_io_capacity=5000", {"innodb_io_capacity_max": "10000"}),
+        ("max_connections=2000", {"back_log": "2000", "host_cache_size": "703", "thread_cache_size": "28"}),
+        ("performance_schema=OFF", {"performance_schema_digests_size": "0", "performance_schema_users_size": "0"}),
+        ("table_open_cache=500", {"innodb_open_files": "500", "table_definition_cache": "650"}),
+    ],
+)
+def test_what_a_server_works_out_from_a_declared_setting_follows_from_it(option, derived):
+    """As MySQL 8.0.15 answers."""
+    name, value = option.split("=")
+    base = BASE | dict.fromkeys(derived, "1")
+    assert found({name: value} | derived, f"mysql:8.0,{option}", base=base) == {}
+    assert set(found(derived, base=base)) == set(derived)
 
 
 def test_what_a_cnf_file_sets_is_declared(tmp_path):

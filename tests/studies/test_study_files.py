@@ -172,7 +172,8 @@ changed = partial(study_files.changed, GOOD)
 @pytest.mark.parametrize(
     ("text", "line", "named", "remedy"),
     [
-        (changed("title: Charsets", "titel: Charsets"), 1, "titel", "typo"),
+        (changed("title: Charsets", "titel: Charsets"), 1, "titel", "Did you mean title?"),
+        (changed("title: Charsets", "xyz: Charsets"), 1, "xyz", "typo"),
         (changed("title: Charsets\n", ""), 1, "title: it is missing", "Write it"),
         (changed("  prepare_mode: [server", "  prepare_mod: [server"), 6, "prepare_mod", "prepare_mode"),
         (changed("  prepare_mode: [server, client]", "  innodb_io_size: [1, 2]"), 6, "innodb_io_size", "option."),
@@ -210,7 +211,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("threads: [1, 16]", "threads: [1, 0]"), 11, "greater than or equal to 1", "studies.md"),
         (changed("tables: 2", "tables: 2000"), 12, "1000", "studies.md"),
         (changed("workloads: [oltp_read_only", "workloads: [''"), 10, "needs a name", "list workloads"),
-        (changed("options: {range_size", "option: {range_size"), 10, "option", "typo"),
+        (changed("options: {range_size", "option: {range_size"), 10, "option", "Did you mean options?"),
         (changed("keep: {collation:", "keep: {colation:"), 17, "colation", "collation"),
         (changed("[latin1_swedish_ci, utf8mb4_general_ci]}", "[latin1]}"), 17, "'latin1'", "latin1_swedish_ci"),
         (changed("title: Charsets", "title: [Charsets"), 2, "", "quote"),
@@ -219,6 +220,7 @@ changed = partial(study_files.changed, GOOD)
         (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
         (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "comes twice", "Leave"),
         ("- a\n", 1, "mapping", "title"),
+        ("title: x\nservers: [mysql]\nworkloads: [oltp_read_only]\n", 2, "servers: nothing is left", "Add a server"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line_and_its_remedy(tmp_path, text, line, named, remedy):
@@ -276,7 +278,9 @@ def test_a_merge_key_is_read_and_what_it_merges_has_a_line(tmp_path):
         "&w {script: oltp_point_select, options: {range_size: 10}}, {<<: *w, name: again}]",
     )
     assert [each.name for each in made(tmp_path, text).workloads] == ["", "", "again"]
-    assert_refused(tmp_path, text.replace("options:", "option:"), line=10, named="option", remedy="typo")
+    assert_refused(
+        tmp_path, text.replace("options:", "option:"), line=10, named="option", remedy="Did you mean options?"
+    )
 
 
 def test_the_schema_in_the_documents_is_the_one_in_force():

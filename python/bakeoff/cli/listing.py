@@ -49,7 +49,7 @@ def list_things(
         typer.echo(json.dumps(rows, indent=1))
         return
     if not rows:
-        typer.echo(f"no {kind} yet")
+        typer.echo(f"no {kind} yet" if name is None else f"{name} declares no options")
         return
     if console().is_terminal and kind in _SHORTER:
         rows = [_SHORTER[kind](number, row) for number, row in enumerate(rows, start=1)]
@@ -198,6 +198,8 @@ def prune_runs(
         typer.echo(path)
     if old and not yes and not _agreed("Delete them?"):
         raise SpecError("runs prune: nothing was deleted.", hint="--yes deletes without asking.")
+    if not old:
+        typer.echo(f"nothing to delete; runs that stay: {len(found)}")
     _delete(old)
 
 

@@ -20,6 +20,7 @@ from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
 from bakeoff.report.compare import CAVEAT, RunComparison, compare_runs, texts_of
+from bakeoff.report.renderers import markdown_files
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
 from bakeoff.stats.analysis import analyse
@@ -72,6 +73,11 @@ def report(
         return
     if picture:
         _write_picture(view, output, chart or VERDICTS, None if to_screen else to)
+        return
+    if output is ReportFormat.MARKDOWN and to and not to_screen and Path("/dev") not in to.parents:
+        for name, text in markdown_files(view, to.name, f"{to.stem}-").items():
+            to.with_name(name).write_text(text, encoding="utf-8")
+            typer.echo(f"{to.with_name(name)}")
         return
     renderers = {
         ReportFormat.TEXT: _plain,

@@ -131,7 +131,8 @@ def _measured_combinations(
         )
     fraction, measured = _fractioned(loaded, baseline, kept)
     if len(measured) == 1:
-        raise loaded.error("factors", reason="nothing is left to compare the baseline with.", hint="Add a level.")
+        place, hint = ("factors", "Add a level.") if form.factors else ("servers", "Add a server, or a factor.")
+        raise loaded.error(place, reason="nothing is left to compare the baseline with.", hint=hint)
     if len(measured) > ARMS_MAX:
         raise loaded.error(
             "factors",

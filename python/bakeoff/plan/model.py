@@ -335,10 +335,14 @@ def database_of(study: Study, workload: Workload) -> str:
     """
     if study.baseline.data.source:
         return study.database
-    stem = _stem(workload.script)
-    if stem.startswith(("oltp_", "select_random_")) or is_capture(workload.script):
+    if uses_sysbench_tables(workload) or is_capture(workload.script):
         return study.database
-    return f"{study.database}_" + "".join(c if c.isalnum() else "_" for c in stem)
+    return f"{study.database}_" + "".join(c if c.isalnum() else "_" for c in _stem(workload.script))
+
+
+def uses_sysbench_tables(workload: Workload) -> bool:
+    """Whether a script shares the tables of sysbench's own, which it says by its name."""
+    return _stem(workload.script).startswith(("oltp_", "select_random_"))
 
 
 def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:

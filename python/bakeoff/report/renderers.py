@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import compress, groupby
 from pathlib import Path
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -102,14 +103,17 @@ def _has_own_keys(panel: Panel) -> bool:
 _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
 
-def render_markdown(view: ReportView, *, pictures: bool = False) -> str:
+def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
     """The whole text; labels and other people's words are escaped.
 
     Args:
         view: what it says.
-        pictures: refer to `published_charts` as SVG files beside the text.
+        pictures: refer to `published_charts` as SVG files beside the text, whose names begin with this.
     """
-    shown = published_charts(view) if pictures else {}
+    shown = {
+        name: f"![{_plain(title)}]({quote(f'{pictures}{name}.svg')})"
+        for name, title in (published_charts(view) if pictures is not None else {}).items()
+    }
     parts = [f"# {_plain(view.question)}", _plain(view.dateline)]
     parts += [f"> **{_plain(status.word)}**: {_plain(status.text)}" for status in view.statuses]
     arms = "\n".join(_arm_line(arm) for arm in view.arms)
@@ -117,7 +121,7 @@ def render_markdown(view: ReportView, *, pictures: bool = False) -> str:
     parts.append(_plain(" ".join(view.summary)))
     parts.append("\n".join(_verdict_line(verdict) for verdict in view.verdicts))
     parts += [_plain(sentence) for sentence in (*view.means, view.conditions)]
-    parts.append(_picture(VERDICTS, shown))
+    parts.append(shown.get(VERDICTS, ""))
     for section in view.sections:
         parts += _section_lines(section, 2, shown)
     if view.footnotes:
@@ -145,8 +149,10 @@ def published_charts(view: ReportView) -> dict[str, str]:
     return {VERDICTS: view.question} | {panel.id: f"{panel.title}, {panel.y_title}" for panel in panels}
 
 
-def _picture(name: str, shown: Mapping[str, str]) -> str:
-    return f"![{_plain(shown[name])}]({name}.svg)" if name in shown else ""
+def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str, str]:
+    """The text as a file of that name, and beside it the pictures that it refers to, as in `render_markdown`."""
+    drawn = {f"{pictures}{chart}.svg": picture_svg(view, chart) for chart in published_charts(view)}
+    return {name: render_markdown(view, pictures=pictures)} | drawn
 
 
 def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
@@ -160,7 +166,7 @@ def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:
         case Section():
             return _section_lines(part, level + 1, shown)
         case Charts():
-            found = [text for panel in part.panels if (text := _picture(panel.id, shown))]
+            found = [shown[panel.id] for panel in part.panels if panel.id in shown]
             return [*found, _plain(part.note)] if found else []
         case Table():
             return [] if part.page_only else [_markdown_table(part), _plain(part.note)]
@@ -357,11 +363,10 @@ def publish(run: RunDirectory, view: ReportView) -> Path:
     run.path.joinpath(FOLDER).mkdir(exist_ok=True)
     files = {
         "report.html": render_html(view),
-        "report.md": render_markdown(view, pictures=True),
         "results.csv": render_csv(view),
         "results.json": render_json(view),
     }
-    files |= {f"{name}.svg": picture_svg(view, name) for name in published_charts(view)}
+    files |= markdown_files(view, "report.md")
     for name, text in files.items():
         run.write_text(f"{FOLDER}/{name}", text)
     return run.path / FOLDER

@@ -14,7 +14,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
-from bakeoff.plan.model import data_bytes
+from bakeoff.plan.model import data_bytes, uses_sysbench_tables
 from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
@@ -91,6 +91,12 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
     name = f"workload {workload.script}"
     if not described["runs"]:
         raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
+    fills = any(each["name"] == "prepare" for each in described["commands"]) or uses_sysbench_tables(workload)
+    if not fills and not any(arm.data.source for arm in arms):
+        raise SpecError(
+            f"{name}: it has no prepare() function, so it has no tables.",
+            hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
+        )
     known = [option["name"] for option in described["options"]]
 
     def first_unknown(options: Iterable[str]) -> str | None:

@@ -515,6 +515,13 @@ _REMEDIES = {
     "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
 }
 
+_FORMS: dict[int | str, type[Form]] = {
+    "workloads": WorkloadForm,
+    "where": Exclusion,
+    "published": PublishedForm,
+    "scales": Scale,
+}
+
 
 def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     """One of pydantic's errors as one line: the deepest one, since each branch of a union reports its own."""
@@ -524,7 +531,11 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
         return lines.error(path, found["ctx"]["reason"], hint=found["ctx"]["hint"])
     reason = {"extra_forbidden": "there is no such key", "missing": "it is missing"}.get(found["type"], found["msg"])
     reason = reason[0].lower() + reason[1:]
-    return lines.error(path, f"{reason}.", hint=_REMEDIES.get(found["type"], "See docs/studies.md."))
+    hint = _REMEDIES.get(found["type"], "See docs/studies.md.")
+    if found["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(path[-1]), _FORMS.get(path[0], StudyFile).model_fields, n=1)
+        hint = f"Did you mean {near[0]}?" if near else hint
+    return lines.error(path, f"{reason}.", hint=hint)
 
 
 def _path(location: tuple[int | str, ...]) -> KeyPath:

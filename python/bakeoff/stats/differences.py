@@ -126,9 +126,15 @@ _ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transactio
 _PREFIXES = re.compile(r"^(loose_)?(skip_|disable_|enable_)?")
 
 # Settings that a server derives from another one unless they are set.
+_SIZES_OF_COUNTERS = r"performance_schema_.+"
 _DERIVED = {
-    "innodb_buffer_pool_size": frozenset({"innodb_buffer_pool_chunk_size", "innodb_buffer_pool_instances"}),
-    "innodb_page_size": frozenset({"innodb_log_write_ahead_size"}),
+    "innodb_buffer_pool_size": r"innodb_buffer_pool_(chunk_size|instances)|innodb_page_cleaners",
+    "innodb_io_capacity": r"innodb_io_capacity_max",
+    "innodb_page_size": r"innodb_log_write_ahead_size",
+    "max_connections": rf"back_log|host_cache_size|open_files_limit|thread_cache_size|{_SIZES_OF_COUNTERS}",
+    "performance_schema": _SIZES_OF_COUNTERS,
+    "table_definition_cache": _SIZES_OF_COUNTERS,
+    "table_open_cache": rf"innodb_open_files|open_files_limit|table_definition_cache|{_SIZES_OF_COUNTERS}",
 }
 
 # Variables that identify an instance and do not affect its speed.
@@ -162,7 +168,8 @@ def differences(
         mine, theirs = baseline.get(name), contender.get(name)
         if _same(mine, theirs) or _is_identity(name) or _are_paths(mine, theirs) or name in without_effect:
             continue
-        if name.lower() in declared or (_CHARSET.match(name) and "character_set_server" in declared):
+        follows = any(re.fullmatch(_DERIVED[cause], name.lower()) for cause in declared & _DERIVED.keys())
+        if name.lower() in declared or follows or (_CHARSET.match(name) and "character_set_server" in declared):
             origin = DifferenceOrigin.DECLARED
         elif other_binaries and (
             mine is None or theirs is None or name not in _FACTORS or study.profile is Profile.STOCK
@@ -209,7 +216,7 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
         names |= {"character_set_server", "collation_server"}
     if mine.engine.lower() != theirs.engine.lower():  # each engine has a cache of its own kind
         names |= {"innodb_buffer_pool_size", "key_buffer_size", "default_storage_engine"}
-    return frozenset(names).union(*(_DERIVED[name] for name in names & _DERIVED.keys()))
+    return frozenset(names)
 
 
 def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -> frozenset[str]:

@@ -1,0 +1,54 @@
+"""What the tests of the first hour type with: a terminal of 80 columns, and what is seen in it without chance."""
+
+import re
+
+import pytest
+
+from tests.first_hour.terminal import COLUMNS, type_line
+
+# Paths, names of runs and commands to be copied, and what went wrong.
+COPIED = ("Report: ", "Again: ", "<folder>", "mysql-8.0.15-", "bakeoff: ")
+
+
+@pytest.fixture
+def typed(shell):
+    """`typed(line)`: what is seen after it was typed; with `empty` the cache holds no servers."""
+    env = {name: value for name, value in shell.env.items() if name not in ("NO_COLOR", "COLUMNS")}
+    env |= {"TERM": "xterm-256color"}
+
+    def type_it(line, *, empty=False, **how):
+        cache = {"XDG_CACHE_HOME": str(shell.folder / "empty")} if empty else {}
+        seen = type_line(line, command=shell.command, folder=shell.folder, env=env | cache, **how)
+        assert "Traceback" not in seen.raw
+        return seen
+
+    return type_it
+
+
+@pytest.fixture
+def walked(typed, shell, snapshot):
+    """`walked(*lines)`: all of them are typed, and what is seen is as it was."""
+
+    def walk(*lines, **how):
+        transcript = ""
+        for line in lines:
+            seen = typed(line, **how)
+            assert too_wide(seen, shell) == []
+            transcript += f"$ {line}\n{without_chance(seen, shell)}\n[{seen.code}]\n\n"
+        assert transcript == snapshot
+
+    return walk
+
+
+def too_wide(seen, shell):
+    lines = seen.screen.replace(str(shell.folder), "<folder>").splitlines()
+    return [line for line in lines if len(line) > COLUMNS and not line.startswith(COPIED)]
+
+
+def without_chance(seen, shell):
+    """The screen without what changes from run to run."""
+    text = seen.screen.replace(str(shell.folder), "<folder>")
+    text = re.sub(r"\n {9}(?=\S)", " ", text)  # where a line is broken depends on the numbers in it
+    text = re.sub(r"bakeoff \d+\.\d+\.\d+\S*", "bakeoff <version>", text)
+    text = re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{4}", "-<time>-<random>", text)
+    return re.sub(r"\b[\d.]+ [kMGT]?B\b", "<size>", text)
