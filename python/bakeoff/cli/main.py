@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from bakeoff.cli.help import Command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.units import visible
 
@@ -41,7 +42,7 @@ class _Source:
         if isinstance(found, typer.Typer):
             return typer.main.get_command(found)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, **self.settings)(found)
+        alone.command(name, cls=Command, **self.settings)(found)
         return typer.main.get_command(alone)
 
 
@@ -54,7 +55,9 @@ _COMMANDS = {
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
     "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
-    "doctor": _Source("bakeoff.cli.doctor", "doctor", "What here would spoil a measurement, and what it can resolve."),
+    "doctor": _Source(
+        "bakeoff.cli.doctor", "doctor", "Say what here would spoil a measurement, and what can be resolved."
+    ),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
     "runs": _Source("bakeoff.cli.cleanup", "runs_app", "Delete runs."),
     "cache": _Source("bakeoff.cli.cleanup", "cache_app", "Free what the cache of servers can do without."),

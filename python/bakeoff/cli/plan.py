@@ -15,9 +15,9 @@ from bakeoff.units import format_bytes, format_duration
 
 def plan(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="A study file, or the name of one that ships.")],
-    scale: Annotated[str, typer.Option(help="demo, small, paper: a size that the study has.")] = "",
-    budget: Annotated[str | None, typer.Option(help="Instead of the study's: 90s, 4m, 1h.")] = None,
-    precision: Annotated[str | None, typer.Option(help="Instead of the study's: 1%.")] = None,
+    scale: Annotated[str, typer.Option(metavar="NAME", help="demo, small, paper: a size that the study has.")] = "",
+    budget: Annotated[str | None, typer.Option(metavar="DURATION", help="Instead of the study's: 90s, 4m, 1h.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="PERCENT", help="Instead of the study's: 1%.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
