@@ -126,7 +126,7 @@ def before_the_command(
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code. Every error is one line on standard error, never a traceback."""
+    """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
     command = typer.main.get_command(app)
     if arguments and arguments[0] in ("report", "compare", "runs"):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
@@ -176,7 +176,9 @@ def _in_a_line(message: str) -> str:
 
 
 def _complain(message: str, log_tail: str = "") -> None:
-    print(f"bakeoff: {visible(message)}", file=sys.stderr)
+    from bakeoff.cli.printing import print_sentence  # Rich takes its time, which commands that end well may do without
+
+    print_sentence(f"bakeoff: {message}", indent=len("bakeoff: "), stderr=True)
     for line in log_tail.strip().splitlines()[-8:]:
         print(f"  | {visible(line)}", file=sys.stderr)
 
