@@ -39,8 +39,8 @@ from bakeoff.spec import (
     parse_server,
 )
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
-from bakeoff.spec.server import url_password
-from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue
+from bakeoff.spec.server import running_at, url_password
+from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue, is_capture
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 
 Options = tuple[tuple[str, OptionValue], ...]
@@ -157,7 +157,8 @@ def duel(
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
     specs = parse_servers(servers, "duel")
     if not allow_same:
-        refuse_twins(specs, "duel", hint="Name another server, or write --allow-same to test the method.")
+        hint = "Name another server, or write --allow-same to test the method."
+        refuse_twins(specs, "duel", hint=hint, with_database=any(map(is_capture, workload)))
     options = _parse_options(option or [])
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(
@@ -211,15 +212,18 @@ def duel(
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 
 
-def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str = "Name another server.") -> None:
-    """Refuse a running server that is given twice.
+def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str, with_database: bool) -> None:
+    """Refuse a running server that is given twice; `with_database`: two databases of one server may be compared.
 
     Raises:
         SpecError: it is.
     """
-    twins = [server for server in servers if server.origin is Origin.URL and servers.count(server) > 1]
-    if twins:
-        raise SpecError(f"{command}: {twins[0]} is given twice, so it would be compared with itself.", hint=hint)
+    places: set[tuple[str | int, ...]] = set()
+    for server in (each for each in servers if each.origin is Origin.URL):
+        place = running_at(server, with_database=with_database)
+        if place in places:
+            raise SpecError(f"{command}: {server} is given twice, so it would be compared with itself.", hint=hint)
+        places.add(place)
 
 
 def arm_of(at: int, servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:

@@ -108,7 +108,7 @@ def replay(
 ) -> int:
     """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
     specs = parse_servers(servers, "replay shop.capture")
-    refuse_twins(specs, "replay")
+    refuse_twins(specs, "replay", hint="Name another server, or another database.", with_database=True)
     on_running = any(spec.origin is Origin.URL for spec in specs)
     if data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
