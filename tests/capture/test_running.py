@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from bakeoff import servers
-from bakeoff.run import source_log
+from bakeoff.run import captures
 from bakeoff.spec import parse_server
 from tests.capture.captured import read
 from tests.capture.test_servers import check, run_statements, versions
@@ -104,7 +104,7 @@ def is_utf8mb3(sql):
 
 @pytest.mark.server
 def test_digests_have_the_counts_of_the_server(mysql8, inside, shell, monkeypatch):
-    monkeypatch.setattr(source_log, "_EVENTS_MAX", 50)
+    monkeypatch.setattr(captures, "_EVENTS_MAX", 50)
     long = b"SELECT 1 FROM t WHERE id IN (1, 2, 3) AND s = '" + b"x" * 2000 + b"'"
     send(mysql8, b"CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20))", b"BEGIN", long, long)
     send(mysql8, *(b"SELECT s FROM t WHERE id = %d" % n for n in range(200)))

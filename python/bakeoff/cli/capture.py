@@ -17,8 +17,8 @@ from bakeoff.cli.printing import console, print_sentence
 from bakeoff.engine import capture_totals, make_capture, make_capture_of
 from bakeoff.errors import SpecError
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
-from bakeoff.report.captures import capture_view
-from bakeoff.run.source_log import Source, kept_statements
+from bakeoff.report.queries import capture_view
+from bakeoff.run.captures import Source, kept_statements
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server
 from bakeoff.spec.dumps import is_url

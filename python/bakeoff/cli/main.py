@@ -59,8 +59,8 @@ _COMMANDS = {
         "bakeoff.cli.doctor", "doctor", "Say what here would spoil a measurement, and what can be resolved."
     ),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
-    "runs": _Source("bakeoff.cli.cleanup", "runs_app", "Delete runs."),
-    "cache": _Source("bakeoff.cli.cleanup", "cache_app", "Free what the cache of servers can do without."),
+    "runs": _Source("bakeoff.cli.listing", "runs_app", "Delete runs."),
+    "cache": _Source("bakeoff.cli.listing", "cache_app", "Free what the cache of servers can do without."),
     "sysbench": _Source(
         __name__,
         "sysbench",

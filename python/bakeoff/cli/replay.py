@@ -30,7 +30,7 @@ from bakeoff.cli.printing import console
 from bakeoff.engine import capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.report import render_terminal
-from bakeoff.report.captures import capture_view
+from bakeoff.report.queries import capture_view
 from bakeoff.results import runs_root
 from bakeoff.run.captures import CaptureFacts, capture_facts
 from bakeoff.run.own_data import OwnData, own_data

@@ -18,8 +18,8 @@ from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
+from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
 from bakeoff.report.compare import CAVEAT, RunComparison, compare_runs, texts_of
-from bakeoff.report.pictures import VERDICTS, picture_png, picture_svg
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
 from bakeoff.stats.analysis import analyse

@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from bakeoff.report import charts, numbers, setups
-from bakeoff.report.pictures import VERDICTS, picture_svg
+from bakeoff.report.charts import VERDICTS, picture_svg
 from bakeoff.report.view import (
     ArmView,
     Charts,

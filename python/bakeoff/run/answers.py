@@ -20,7 +20,7 @@ from bakeoff.plan.model import database_on, rounds
 from bakeoff.results import RunDirectory
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.sessions import TOO_LONG, Event, Sessions, connection_of, statement_of
+from bakeoff.run.sessions import TOO_LONG, Event, Sessions, Step, connection_of, same_plan, statement_of
 from bakeoff.servers import Instance, Server
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.study import is_capture
@@ -36,7 +36,6 @@ from bakeoff.stats.answers import (
     shape_of,
     volatile_words,
 )
-from bakeoff.stats.plans import Step, same_plan
 from bakeoff.stats.stopping import contenders
 
 BUDGET_SHARE = 0.1
