@@ -114,7 +114,7 @@ Seed = Annotated[
 ]
 Runs = Annotated[
     Path | None,
-    typer.Option("--runs", metavar="DIR", help="Folder of run directories. [default: $BAKEOFF_RUNS or ./bakeoff-runs]"),
+    typer.Option("--runs", metavar="DIR", help="Folder of runs. [default: ./bakeoff-runs, or $BAKEOFF_RUNS]"),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")]

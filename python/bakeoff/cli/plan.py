@@ -120,10 +120,12 @@ def _print_arms(seen: Forecast) -> None:
     typer.echo()
     print_table(list(columns), list(zip(*columns.values(), strict=True)))
     typer.echo()
-    print_sentence(
-        "Arms with the same letter share their loads; with the same number they differ in the client alone. Each arm "
-        "has a server of its own."
-    )
+    sentences = [
+        ("loads", "Arms with the same letter share their loads."),
+        ("settings", "Arms with the same number differ in the client alone."),
+    ]
+    shared = [sentence for name, sentence in sentences if len(set(columns[name])) < len(seen.arms)]
+    print_sentence(" ".join([*shared, "Each arm has a server of its own."]))
 
 
 def _download(bytes_left: int | None) -> str:
