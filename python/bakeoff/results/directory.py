@@ -520,6 +520,11 @@ def _is_run(path: Path) -> bool:
 
 
 def _by_name(name: str, root: Path) -> Path:
+    if not _run_paths(root):
+        raise SpecError(
+            f"run {name!r} is not there: {root} holds no run yet.",
+            hint="Make one with `bakeoff duel`, or name the folder of your runs: --runs DIR.",
+        )
     if counted := re.fullmatch(r"latest(?:-(\d{1,6}))?", name):
         newest, back = list_runs(root), int(counted[1] or 0)
         if back >= len(newest):
