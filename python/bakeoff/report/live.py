@@ -31,7 +31,7 @@ _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both
 
 
 class LiveView:
-    """What a running study reports (`bakeoff.run.listener`); this view shows none of it, the others override.
+    """What a running study reports (`bakeoff.run.listener`); this view shows nothing, the others override.
 
     Use as a context manager, or call `close`.
     """
@@ -64,10 +64,6 @@ class LiveView:
 
     def close(self) -> None:
         """Nothing more will come; give the terminal back."""
-
-
-class QuietLive(LiveView):
-    """Says nothing."""
 
 
 class JsonLinesLive(LiveView):
@@ -267,7 +263,7 @@ def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: T
     if json:
         return JsonLinesLive(stream)
     if quiet:
-        return QuietLive()
+        return LiveView()
     console = Console(file=stream)
     return (
         RichLive(study, console) if console.is_terminal and not console.is_dumb_terminal else PlainLive(study, stream)

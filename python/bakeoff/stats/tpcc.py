@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.results.epoch_data import EpochData, decode_histogram
+from bakeoff.results.epoch_data import EpochData, Histogram, decode_histogram
 from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.interval import throughput_interval
@@ -123,11 +123,9 @@ class _Latencies:
         """Least value that at least a share q of all lies at or below; empty without values."""
         if not self.counts:
             return {}
-        values = sorted(self.counts)
-        below = np.cumsum([self.counts[value] for value in values])
-        wanted = [max(1, math.ceil(q * below[-1] - 1e-9)) for q in _QUANTILES]
-        found = np.searchsorted(below, wanted).tolist()
-        return {f"{q:g}": min(values[index], self.max_ns) for q, index in zip(_QUANTILES, found, strict=True)}
+        merged = Histogram(*np.array(sorted(self.counts.items())).T)
+        found = np.minimum(merged.quantiles(np.array(_QUANTILES)), self.max_ns).tolist()
+        return {f"{q:g}": value for q, value in zip(_QUANTILES, found, strict=True)}
 
 
 def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
