@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bakeoff.errors import EngineError
 from bakeoff.report import build_view, render_terminal
-from bakeoff.report.live import QuietLive
+from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.run import run_study
 from bakeoff.run.epoch import discards_epoch
@@ -177,7 +177,7 @@ def _fakes() -> Iterator[_Fakes]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Listener(QuietLive):
+class _Listener(LiveView):
     """Keeps the notes of a run, and its report as a terminal shows it."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from bakeoff.engine import Engine, Message
 from bakeoff.errors import ServerError
 from bakeoff.plan.model import database_of, seed_for, shuffled
 from bakeoff.plan.timing import guard_ns
-from bakeoff.report.live import QuietLive
+from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import EpochData, slices_frame
 from bakeoff.run.arms import ArmSetup, address_of, prepare_arms, share_memory
@@ -121,7 +121,7 @@ class RealBench:
             run = RunDirectory.create(folder, study)
             report("loading")
             with Engine() as engine:
-                self._snapshots = Loader(study, self._pool, run, QuietLive(), engine).load_all(self._setups)
+                self._snapshots = Loader(study, self._pool, run, LiveView(), engine).load_all(self._setups)
         except BaseException:
             self._stack.close()
             raise

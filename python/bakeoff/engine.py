@@ -157,13 +157,9 @@ def make_capture(
     Raises:
         SpecError: a log that is none. HostError: a file that cannot be read or written.
     """
-    command = _making(logs, output, redact, log_format)
-    # The same totals are read from the file, so that nothing waits for a pipe that is full.
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
-    )
     said: list[str] = []
-    try:
+    pipes = {"stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
+    with _making(logs, output, redact, log_format, pipes) as process:
         assert process.stderr
         for line in process.stderr:
             if line.startswith("{"):
@@ -173,8 +169,6 @@ def make_capture(
                 said.append(line)
         if code := process.wait():
             raise _capture_error("".join(said), code)
-    finally:
-        _end_making(process, output)
     return capture_totals(output)
 
 
@@ -191,43 +185,48 @@ def make_capture_of(
     Raises:
         HostError: the capture cannot be written.
     """
-    command = _making(["-"], output, redact, log_format)
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
-        try:
-            assert process.stdin
-            done = 0
-            # Closed by the engine when it fails; its status says why.
-            with contextlib.suppress(BrokenPipeError):
-                for piece in text:
-                    process.stdin.write(piece)
-                    done += len(piece)
-                    on_progress(done, None)
-                process.stdin.close()
-            if code := process.wait():
-                said.seek(0)
-                lines = said.read().decode("utf8", "replace").splitlines()
-                raise _capture_error("\n".join(line for line in lines if not line.startswith("{")), code)
-        finally:
-            _end_making(process, output)
+    with (
+        tempfile.TemporaryFile() as said,
+        _making(["-"], output, redact, log_format, {"stdin": subprocess.PIPE, "stderr": said}) as process,
+    ):
+        assert process.stdin
+        done = 0
+        # Closed by the engine when it fails; its status says why.
+        with contextlib.suppress(BrokenPipeError):
+            for piece in text:
+                process.stdin.write(piece)
+                done += len(piece)
+                on_progress(done, None)
+            process.stdin.close()
+        if code := process.wait():
+            said.seek(0)
+            lines = said.read().decode("utf8", "replace").splitlines()
+            raise _capture_error("\n".join(line for line in lines if not line.startswith("{")), code)
     return capture_totals(output)
 
 
-def _making(logs: Iterable[str], output: Path, redact: bool, log_format: str | None) -> list[str]:
+@contextlib.contextmanager
+def _making(
+    logs: Iterable[str], output: Path, redact: bool, log_format: str | None, pipes: dict[str, Any]
+) -> Iterator[subprocess.Popen[Any]]:
+    """The engine, which makes a capture; it is ended, and what a capture that was not finished leaves is deleted.
+
+    The totals are not read from a pipe, which could fill up, but afterwards from the file.
+    """
     options = [*(["--redact"] if redact else []), *([f"--format={log_format}"] if log_format else [])]
-    return [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
-
-
-def _end_making(process: subprocess.Popen[Any], output: Path) -> None:
-    """End the engine if it still runs, and delete what a capture that was not finished leaves."""
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-    if process.stdin:
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-    if process.returncode:
-        output.with_name(f"{output.name}.partial").unlink(missing_ok=True)
+    command = [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **pipes)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        if process.stdin:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        if process.returncode:
+            output.with_name(f"{output.name}.partial").unlink(missing_ok=True)
 
 
 def capture_totals(path: Path) -> Message:

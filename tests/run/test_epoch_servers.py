@@ -8,7 +8,7 @@ from messages import study
 
 from bakeoff.errors import RunInvalid, ServerError
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.report.live import QuietLive
+from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
@@ -33,7 +33,7 @@ class Pool:
         raise ServerError("server B ended with status 1 while starting.")
 
 
-class Recorder(QuietLive):
+class Recorder(LiveView):
     """Remembers the stages reported."""
 
     def __init__(self):

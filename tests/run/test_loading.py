@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
-from bakeoff.report.live import QuietLive
+from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.arms import ArmSetup
@@ -65,7 +65,7 @@ def setups():
 def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, pretended):
     stop, pool, run = threading.Event(), Pool(), RunDirectory.create(tmp_path, study())
     engine = Engine(stop.set)
-    loader = Loader(study(), pool, run, QuietLive(), engine, stop)
+    loader = Loader(study(), pool, run, LiveView(), engine, stop)
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
     # Two servers may have started together; the engine fills one at a time.
@@ -78,7 +78,7 @@ def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, 
 def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
     stop, pool = threading.Event(), Pool()
     stop.set()
-    loader = Loader(study(), pool, RunDirectory.create(tmp_path, study()), QuietLive(), Engine(None), stop)
+    loader = Loader(study(), pool, RunDirectory.create(tmp_path, study()), LiveView(), Engine(None), stop)
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
     assert pool.made == []
@@ -95,7 +95,7 @@ def test_rows_beside_a_running_server_are_the_same_whatever_the_seed(monkeypatch
         arms = (arms[0].model_copy(update={"server": url}), *arms[1:]) if running else arms
         asked = study().model_copy(update={"seed": seed, "arms": arms})
         engine = Engine(lambda: None)
-        loader = Loader(asked, None, None, QuietLive(), engine, threading.Event())
+        loader = Loader(asked, None, None, LiveView(), engine, threading.Event())
         loader.load_remote(ArmSetup(arms[0], remote=object()))
         loader._fill_all(ArmSetup(arms[1], installation=object()), SimpleNamespace(ours=True), build=0)
         assert len(set(engine.seeds)) == 1 and len(engine.seeds) == 2

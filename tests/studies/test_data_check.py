@@ -6,7 +6,7 @@ import pytest
 
 from bakeoff.errors import RunInvalid
 from bakeoff.plan.factorial import make_study
-from bakeoff.report.live import QuietLive
+from bakeoff.report.live import LiveView
 from bakeoff.run import loading, run_study
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences
@@ -84,7 +84,7 @@ def test_a_injected_difference_ends_the_run_before_anything_is_measured(shell, m
     monkeypatch.setattr(loading, "ask_tables", meddle)
     with pytest.raises(RunInvalid) as caught:
         run_study(
-            study, shell.folder / "runs", listener=QuietLive(), stop=threading.Event(), passwords={}, command_line=()
+            study, shell.folder / "runs", listener=LiveView(), stop=threading.Event(), passwords={}, command_line=()
         )
     found = str(caught.value)
     assert "sbtest.sbtest2" in found

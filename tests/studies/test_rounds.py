@@ -11,7 +11,7 @@ from slices import epoch_of, quads, slice_row
 from bakeoff.errors import HostError
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.plan.model import ROUND_BLOCKS, rounds
-from bakeoff.report.live import QuietLive
+from bakeoff.report.live import LiveView
 from bakeoff.run import run_study, runner
 from bakeoff.run.arms import servers_by_aio, share_memory
 from bakeoff.spec import Arm, Study, Workload, parse_server
@@ -105,7 +105,7 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     run, analysis = run_study(
         study,
         shell.folder / "runs",
-        listener=QuietLive(),
+        listener=LiveView(),
         stop=threading.Event(),
         passwords={},
         command_line=("test",),

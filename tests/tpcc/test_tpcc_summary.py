@@ -1,10 +1,12 @@
 """stats/tpcc.py against epochs whose right answers are known."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
+from bakeoff.report.studies import _transactions_table
 from bakeoff.results.frame import Frame
 from bakeoff.stats.tpcc import Judgement, tpcc_summaries
 
@@ -105,3 +107,11 @@ def test_other_workloads_have_no_such_summary():
     assert tpcc_summaries([], warehouses=1) == ()
     with pytest.raises(ValueError, match="warehouses"):
         tpcc_summaries([], warehouses=0)
+
+
+def test_a_type_that_nothing_ran_of_has_no_percentiles_in_the_report():
+    summary = only([epoch_of({"new_order": 10, "payment": 9})])
+    table = _transactions_table(SimpleNamespace(labels={"A": "mysql:8.0"}, slots={"A": 0}), [summary])
+    assert {row.values[0].text: row.values[2].text for row in table.rows} == {
+        "New-Order": "2 ms", "Payment": "2 ms", "Order-Status": "n/a", "Delivery": "n/a", "Stock-Level": "n/a",
+    }  # fmt: skip

@@ -31,7 +31,7 @@ _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both
 
 
 class LiveView:
-    """What a running study reports (`bakeoff.run.listener`); this view shows none of it, the others override.
+    """What a running study reports (`bakeoff.run.listener`); this view shows nothing, the others override.
 
     Use as a context manager, or call `close`.
     """
@@ -71,7 +71,7 @@ class LiveView:
 
 
 class QuietLive(LiveView):
-    """Says nothing but what stays on running servers."""
+    """Reports only what stays on running servers."""
 
     def left_behind(self, text: str) -> None:
         """A line."""

@@ -369,7 +369,7 @@ def _transactions_table(context: Context, summaries: Sequence[TpccSummary]) -> T
         Row.of(
             kind.name.replace("_", "-").title(),
             f"{kind.share:.1%}",
-            *(format_ns(kind.quantiles_ns[quantile]) for quantile in _QUANTILES),
+            *(format_ns(kind.quantiles_ns[q]) if kind.count else "n/a" for q in _QUANTILES),
             str(kind.retried),
             group=f"{_threads(summary)} · {context.labels[summary.arm]}",
             slot=context.slots[summary.arm],

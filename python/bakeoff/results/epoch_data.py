@@ -503,6 +503,21 @@ def decode_histogram(hdr: str, place: str = "a latency histogram") -> Histogram:
     return Histogram(_highest(indexes, digits, lowest), counts)
 
 
+def quantiles_of(rows: Collection[Mapping[str, Any]], wanted: Sequence[float]) -> tuple[int, ...]:
+    """Quantiles in ns over all values of these `histogram` messages; empty without any.
+
+    Raises:
+        ResultsError: a histogram is damaged.
+    """
+    found = [decode_histogram(row["hdr"], row.get("place", "a latency histogram")) for row in rows if row["count"]]
+    if not found:
+        return ()
+    highest = np.concatenate([each.highest_ns for each in found])
+    order = np.argsort(highest, kind="stable")
+    merged = Histogram(highest[order], np.concatenate([each.counts for each in found])[order])
+    return tuple(merged.quantiles(np.array(wanted)).tolist())
+
+
 def _cells(payload: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indexes and counts of the cells that are not empty."""
     octets = np.frombuffer(payload, dtype=np.uint8).astype(np.int64)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-
-from bakeoff.results.epoch_data import Histogram, decode_histogram
+from bakeoff.results.epoch_data import quantiles_of
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate, Frozen, Interval, Stop
 
@@ -135,7 +133,7 @@ def _found(
         share=share,
         estimate=estimate,
         time_lost=share * math.expm1(-estimate.mean) if estimate else None,
-        quantiles_ns={arm: quantiles(arms.get(arm, {}).values()) for arm in pair},
+        quantiles_ns={arm: quantiles_of(arms.get(arm, {}).values(), QUANTILES) for arm in pair},
     )
     return _Found(times, values)
 
@@ -144,17 +142,6 @@ def _interval(mean: float, sd: float, n: int, *, ended: Stop) -> Interval:
     if ended.anytime_only or n < iv.N_MIN:
         return iv.live_interval(mean, sd, n)
     return iv.precision_interval(mean, sd, n)
-
-
-def quantiles(rows: Collection[Mapping[str, Any]]) -> tuple[int, ...]:
-    """`QUANTILES` in ns over all executions of these histograms; empty without any."""
-    histograms = [decode_histogram(row["hdr"], row.get("place", "a histogram")) for row in rows if row["count"]]
-    if not histograms:
-        return ()
-    highest = np.concatenate([each.highest_ns for each in histograms])
-    order = np.argsort(highest, kind="stable")
-    merged = Histogram(highest[order], np.concatenate([each.counts for each in histograms])[order])
-    return tuple(merged.quantiles(np.array(QUANTILES)).tolist())
 
 
 def _judged(found: Sequence[_Found], *, ended: Stop, not_restarted: Collection[str]) -> list[DigestTimes]:

@@ -13,9 +13,7 @@ from enum import StrEnum
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from bakeoff.results.epoch_data import EpochData, decode_histogram
+from bakeoff.results.epoch_data import EpochData, quantiles_of
 from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.interval import throughput_interval
@@ -104,32 +102,6 @@ class TpccSummary(Frozen):
     efficiency: float | None
 
 
-@dataclass
-class _Latencies:
-    """The histograms of one operation, merged: `counts` by the highest value of a bucket [ns]."""
-
-    count: int = 0
-    max_ns: int = 0
-    counts: Counter[int] = field(default_factory=Counter)
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        self.count += int(row["count"])
-        self.max_ns = max(self.max_ns, int(row["max_ns"]))
-        if row["count"]:
-            histogram = decode_histogram(row["hdr"], row.get("place", "a latency histogram"))
-            self.counts.update(dict(zip(histogram.highest_ns.tolist(), histogram.counts.tolist(), strict=True)))
-
-    def quantiles(self) -> dict[str, int]:
-        """Least value that at least a share q of all lies at or below; empty without values."""
-        if not self.counts:
-            return {}
-        values = sorted(self.counts)
-        below = np.cumsum([self.counts[value] for value in values])
-        wanted = [max(1, math.ceil(q * below[-1] - 1e-9)) for q in _QUANTILES]
-        found = np.searchsorted(below, wanted).tolist()
-        return {f"{q:g}": min(values[index], self.max_ns) for q, index in zip(_QUANTILES, found, strict=True)}
-
-
 def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """Transactions by operation, over all rounds of an epoch."""
     counts: Counter[str] = Counter()
@@ -140,12 +112,12 @@ def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 @dataclass
 class _Measured:
-    """One arm in one cell: per epoch its seconds, New-Orders and transactions; latencies by operation."""
+    """One arm in one cell: per epoch its seconds, New-Orders and transactions; histograms by operation."""
 
     seconds: list[float] = field(default_factory=list)
     orders: list[int] = field(default_factory=list)
     transactions: list[int] = field(default_factory=list)
-    latencies: defaultdict[str, _Latencies] = field(default_factory=lambda: defaultdict(_Latencies))
+    histograms: defaultdict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, seconds: float, histograms: Sequence[Mapping[str, Any]]) -> None:
         counts = _counts(histograms)
@@ -153,7 +125,10 @@ class _Measured:
         self.orders.append(counts["new_order"])
         self.transactions.append(sum(counts[name] for name in TYPES))
         for row in histograms:
-            self.latencies[row["operation"]].add(row)
+            self.histograms[row["operation"]].append(row)
+
+    def count(self, operation: str) -> int:
+        return sum(int(row["count"]) for row in self.histograms[operation])
 
     def per_minute(self, counts: Sequence[int]) -> list[float]:
         return [count / seconds * 60 for count, seconds in zip(counts, self.seconds, strict=True)]
@@ -191,9 +166,7 @@ def _seconds(slices: Frame, *, paced: bool) -> dict[tuple[str, str], float]:
 
 
 def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -> TpccSummary:
-    def count(name: str) -> int:
-        return measured.latencies[name].count
-
+    count = measured.count
     tpmc, tpmc_low, tpmc_high = throughput_interval(measured.per_minute(measured.orders))
     rollbacks = count("new_order.rollback")
     return TpccSummary(
@@ -213,21 +186,24 @@ def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -
 
 
 def _type_summary(name: str, measured: _Measured) -> TypeSummary:
-    rule, latencies = _RULES[name], measured.latencies[name]
-    quantiles, total = latencies.quantiles(), sum(measured.transactions)
+    rule, histograms = _RULES[name], measured.histograms[name]
+    count, total = measured.count(name), sum(measured.transactions)
+    max_ns = max((int(row["max_ns"]) for row in histograms), default=0)
+    found = quantiles_of(histograms, _QUANTILES)
+    quantiles = {f"{q:g}": min(value, max_ns) for q, value in zip(_QUANTILES, found, strict=bool(found))}
     limit_ns = int(rule.response_s * 1e9)
     response = Judgement.TOO_FEW
     if quantiles:
         response = Judgement.OK if quantiles["0.9"] <= limit_ns else Judgement.NOT_OK
     mix = Judgement.OK
     if rule.mix_least is not None:
-        mix = _judge_share(latencies.count, total, least=rule.mix_least, most=1.0, nominal=rule.mix_least)
+        mix = _judge_share(count, total, least=rule.mix_least, most=1.0, nominal=rule.mix_least)
     return TypeSummary(
         name=name,
-        count=latencies.count,
-        share=quotient(latencies.count, total),
+        count=count,
+        share=quotient(count, total),
         quantiles_ns=quantiles,
-        retried=measured.latencies[f"{name}.retried"].count,
+        retried=measured.count(f"{name}.retried"),
         response=response,
         mix=mix,
     )
