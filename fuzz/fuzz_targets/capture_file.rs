@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
         sessions: usize::from(choice >> 1 & 3),
         chunk_events: u64::from(choice >> 3 & 7) + 1,
         reads_only: choice & 64 != 0,
-        begin: u64::from(choice >> 7) * 3,
+        begin: u64::from(choice >> 7) * (u64::MAX - 1),
     });
     if let Ok(mut replay) = replay {
         (0..BLOCKS).all(|_| replay.advance().unwrap_or(false));

@@ -295,7 +295,9 @@ impl Reader {
         for _ in 0..self.order.begin % events.max(1) {
             self.line.clear();
             let read = self.lines.read_until(b'\n', &mut self.line);
-            read.map_err(|error| self.damaged(&error))?;
+            if read.map_err(|error| self.damaged(&error))? == 0 {
+                break;
+            }
             self.partial = true;
         }
         Ok(())
@@ -329,7 +331,7 @@ impl Reader {
         Chunk {
             sessions,
             statements: draft.statements,
-            clock_us: (draft.last_us - draft.first_us + TAIL_US).unsigned_abs(),
+            clock_us: (draft.last_us - draft.first_us).saturating_add(TAIL_US).unsigned_abs(),
         }
     }
 
@@ -392,7 +394,7 @@ impl Reader {
             let (_, lines) = capture_file::open(&self.order.capture).map_err(failure)?;
             self.lines = Box::new(lines);
             self.found = false;
-            self.shift_us = self.last_us + REPEAT_GAP_US;
+            self.shift_us = self.last_us.saturating_add(REPEAT_GAP_US);
         }
         Ok(())
     }
@@ -429,9 +431,9 @@ impl Reader {
         self.wrote |= writes;
         let start_us = event.start_us.map_or(self.last_us, |start_us| {
             if !self.found && self.shift_us > 0 {
-                self.shift_us -= start_us; // of the first statement of a further pass
+                self.shift_us = self.shift_us.saturating_sub(start_us); // of the first statement of a further pass
             }
-            (start_us + self.shift_us).max(0)
+            start_us.saturating_add(self.shift_us).max(0)
         });
         self.found = true;
         self.last_us = self.last_us.max(start_us);

@@ -234,6 +234,39 @@ fn by_the_clock_a_chunk_ends_soon_after_its_last_transaction_has_begun() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// A capture of these lines whose totals say that it has so many events.
+fn written(lines: &str, events: u64) -> PathBuf {
+    use bakeoff_capture::capture_file::{Header, Overall, VERSION, Writer};
+    let header = Header { r#type: "bakeoff-capture".into(), version: VERSION, redacted: false };
+    let mut writer = Writer::new(Vec::new(), &header).unwrap();
+    writer.lines(lines.as_bytes()).unwrap();
+    let file = writer.finish(&[], &Overall { events, ..Overall::default() }).unwrap();
+    let path = std::env::temp_dir().join(format!("bakeoff-replay-{}-{events}.capture", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    path
+}
+
+#[test]
+fn moments_beyond_all_bounds_are_replayed() {
+    for moments in [[i64::MIN, i64::MAX, 0], [i64::MAX, i64::MIN, 1], [-1, 1, i64::MAX]] {
+        let event = |at: &i64| {
+            format!(r#"{{"type":"event","start_us":{at},"command":"Query","sql":"SELECT 1","digest":"a"}}"#) + "\n"
+        };
+        let path = written(&moments.iter().map(event).collect::<String>(), 3);
+        assert_eq!(chunks(order(&path, 1, 1), 5).len(), 10);
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn totals_that_promise_more_events_than_there_are_do_not_keep_the_reader() {
+    let event = r#"{"type":"event","command":"Query","sql":"SELECT 1","digest":"a"}"#.to_owned() + "\n";
+    let path = written(&event, u64::MAX);
+    let order = ReplayOrder { reads_only: true, begin: u64::MAX - 1, ..order(&path, 1, 1) };
+    assert_eq!(chunks(order, 1).len(), 2);
+    std::fs::remove_file(path).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
