@@ -408,8 +408,8 @@ class Epoch:
         if idle > 0 and (cell.writes or cell.speed):
             why = "it writes" if cell.writes else "it is replayed by the clock"
             self._tools.listener.note(
-                f"{cell.name}: {idle} of {cell.threads} sessions are idle: the capture has no more connections, each of "
-                f"which runs once because {why}"
+                f"{cell.name}: {idle} of {cell.threads} sessions are idle: the capture has no more connections, and "
+                f"each runs once because {why}"
             )
         lengths_ns: Counter[str] = Counter()
         for message in slices:
