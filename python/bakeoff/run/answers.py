@@ -95,9 +95,8 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
     for answers in found.values():
         _check_that_some_work(answers, on_running=study.has_running_server)
         if queries := len(without_table[answers.capture]):
-            tools.listener.note(
-                f"{Path(answers.capture).name}: queries with a table that no server has (error {_NO_SUCH_TABLE}): {queries}"
-            )
+            name = Path(answers.capture).name
+            tools.listener.note(f"{name}: queries with a table that no server has (error {_NO_SUCH_TABLE}): {queries}")
     run.write_json(DOCUMENT, {script: answers.model_dump(mode="json") for script, answers in found.items()})
 
 
