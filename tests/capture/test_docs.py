@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bakeoff.report.queries import LEFT_OUT, REASONS
 from tests.capture.test_command import LOG
 
 PAGE = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
@@ -33,6 +34,15 @@ def test_its_commands_run_in_their_order(inside, shell, logs):
         with (shell.folder / stdin).open() as file:
             command = [*shell.command, *arguments]
             subprocess.run(command, cwd=shell.folder, env=shell.env, stdin=file, capture_output=True, check=True)
+
+
+def test_every_reason_has_its_words_and_its_place_on_both_pages():
+    reasons = re.findall(r"^\| `([a-z ]+)` \|", PAGE.split("## What cannot be replayed")[1].split("\n## ")[0], re.M)
+    assert sorted(reasons) == sorted(REASONS)
+    replay = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+    for reason, words in REASONS.items():
+        assert f"| {words} | `{reason}` |" in replay
+    assert all(f"| {words} |" in replay for words in LEFT_OUT.values())
 
 
 def lines_of(text):

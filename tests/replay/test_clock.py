@@ -82,7 +82,7 @@ def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):
     [
         ("SELECT 1", (), 9, "fewer connections (4) than --threads: each is replayed 3 times at once"),
         ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one a connection of the capture: by the clock"),
-        ("DELETE FROM t", (), 4, "4 of 9 threads, one a connection of the capture: with writes each is replayed once"),
+        ("DELETE FROM t", (), 4, "4 of 9 threads, one a connection of the capture: with writes each runs once"),
     ],
 )
 def test_more_threads_than_connections_is_said_in_a_line(inside, shell, sql, more, threads, words):

@@ -2,6 +2,7 @@
 
 import math
 import random
+import subprocess
 
 import pytest
 
@@ -174,6 +175,20 @@ def test_what_cannot_be_replayed_is_said_in_a_line(inside, shell, arguments, wor
     ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15", *arguments, "--budget", "60s")
     assert ran.code == 2, ran
     assert words in ran.complaint
+
+
+def test_a_capture_of_another_version_or_without_its_end_is_no_log(inside, shell):
+    path = shop(shell.folder)
+    (shell.folder / "cut.capture").write_bytes(path.read_bytes()[:-40])
+    lines = subprocess.run(["zstdcat", path], capture_output=True, check=True).stdout
+    newer = lines.replace(b'"version":1', b'"version":2', 1)
+    (shell.folder / "newer.capture").write_bytes(subprocess.run(["zstd"], input=newer, capture_output=True).stdout)
+    for name, words in (("newer", "it has version 2 of the form, this program reads 1"), ("cut", "it has no end")):
+        ran = inside("replay", f"{name}.capture", "mysql:8.0.15", "mysql:8.0.15", "--dry-run")
+        assert (ran.code, words in ran.complaint) == (2, True), ran
+    log = subprocess.run(["zstd"], input=b"SELECT 1;\n" * 9, capture_output=True).stdout
+    (shell.folder / "log.sql.zst").write_bytes(log)
+    assert inside("replay", "log.sql.zst", "mysql:8.0.15", "mysql:8.0.15", "--dry-run").code == 0
 
 
 @pytest.mark.slow

@@ -34,10 +34,10 @@ def run_of(shell):
     return run, answers
 
 
-def replayed(shell, log, data):
+def replayed(shell, log, data, arms=UPGRADE):
     """A short replay in which no query fails: records of its queries, all timed on both arms, its run, its answers."""
     short = ("--budget", "15s", "--no-verdict", "--seed", "1", "--format", "json")
-    ran = shell.run("replay", log, *UPGRADE, "--data", data, *short, "--fail-on", "errors")
+    ran = shell.run("replay", log, *arms, "--data", data, *short, "--fail-on", "errors")
     assert ran.code == 0, ran
     queries = json.loads(ran.out)["queries"]
     assert all(each["share"] > 0 and each["baseline_calls"] and each["contender_calls"] for each in queries), queries
@@ -66,6 +66,23 @@ def test_an_upgrade_of_the_shop_is_judged_by_query(shell):
         assert refused.keys() == {"B"}, "5.7 runs them all"
     page = (run.path / "report.html").read_text()
     assert "GROUP BY category_id DESC" in page and "[[:&lt;:]]" in page
+
+
+@pytest.mark.server
+@pytest.mark.timeout(200)
+def test_an_upgrade_of_the_shop_to_9_has_the_same_answers_and_the_same_two_refusals(shell):
+    make("shop", shell.folder, rows=300, statements=1500)
+    queries, run, answers = replayed(shell, "shop.log", "shop.sql", arms=("mysql:8.0.15", "mysql:9.7.4"))
+    assert len(queries) == 13 and answers["not_reached"] == 0
+    failing = {each["query"].split()[1] for each in queries if each["verdict"] == "fails"}
+    assert failing == {"category_id,", "COUNT"}, "8.0 refuses them already"
+    for digest in answers["digests"].values():
+        compared = digest["compared"]["B"]
+        assert not compared["differences"], digest
+        assert compared["failed"].get("A") == compared["failed"].get("B"), digest
+    assert answers["tables"] == 5 and answers["other_tables"] == {}
+    for epoch in run.load_epochs():
+        assert {row["arm"] for row in epoch.failures} == {"A", "B"}
 
 
 @pytest.mark.parametrize("example", ["shop", "wiki"])

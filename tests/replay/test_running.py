@@ -1,6 +1,6 @@
 """Replays on running servers: statements find their tables in both passes, and the server itself refuses writes."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -12,17 +12,18 @@ from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
 from tests.replay.test_duels import made
 
-SHORT = ("--no-verdict", "--budget", "15s", "--seed", "3", "--quiet", "--format", "json")
+SHORT = ("--no-verdict", "--budget", "15s", "--seed", "3", "--format", "json")
 
 
 def url(instance, database=""):
     return f"mysql://root@localhost/{database}?socket={instance.socket_path}"
 
 
-@pytest.fixture(scope="module")
-def pair():
+@contextmanager
+def two(name):
+    """Two servers with a table, and a view that writes."""
     with ExitStack() as stack:
-        boxes = [stack.enter_context(servers.sandbox(parse_server("mysql:8.0.15"))) for _ in "AB"]
+        boxes = [stack.enter_context(servers.sandbox(parse_server(name))) for _ in "AB"]
         for box in boxes:
             for sql in (
                 "CREATE DATABASE shop",
@@ -36,13 +37,25 @@ def pair():
         yield [box.instance for box in boxes]
 
 
+@pytest.fixture(scope="module")
+def pair():
+    with two("mysql:8.0.15") as started:
+        yield started
+
+
+@pytest.fixture
+def pair_of_mariadb():
+    with two("mariadb:11.8.6") as started:
+        yield started
+
+
 def replayed(shell, log, *arguments):
-    """The run, and the answers of its capture."""
+    """The run, the answers of its capture, and what was said beside."""
     ran = shell.run("replay", log, *arguments, *SHORT)
     assert ran.code == 0, ran
     run = open_run(next(path for path in shell.runs if path.name != "captures"))
     (answers,) = run.read_json("answers.json").values()
-    return run, answers
+    return run, answers, ran.err
 
 
 def failures(run):
@@ -60,7 +73,7 @@ def test_statements_without_a_schema_run_in_the_database_that_is_named(pair, she
         "".join(f"SELECT v FROM {table} WHERE id = {n % 3 + 1};\n" for n in range(60))
     )
     urls = [url(each, "shop" if form == "url" else "") for each in pair]
-    run, answers = replayed(shell, "log.sql", *urls, *(("--database", "shop") if form == "option" else ()))
+    run, answers, _ = replayed(shell, "log.sql", *urls, *(("--database", "shop") if form == "option" else ()))
     assert failures(run) == []
     (only,) = answers["digests"].values()
     assert only["compared"]["B"]["failed"] == {}
@@ -91,7 +104,7 @@ def test_digests_of_a_running_server_which_have_no_connection_are_replayed(pair,
     source = ("--from", "performance-schema", "-o", "kept.capture")
     ran = shell.run("capture", url(pair[0], "shop"), *source)
     assert ran.code == 0, ran
-    run, answers = replayed(shell, "kept.capture", *map(url, pair))
+    run, answers, _ = replayed(shell, "kept.capture", *map(url, pair))
     assert failures(run) == []
     assert answers["executed"] > 90, "of one digest as many as are compared"
     assert {each["text"].split()[0] for each in answers["digests"].values()} >= {"SELECT"}
@@ -99,16 +112,19 @@ def test_digests_of_a_running_server_which_have_no_connection_are_replayed(pair,
 
 @pytest.mark.server
 @pytest.mark.timeout(300)
-def test_the_server_refuses_a_read_that_writes_in_both_passes(pair, shell):
+@pytest.mark.parametrize("name", ["pair", "pair_of_mariadb"])
+def test_the_server_refuses_a_read_that_writes_in_both_passes(request, shell, name):
+    pair = request.getfixturevalue(name)
     lines = [
         "SET SESSION TRANSACTION READ WRITE",
         "SELECT * FROM shop.innocent",
         "SELECT v FROM shop.t WHERE id = 1",
     ] * 20
-    lines += ["START TRANSACTION READ WRITE", "SELECT * FROM shop.innocent", "COMMIT"]
+    lines += ["START TRANSACTION READ WRITE", "SELECT * FROM shop.innocent", "COMMIT", "SELECT * FROM shop.gone"]
     (shell.folder / "log.sql").write_text("".join(f"{line};\n" for line in lines))
-    run, answers = replayed(shell, made(shell.folder, shell.folder / "log.sql").name, *map(url, pair))
-    assert {row["sql_errno"] for row in failures(run)} == {1792}
+    run, answers, said = replayed(shell, made(shell.folder, shell.folder / "log.sql").name, *map(url, pair))
+    assert {row["sql_errno"] for row in failures(run)} == {1792, 1146}
+    assert "log.capture: queries with a table that no server has (error 1146): 1" in said
     (seen,) = [each for each in answers["digests"].values() if "innocent" in each["text"]]
     assert seen["compared"]["B"]["failed"] == {"A": 21, "B": 21}
     assert [each.query("SELECT COUNT(*) FROM shop.t WHERE id = 4") for each in pair] == [[(0,)]] * 2
@@ -130,7 +146,7 @@ def test_servers_that_know_no_read_only_transactions_are_replayed_by_their_own_s
         connection.close()
         taken = shell.run("capture", url(old.instance, "shop"), "-o", "kept.capture", "--from", "slow-log")
         assert taken.code == 0, taken
-        run, answers = replayed(shell, "kept.capture", url(old.instance), url(new.instance))
+        run, answers, _ = replayed(shell, "kept.capture", url(old.instance), url(new.instance))
     assert failures(run) == []
     assert answers["executed"] >= 50
 

@@ -179,8 +179,10 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
     if is_capture(str(workload)):
         try:
             capture_totals(workload)
-        except SpecError:
-            pass  # a compressed log
+        except SpecError as error:
+            if "it is no capture" not in error.message:
+                raise
+            # It is a compressed log.
         else:
             return workload
     with workload.open("rb") as file:
@@ -217,9 +219,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
     if once and sessions > facts.connections:
         sessions = facts.connections
         if asked:
-            note = (
-                f"Note: {sessions} of {asked} threads, one a connection of the capture: {once} each is replayed once."
-            )
+            note = f"Note: {sessions} of {asked} threads, one a connection of the capture: {once} each runs once."
     elif asked and (copies := facts.copies(asked)) > 1:
         note = (
             f"Note: the capture has fewer connections ({facts.connections}) than --threads: each is replayed {copies} "

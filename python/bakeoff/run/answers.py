@@ -47,6 +47,7 @@ EXECUTIONS_MAX = 100
 
 _EXPLAINED = 2  # executions of a digest
 _PROGRESS_EVERY = 100  # statements
+_NO_SUCH_TABLE = 1146
 _READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
 _PLAIN = (*_READS, "SHOW", "EXPLAIN", "DESC", "DESCRIBE")
 _SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
@@ -70,13 +71,14 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
     if not captures or run.read_json(DOCUMENT) is not None:
         return
     found: dict[str, Answers] = {}
+    without_table: dict[str, set[str]] = defaultdict(set)
     names = (study.baseline.name, *contenders(study))
     groups = rounds(names, at_once=tools.at_once, seed=study.seed, epoch=0)
     limit_s = max(LIMIT_LEAST_S, BUDGET_SHARE * study.budget_s) / len(groups) / len(captures)
     for together in groups:
         for workload in captures:  # each on data as they were loaded
             with _started(tools, together) as servers:
-                answers = AnswersPass(
+                answers_pass = AnswersPass(
                     servers,
                     capture_totals(Path(workload.script)),
                     capture=workload.script,
@@ -85,11 +87,16 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
                     reads_only=not workload.writes,
                     stop=tools.stop,
                     on_progress=lambda count: tools.listener.progress("comparing answers", count, None, "statements"),
-                ).run(capture_events(Path(workload.script)))
+                )
+                answers = answers_pass.run(capture_events(Path(workload.script)))
+            without_table[workload.script] |= answers_pass.without_table
             before = found.get(workload.script)
             found[workload.script] = merged(before, answers) if before else answers
     for answers in found.values():
         _check_that_some_work(answers, on_running=study.has_running_server)
+        if queries := len(without_table[answers.capture]):
+            name = Path(answers.capture).name
+            tools.listener.note(f"{name}: queries with a table that no server has (error {_NO_SUCH_TABLE}): {queries}")
     run.write_json(DOCUMENT, {script: answers.model_dump(mode="json") for script, answers in found.items()})
 
 
@@ -200,6 +207,8 @@ class AnswersPass:
         self._executed, self._not_reached = 0, sum(each["events"] for each in totals["digests"])
         self._schemas: set[str] = set()
         self._wrote = False
+        self.without_table: set[str] = set()
+        """Digests of which every arm has said that a table is not there."""
 
     def run(self, events: Iterable[Event]) -> Answers:
         """Run all events, or as many as the time allows.
@@ -270,6 +279,8 @@ class AnswersPass:
         if self._executed % _PROGRESS_EVERY == 0:
             self._on_progress(self._executed)
         digest.failed.update(arm for arm, reply in replies.items() if reply.errno)
+        if {reply.errno for reply in replies.values()} == {_NO_SUCH_TABLE}:
+            self.without_table.add(event["digest"])
         base = replies[self._baseline]
         for arm in self._contenders:
             other = replies[arm]
