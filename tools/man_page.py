@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from bakeoff.cli.help import parameter_rows
 from bakeoff.cli.main import app
 
 ROOT = Path(__file__).parent.parent
@@ -40,7 +41,7 @@ def man_page() -> str:
 def _command(command: Any, name: str, parent: Any) -> Iterator[str]:  # noqa: ANN401 — Typer keeps Click's types private
     """A command with its arguments and options, and the commands below it."""
     context = command.make_context(name, [], parent=parent, resilient_parsing=True)
-    words = " ".join(command.collect_usage_pieces(context)).replace("{", "").replace("}", "")
+    words = " ".join(command.collect_usage_pieces(context))
     below = command.list_commands(context) if hasattr(command, "list_commands") else []
     if not below:
         yield f".SS {context.command_path} {words}".replace("-", "\\-")
@@ -51,12 +52,9 @@ def _command(command: Any, name: str, parent: Any) -> Iterator[str]:  # noqa: AN
 
 
 def _parameters(command: Any, context: Any) -> Iterator[str]:  # noqa: ANN401
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record and "--help" not in parameter.opts:
-            yield ".TP"
-            yield f"\\fB{_text(record[0])}\\fR"
-            yield _text(record[1])
+    for name, meaning in parameter_rows(command, context, "argument", "option"):
+        if "--help" not in name:
+            yield from (".TP", f"\\fB{_text(name)}\\fR", _text(meaning))
 
 
 def _table(markdown: str, heading: str) -> list[list[str]]:

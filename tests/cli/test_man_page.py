@@ -23,7 +23,7 @@ def test_every_command_and_exit_code_has_its_place():
     assert sorted(set(headings)) == sorted(COMMANDS)
     _, exit_codes = page.split(".SH EXIT STATUS\n")
     assert re.findall(r"^\\fB(\d+)\\fR$", exit_codes, re.MULTILINE) == [str(code.value) for code in ExitCode]
-    assert "\\fB\\-\\-budget <str>\\fR\nWall time from loading to verdict" in page
+    assert "\\fB\\-\\-budget DURATION\\fR\nWall time from loading to verdict" in page
 
 
 def test_it_is_well_formed_roff():

@@ -91,3 +91,17 @@ def test_a_number_stays_with_its_unit(capfd, monkeypatch):
     assert plain(capfd.readouterr().out) == ["ok       disk: about 60.5 GB", "         free, in 12 min"]
     print_sentence("ok       disk: about 101060.5 GB free", indent=9)
     assert plain(capfd.readouterr().out) == ["ok       disk: about", "         101060.5 GB free"]
+
+
+def test_what_went_wrong_is_wrapped_on_a_terminal_and_one_line_in_a_pipe(inside, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    slip = ("plan", "x" * 90 + "/charset-colation")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    on_terminal = inside(*slip).err.splitlines()
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    (in_pipe,) = inside(*slip).err.splitlines()
+    assert len(in_pipe) > 160
+    assert [line for line in on_terminal if len(line) > 80 and "x" * 90 not in line] == []
+    assert "x" * 90 in "".join(on_terminal), "a path is broken"
+    assert [line[:9] for line in on_terminal[1:]] == [" " * 9] * (len(on_terminal) - 1)
+    assert " ".join(line.strip() for line in on_terminal) == in_pipe

@@ -5,10 +5,14 @@ import itertools
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from plain_analysis import plain_analysis
-from synthetic import duel_study, make_run
+from synthetic import Truth, duel_study, make_run
 from view_parts import bars_of, panels_of
 
+from bakeoff.plan.factorial import make_study
 from bakeoff.report import build_view, render_html
+from bakeoff.spec.study_file import read_study
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop
 
 pytestmark = pytest.mark.browser
 
@@ -173,9 +177,38 @@ def test_a_word_of_our_own_leads_to_its_meaning(opened):
     assert meaning.is_visible() and said == []
 
 
+STUDY = """\
+title: charsets
+question: What does utf8mb4 cost?
+servers: ["mysql:5.7", "mysql:8.0"]
+factors: {collation: [latin1_swedish_ci, utf8mb4_general_ci]}
+workloads: [oltp_read_only, oltp_point_select]
+threads: [4]
+control: true
+"""
+
+
+@pytest.fixture(scope="module")
+def study_file(tmp_path_factory):
+    """The page of a study of four arms and a control, with effects, interactions and pairs."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "my.yaml").write_text(STUDY)
+    study = make_study(read_study(folder / "my.yaml"), seed=3)
+    run = make_run(folder, study, truth=Truth(effect={"B": -0.69, "C": -0.105, "D": -0.223}))
+    path = folder / "report.html"
+    path.write_text(render_html(build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))), "utf-8")
+    return path
+
+
 @pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
-def test_it_is_accessible_by_axe_core(opened):
+@pytest.mark.parametrize("of_study", [False, True], ids=["duel", "study"])
+def test_it_is_accessible_by_axe_core_when_all_is_unfolded(opened, study_file, of_study):
     page, _, _ = opened
+    if of_study:
+        page.goto(study_file.as_uri(), wait_until="networkidle")
+        assert page.locator("table[id^='table-pairs'], [id^='table-pairs'] table").count() > 0
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert page.locator("details:not([open])").count() == 0 < page.locator("details[open]").count()
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert len(found.response["passes"]) > 20

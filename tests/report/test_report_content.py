@@ -1,5 +1,6 @@
 """Whether a report says what is so: the truth of these runs is known."""
 
+import json
 import math
 import re
 
@@ -159,6 +160,20 @@ def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path):
     assert "BUSY MACHINE" not in [status.word for status in quiet.statuses]
     (status,) = [status for status in busy.statuses if status.word == "BUSY MACHINE"]
     assert "50% of the processors" in status.text and "50% with work" in busy.conditions
+
+
+def test_another_bakeoff_beside_the_measurement_is_told(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=3)
+    alone = build_view(run, plain_analysis(run, run.study()))
+    assert "ANOTHER BAKEOFF" not in [status.word for status in alone.statuses]
+    for epoch in (0, 2):
+        path = run.path / f"epochs/{epoch:03}/outcome.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"other_bakeoffs": [4711]}))
+        path.with_name("SHA256SUMS").unlink()
+    view = build_view(run, plain_analysis(run, run.study()))
+    (status,) = [status for status in view.statuses if status.word == "ANOTHER BAKEOFF"]
+    assert "In 2 of 3 epochs another bakeoff" in status.text
+    assert status.text in render_markdown(view)
 
 
 def test_an_open_question_says_how_wide_it_is(tmp_path):

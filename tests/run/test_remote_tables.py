@@ -1,5 +1,6 @@
 """The tables of a running server: made when there are none, used when they are the study's, never anything else."""
 
+import os
 import threading
 
 import pytest
@@ -7,6 +8,7 @@ from messages import study
 
 from bakeoff.errors import SpecError
 from bakeoff.report.live import QuietLive
+from bakeoff.results import open_run
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.loading import Loader, objection
 from bakeoff.servers import RemoteServer
@@ -99,8 +101,27 @@ def test_a_database_of_ones_own_is_filled_and_named_at_the_end(shell, sandbox):
         assert ran.code == 0, ran
         assert "keeps the database mine, which bakeoff has filled" in ran.err
         assert server.query("SELECT COUNT(*) FROM mine.sbtest1") == [(1000,)]
+        assert os.getpid() in open_run(shell.runs[0]).outcome(0).other_bakeoffs, "the server is another bakeoff's: ours"
     finally:
         server.query("DROP DATABASE mine")
+
+
+@pytest.mark.server
+def test_what_is_left_is_named_after_an_error_and_with_quiet(shell, sandbox):
+    url = f"mysql://root@localhost/?socket={sandbox['socket']}"
+    (shell.folder / "broken.lua").write_text(
+        "function prepare() local c = sysbench.sql.driver():connect() c:query('CREATE TABLE t (id INT)') "
+        "error('no more') end\nfunction event() end\n"
+    )
+    server = RemoteServer(parse_server(url))
+    try:
+        ran = shell.run("duel", url, url, "--allow-same", "--database", "mine", "-w", "broken.lua", "--quiet")
+        assert ran.code != 0 and "no more" in ran.complaint
+        (note,) = [line for line in ran.err.splitlines() if line.startswith("note:")]
+        assert "keeps the database mine_broken, which bakeoff has begun to fill" in note
+        assert server.query("SHOW TABLES FROM mine_broken") == [("t",)]
+    finally:
+        server.query("DROP DATABASE IF EXISTS mine_broken")
 
 
 def test_what_is_used_as_it_is():

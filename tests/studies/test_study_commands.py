@@ -81,9 +81,16 @@ def test_plan_shows_arms_cells_loads_memory_and_disk(shell, inside):
     assert planned["disk_bytes"] > 5 * planned["load_bytes"] > 0
     assert planned["memory_bytes"] >= 5 * planned["buffer_pool_bytes"]
     text = inside("plan", write(shell), "--scale", "demo")
-    assert "share their loads" in text.out
+    assert "share their loads" not in text.out and "in the client alone" not in text.out, "all differ"
     assert "4 servers, all at once" in text.out
     assert shell.runs == []
+
+
+def test_what_arms_share_is_said_where_they_share_it(shell, inside):
+    same_data = inside("duel", "mysql:8.0.15", "mysql:8.0.15,innodb_flush_method=fsync", "--dry-run").out
+    assert "Arms with the same letter share their loads." in same_data and "in the client alone" not in same_data
+    twins = inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--dry-run").out
+    assert "Arms with the same number differ in the client alone." in " ".join(twins.split())
 
 
 def test_shipped_studies_are_listed(shell, inside):

@@ -373,3 +373,18 @@ def test_aliases_that_repeat_little_are_fine(tmp_path):
         tmp_path, TEXT.replace("[oltp_read_only]", "&w [oltp_read_only]") + "scales: {demo: {workloads: *w}}\n"
     )
     assert [workload.script for workload in study.workloads] == ["oltp_read_only"]
+
+
+TWINS = """\
+title: one server
+servers: ["mysql://a@localhost/", "mysql://b@127.0.0.1:3306/"]
+workloads: [oltp_read_only]
+"""
+
+
+def test_a_running_server_given_twice_is_refused_unless_something_else_differs(tmp_path):
+    assert_refused(tmp_path, TWINS, line=2, named="given twice", remedy="Name another server")
+    title, _, workloads = TWINS.splitlines()
+    varied = 'settings: {server: "mysql://a@localhost/"}\nfactors: {prepare_mode: [server, client]}'
+    study = study_of(tmp_path, f"{title}\n{varied}\n{workloads}\n")
+    assert len(study.arms) == 2

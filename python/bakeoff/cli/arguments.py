@@ -104,14 +104,20 @@ format_option = typer.Option("--format", help="text for people, json for program
 
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, max=SEED_MAX, help="Everything random follows from it; default: a new one, printed."),
+    typer.Option(
+        "--seed",
+        metavar="N",
+        min=0,
+        max=SEED_MAX,
+        help="Everything random follows from it; default: a new one, printed.",
+    ),
 ]
 Runs = Annotated[
     Path | None,
-    typer.Option("--runs", help="Folder of run directories; default: ./bakeoff-runs or $BAKEOFF_RUNS."),
+    typer.Option("--runs", metavar="DIR", help="Folder of runs. [default: ./bakeoff-runs, or $BAKEOFF_RUNS]"),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")]
 
 
 def _fail_on(text: str) -> frozenset[FailOn]:
@@ -132,8 +138,10 @@ FailOnOption = Annotated[
         "plan: a query answers or plans otherwise; several with commas.",
     ),
 ]
-Precision = Annotated[str | None, typer.Option(help="Half-width to reach; else 1% or the budget's best.")]
-Budget = Annotated[str, typer.Option(help="Wall time from loading to verdict: 90s, 4m, 1h.")]
+Precision = Annotated[
+    str | None, typer.Option(metavar="PERCENT", help="Half-width to reach; else 1% or the budget's best.")
+]
+Budget = Annotated[str, typer.Option(metavar="DURATION", help="Wall time from loading to verdict: 90s, 4m, 1h.")]
 ProfileOption = Annotated[
     Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
 ]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 from typer.core import TyperGroup
 
+from bakeoff.cli.help import Command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.engine import capture_totals, make_capture, make_capture_of
 from bakeoff.errors import SpecError
@@ -62,29 +63,40 @@ app = typer.Typer(
 )
 
 
-@app.command("make")
+@app.command("make", cls=Command)
 def make(
     logs: Annotated[
         list[str],
         typer.Argument(
-            metavar="LOG...",
+            metavar="LOG",
             help="Logs or files of SQL, in their order; `-`: standard input; or one running server: mysql://user@host/.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The capture to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The capture to write.")],
     redact: Annotated[
         bool, typer.Option("--redact", help="Replace literals by others of the same type and length.")
     ] = False,
     log_format: Annotated[
-        LogFormat | None, typer.Option("--format", help="Of the logs; default: found by their content.")
+        LogFormat | None, typer.Option("--format", help="Of the logs. [default: found by their content]")
     ] = None,
     source: Annotated[
-        Source | None, typer.Option("--from", help="Of a server; default: its slow log if that has rows, else digests.")
+        Source | None,
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="Of a running server: slow-log or performance-schema. [default: its slow log if that has rows, else "
+            "digests]",
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Digests shown at the end.")] = _SHOWN_AFTER_MAKING,
-    show_literals: Annotated[bool, typer.Option("--show-literals", help="With samples.")] = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Digests shown at the end.")] = _SHOWN_AFTER_MAKING,
+    show_literals: Annotated[
+        bool, typer.Option("--show-literals", help="Show a sample of each digest, which holds literals.")
+    ] = False,
 ) -> None:
-    """Make a capture of slow logs, general logs, files of SQL or a running server; `make` may be left out."""
+    """Make a capture of logs, files of SQL or a running server.
+
+    The logs are slow logs or general logs. The word `make` may be left out.
+    """
     urls = [log for log in logs if is_url(log)]
     if urls and (len(logs) > 1 or log_format):
         raise SpecError("capture: a running server is read alone, without --format.", hint="See docs/capture.md.")
@@ -125,16 +137,21 @@ def _of_server(
         return make_capture_of(kept.text, output, redact=redact, log_format=kept.log_format, on_progress=on_progress)
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show(
     capture: Annotated[Path, typer.Argument(metavar="FILE", help="A capture.")],
-    output: Annotated[ShowFormat, typer.Option("--format", help="How to render it.")] = ShowFormat.TEXT,
-    limit: Annotated[int, typer.Option(min=1, help="Digests shown: those with the most time.")] = 20,
+    output: Annotated[
+        ShowFormat, typer.Option("--format", metavar="FORMAT", help="text, html, md, csv or json.")
+    ] = ShowFormat.TEXT,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Digests shown: those with the most time.")] = 20,
     show_literals: Annotated[
-        bool, typer.Option("--show-literals", help="With a sample of each digest, which holds literals.")
+        bool, typer.Option("--show-literals", help="Show a sample of each digest, which holds literals.")
     ] = False,
 ) -> None:
-    """Show a capture's digests by time, with percentiles, rows, and what cannot be replayed."""
+    """Show a capture's digests, those with the most time first.
+
+    Each has its percentiles and rows, and at the end is what cannot be replayed.
+    """
     summary = capture_totals(capture)
     view = capture_view(summary, capture, limit=limit, literals=show_literals)
     if output is ShowFormat.TEXT:

@@ -30,24 +30,28 @@ _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning",
 def doctor(
     server: Annotated[
         str | None,
-        typer.Option(help="Server of the test run, fetched when missing; default: the newest that is here."),
+        typer.Option(
+            metavar="SERVER", help="Server of the test run, fetched when missing. [default: the newest that is here]"
+        ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help=f"Connections in the test run. [default: {_THREADS}]")
+        int | None, typer.Option(metavar="N", min=1, help=f"Connections in the test run. [default: {_THREADS}]")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Look only: no test run, nothing forecast.")] = False,
     prove: Annotated[
         bool,
         typer.Option(
-            "--prove", help="Duel equal servers, then with an injected slowdown of 5 %: are the answers right here?"
+            "--prove", help="Duel equal servers, then with an injected slowdown of 5%: are the answers right here?"
         ),
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Everything random in the test run follows from it.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Everything random in the test run follows from it.")
+    ] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
-    """What on this machine would spoil a measurement, and what it can resolve: a test run of two equal servers.
+    """Say what on this machine would spoil a measurement, and by a test run of two equal servers what it can resolve.
 
-    Exit code 3 when a run could not be trusted or started, 1 when --prove finds a wrong answer.
+    The exit code is 3 when a run could not be trusted or started, 1 when --prove finds a wrong answer.
     """
     if quick and prove:
         raise SpecError("doctor: --quick makes no test run, and --prove is made of test runs.", hint="Leave one out.")

@@ -39,8 +39,8 @@ from bakeoff.spec import (
     parse_server,
 )
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
-from bakeoff.spec.server import url_password
-from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue
+from bakeoff.spec.server import running_at, url_password
+from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue, is_capture
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 
 Options = tuple[tuple[str, OptionValue], ...]
@@ -57,13 +57,13 @@ def duel(
         list[str],
         typer.Option("--workload", "-w", metavar="SCRIPT", help="One script, or several with commas; repeatable."),
     ] = ["oltp_read_only"],  # noqa: B006 — typer's own way of a default list
-    threads: Annotated[str, typer.Option(help="Connections; several with commas: 1,16,64.")] = "4",
-    tables: Annotated[int, typer.Option(min=1, max=1000, help="Tables to load.")] = 4,
+    threads: Annotated[str, typer.Option(metavar="N,...", help="Connections; several with commas: 1,16,64.")] = "4",
+    tables: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Tables to load.")] = 4,
     table_size: Annotated[
-        str, typer.Option("--table-size", help="Rows a table; k and m are 1,000 and 1,000,000.")
+        str, typer.Option("--table-size", metavar="ROWS", help="Rows a table; k and m are 1,000 and 1,000,000.")
     ] = "100000",
     database: Annotated[
-        str | None, typer.Option(help="Database of the tables. [default: the dump's, or sbtest]", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Database of the tables. [default: the dump's, or sbtest]")
     ] = None,
     data: Annotated[
         str | None,
@@ -73,20 +73,27 @@ def duel(
             "Shell, or mysql://user@host/DATABASE (docs/data.md).",
         ),
     ] = None,
-    warehouses: Annotated[int, typer.Option(min=1, max=100_000, help="Of the workload tpcc.")] = 2,
+    warehouses: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100_000, help="Warehouses of the workload tpcc.")
+    ] = 2,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Open loop at this many events per second.")] = None,
+    rate: Annotated[float | None, typer.Option(metavar="N", help="Open loop at this many events per second.")] = None,
     precision: Precision = None,
     equivalence: Annotated[
-        str | None, typer.Option(help="Margin of the word EQUIVALENT; default: the precision, or 1%.")
+        str | None,
+        typer.Option(metavar="PERCENT", help="Margin of the word EQUIVALENT. [default: the precision, or 1%]"),
     ] = None,
     budget: Budget = "10m",
     no_verdict: NoVerdict = False,
-    warm_up: Annotated[str, typer.Option("--warm-up", help="Load before each workload is measured: 2s, 5m.")] = "3s",
-    builds: Annotated[int, typer.Option(min=1, max=BUILDS_MAX, help="Independent loads of the data per arm.")] = 2,
+    warm_up: Annotated[
+        str, typer.Option("--warm-up", metavar="DURATION", help="Load before each workload is measured: 2s, 5m.")
+    ] = "3s",
+    builds: Annotated[
+        int, typer.Option(metavar="N", min=1, max=BUILDS_MAX, help="Independent loads of the data per arm.")
+    ] = 2,
     profile: ProfileOption = Profile.MATCHED,
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Run a second instance of the baseline as a control.")
@@ -98,21 +105,32 @@ def duel(
     ] = False,
     charset: Annotated[
         str | None,
-        typer.Option(help="Of the tables and the connection; `server`: each server's default. [default: utf8mb4]"),
+        typer.Option(
+            metavar="NAME", help="Of the tables and the connection; `server`: each server's default. [default: utf8mb4]"
+        ),
     ] = None,
     collation: Annotated[
-        str | None, typer.Option(help="Of the tables; default: the charset's default in each version.")
+        str | None, typer.Option(metavar="NAME", help="Of the tables. [default: the charset's default in each version]")
     ] = None,
-    engine: Annotated[str, typer.Option("--mysql-storage-engine", help="Storage engine of the tables.")] = "innodb",
-    table_options: Annotated[str, typer.Option("--create-table-options", help="Appended to CREATE TABLE.")] = "",
+    engine: Annotated[
+        str, typer.Option("--mysql-storage-engine", metavar="NAME", help="Storage engine of the tables.")
+    ] = "innodb",
+    table_options: Annotated[
+        str, typer.Option("--create-table-options", metavar="TEXT", help="Appended to CREATE TABLE.")
+    ] = "",
     ps_mode: Annotated[
-        str, typer.Option("--db-ps-mode", help="server, client (literals in the text) or text (the same as client).")
+        str,
+        typer.Option(
+            "--db-ps-mode", metavar="MODE", help="server, client (literals in the text) or text (the same as client)."
+        ),
     ] = "server",
-    transport: Annotated[str, typer.Option(help="socket or tcp.")] = "socket",
-    tls: Annotated[str, typer.Option("--mysql-ssl", help="disabled, preferred or required.")] = "disabled",
+    transport: Annotated[str, typer.Option(metavar="KIND", help="socket or tcp.")] = "socket",
+    tls: Annotated[
+        str, typer.Option("--mysql-ssl", metavar="MODE", help="disabled, preferred or required.")
+    ] = "disabled",
     freeze: Annotated[
         bool | None,
-        typer.Option("--freeze/--no-freeze", help="Stop resting servers (SIGSTOP); default: when a workload writes."),
+        typer.Option("--freeze/--no-freeze", help="Stop resting servers (SIGSTOP). [default: when a workload writes]"),
     ] = None,
     placement: Annotated[
         Placement | None,
@@ -139,7 +157,8 @@ def duel(
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
     specs = parse_servers(servers, "duel")
     if not allow_same:
-        refuse_twins(specs, "duel", hint="Name another server, or write --allow-same to test the method.")
+        hint = "Name another server, or write --allow-same to test the method."
+        refuse_twins(specs, "duel", hint=hint, with_database=any(map(is_capture, workload)))
     options = _parse_options(option or [])
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(
@@ -193,15 +212,18 @@ def duel(
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 
 
-def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str = "Name another server.") -> None:
-    """Refuse a running server that is given twice.
+def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str, with_database: bool) -> None:
+    """Refuse a running server that is given twice; `with_database`: two databases of one server may be compared.
 
     Raises:
         SpecError: it is.
     """
-    twins = [server for server in servers if server.origin is Origin.URL and servers.count(server) > 1]
-    if twins:
-        raise SpecError(f"{command}: {twins[0]} is given twice, so it would be compared with itself.", hint=hint)
+    places: set[tuple[str | int, ...]] = set()
+    for server in (each for each in servers if each.origin is Origin.URL):
+        place = running_at(server, with_database=with_database)
+        if place in places:
+            raise SpecError(f"{command}: {server} is given twice, so it would be compared with itself.", hint=hint)
+        places.add(place)
 
 
 def arm_of(at: int, servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from bakeoff.cli.arguments import Format, Runs, format_option
+from bakeoff.cli.help import Command
 from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
@@ -35,8 +36,10 @@ class Kind(StrEnum):
 
 
 def list_things(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    name: Annotated[str | None, typer.Argument(help="One workload (or a Lua file): its options.")] = None,
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="studies, servers, workloads or runs.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="WORKLOAD", help="One workload, or a Lua file: its options.")
+    ] = None,
     runs: Runs = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
@@ -168,7 +171,9 @@ _SHORTER = {Kind.SERVERS: _short_server, Kind.RUNS: _short_run}
 # ---- delete runs, and what the cache of servers can do without -------------------------------------------------------
 
 runs_app = typer.Typer(help="Delete runs.", add_completion=False, rich_markup_mode=None)
-cache_app = typer.Typer(help="The cache of servers.", add_completion=False, rich_markup_mode=None)
+cache_app = typer.Typer(
+    help="Free what the cache of servers can do without.", add_completion=False, rich_markup_mode=None
+)
 
 
 @cache_app.callback()
@@ -176,22 +181,27 @@ def _with_commands() -> None:
     """Without a callback, Typer would make the only command the application itself."""
 
 
-@runs_app.command("rm")
+@runs_app.command("rm", cls=Command)
 def remove_runs(
-    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Paths or names; latest is the newest run.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Paths or names; latest is the newest run, -2 the one before it.")
+    ],
     runs: Runs = None,
 ) -> None:
-    """Delete runs."""
+    """Delete runs, and say what that frees."""
     _delete(list(dict.fromkeys(find_run(name, runs) for name in names)))
 
 
-@runs_app.command("prune")
+@runs_app.command("prune", cls=Command)
 def prune_runs(
-    keep: Annotated[int, typer.Option(min=0, help="How many of the newest runs stay.")],
+    keep: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the newest runs stay.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     runs: Runs = None,
 ) -> None:
-    """Delete all but the newest runs, and captures that `bakeoff replay` has made and no run that stays uses."""
+    """Delete all but the newest runs.
+
+    Captures that `bakeoff replay` has made go too, unless a run that stays uses them.
+    """
     found = [run.path for run in list_runs(runs)]
     old = found[keep:] + _unused_captures(runs_root(runs), found[:keep])
     for path in () if yes else old:
@@ -203,9 +213,9 @@ def prune_runs(
     _delete(old)
 
 
-@cache_app.command("prune")
+@cache_app.command("prune", cls=Command)
 def prune_cache(
-    everything: Annotated[bool, typer.Option("--all", help="The servers, too; they are fetched again.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete the servers too; they are fetched again.")] = False,
 ) -> None:
     """Delete what can be made again in seconds.
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from bakeoff.cli.help import Command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.units import visible
 
@@ -41,7 +42,7 @@ class _Source:
         if isinstance(found, typer.Typer):
             return typer.main.get_command(found)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, **self.settings)(found)
+        alone.command(name, cls=Command, **self.settings)(found)
         return typer.main.get_command(alone)
 
 
@@ -54,7 +55,9 @@ _COMMANDS = {
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
     "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
-    "doctor": _Source("bakeoff.cli.doctor", "doctor", "What here would spoil a measurement, and what it can resolve."),
+    "doctor": _Source(
+        "bakeoff.cli.doctor", "doctor", "Say what here would spoil a measurement, and what can be resolved."
+    ),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
     "runs": _Source("bakeoff.cli.listing", "runs_app", "Delete runs."),
     "cache": _Source("bakeoff.cli.listing", "cache_app", "Free what the cache of servers can do without."),
@@ -123,7 +126,7 @@ def before_the_command(
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code. Every error is one line on standard error, never a traceback."""
+    """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
     command = typer.main.get_command(app)
     if arguments and arguments[0] in ("report", "compare", "runs"):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
@@ -173,7 +176,9 @@ def _in_a_line(message: str) -> str:
 
 
 def _complain(message: str, log_tail: str = "") -> None:
-    print(f"bakeoff: {visible(message)}", file=sys.stderr)
+    from bakeoff.cli.printing import print_sentence  # Rich takes its time, which commands that end well may do without
+
+    print_sentence(f"bakeoff: {message}", indent=len("bakeoff: "), stderr=True)
     for line in log_tail.strip().splitlines()[-8:]:
         print(f"  | {visible(line)}", file=sys.stderr)
 

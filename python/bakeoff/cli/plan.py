@@ -15,9 +15,9 @@ from bakeoff.units import format_bytes, format_duration
 
 def plan(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="A study file, or the name of one that ships.")],
-    scale: Annotated[str, typer.Option(help="demo, small, paper: a size that the study has.")] = "",
-    budget: Annotated[str | None, typer.Option(help="Instead of the study's: 90s, 4m, 1h.")] = None,
-    precision: Annotated[str | None, typer.Option(help="Instead of the study's: 1%.")] = None,
+    scale: Annotated[str, typer.Option(metavar="NAME", help="demo, small, paper: a size that the study has.")] = "",
+    budget: Annotated[str | None, typer.Option(metavar="DURATION", help="Instead of the study's: 90s, 4m, 1h.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="PERCENT", help="Instead of the study's: 1%.")] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
@@ -120,10 +120,12 @@ def _print_arms(seen: Forecast) -> None:
     typer.echo()
     print_table(list(columns), list(zip(*columns.values(), strict=True)))
     typer.echo()
-    print_sentence(
-        "Arms with the same letter share their loads; with the same number they differ in the client alone. Each arm "
-        "has a server of its own."
-    )
+    sentences = [
+        ("loads", "Arms with the same letter share their loads."),
+        ("settings", "Arms with the same number differ in the client alone."),
+    ]
+    shared = [sentence for name, sentence in sentences if len(set(columns[name])) < len(seen.arms)]
+    print_sentence(" ".join([*shared, "Each arm has a server of its own."]))
 
 
 def _download(bytes_left: int | None) -> str:

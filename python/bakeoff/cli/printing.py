@@ -52,9 +52,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, groupe
     page.print(table)
 
 
-def print_sentence(text: str, *, indent: int = 0) -> None:
+def print_sentence(text: str, *, indent: int = 0, stderr: bool = False) -> None:
     """Print a sentence; on a terminal its further lines are indented, and no path is broken."""
-    page = console()
+    page = console(stderr=stderr)
     lines = [visible(text)]
     if page.is_terminal:
         together = re.sub(r"(?<=\d) (?=[A-Za-zµ]{1,3}\b)", "\N{NO-BREAK SPACE}", lines[0])  # a number and its unit
@@ -63,7 +63,7 @@ def print_sentence(text: str, *, indent: int = 0) -> None:
             together, page.width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
         )
     for line in lines:
-        typer.echo(line.replace("\N{NO-BREAK SPACE}", " "))
+        typer.echo(line.replace("\N{NO-BREAK SPACE}", " "), err=stderr)
 
 
 def _piped(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -65,22 +65,24 @@ def replay(
     database: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Of statements whose schema the log does not tell. [default: the dump's, or the URL's]",
-            show_default=False,
         ),
     ] = None,
     threads: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             max=THREADS_MAX,
             help="Sessions. [default: the most connections at work at once in the capture, at most 64]",
-            show_default=False,
         ),
     ] = None,
     speed: Annotated[
         float | None,
-        typer.Option(help="By the clock: 1 as captured, 0.5 half as fast, 10. [default: as fast as it goes]"),
+        typer.Option(
+            metavar="FACTOR", help="By the clock: 1 as captured, 0.5 half as fast, 10. [default: as fast as it goes]"
+        ),
     ] = None,
     precision: Precision = None,
     budget: Budget = "10m",
@@ -106,7 +108,7 @@ def replay(
 ) -> int:
     """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
     specs = parse_servers(servers, "replay shop.capture")
-    refuse_twins(specs, "replay")
+    refuse_twins(specs, "replay", hint="Name another server, or another database.", with_database=True)
     on_running = any(spec.origin is Origin.URL for spec in specs)
     if data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")

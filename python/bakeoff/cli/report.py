@@ -42,11 +42,21 @@ class ReportFormat(StrEnum):
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, a name's beginning, latest, -2 …")],
-    output: Annotated[ReportFormat, typer.Option("--format", help="How to render it.")] = ReportFormat.HTML,
-    to: Annotated[Path | None, typer.Option("--output", "-O", help="File to write; `-` for standard output.")] = None,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run directory, the beginning of a run's name, latest, or -2: the one before it."
+        ),
+    ],
+    output: Annotated[
+        ReportFormat, typer.Option("--format", metavar="FORMAT", help="text, html, md, csv, json, svg or png.")
+    ] = ReportFormat.HTML,
+    to: Annotated[
+        Path | None, typer.Option("--output", "-O", metavar="FILE", help="File to write; `-` for standard output.")
+    ] = None,
     chart: Annotated[
-        str | None, typer.Option(help="With svg and png: which one; default: verdicts. A wrong name lists them.")
+        str | None,
+        typer.Option(metavar="NAME", help="With svg and png: which one; a wrong name lists them. [default: verdicts]"),
     ] = None,
     runs: Runs = None,
     open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser (html).")] = False,

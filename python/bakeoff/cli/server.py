@@ -10,6 +10,7 @@ from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from bakeoff.cli.arguments import Format, format_option
 from bakeoff.cli.execution import ending_signals
+from bakeoff.cli.help import Command
 from bakeoff.cli.listing import Kind, list_things
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import find_entry, install, installed, remove, sandbox
@@ -18,18 +19,23 @@ from bakeoff.units import format_bytes, visible
 
 app = typer.Typer(help="Install, start and remove servers.", add_completion=False, rich_markup_mode=None)
 
-Names = Annotated[list[str], typer.Argument(metavar="SERVER", help="mysql:8.0, mariadb:10.11, path:DIR …")]
+Names = Annotated[
+    list[str], typer.Argument(metavar="SERVER", help="mysql:8.0, mariadb:10.11, path:DIR; see `bakeoff server list`.")
+]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_servers(output: Annotated[Format, format_option] = Format.TEXT) -> None:
-    """Servers that can be had by name, and which of them are here."""
+    """List the servers that can be had by name, and say which are here."""
     list_things(Kind.SERVERS, output=output)
 
 
-@app.command("install")
+@app.command("install", cls=Command)
 def install_servers(names: Names) -> None:
-    """Fetch and unpack servers into the cache; what is there is left alone."""
+    """Fetch servers and unpack them into the cache.
+
+    A server that is there already is left alone.
+    """
     specs = [parse_server(name) for name in names]
     with _Downloads() as downloads:
         for spec in specs:
@@ -37,12 +43,19 @@ def install_servers(names: Names) -> None:
             downloads.say(f"{installation.name} ({installation.version_text}) is ready: {installation.basedir}")
 
 
-@app.command("start")
+@app.command("start", cls=Command)
 def start_server(
-    name: Annotated[str, typer.Argument(metavar="SERVER", help="mysql:8.0,option=value …")],
-    profile: Annotated[Profile, typer.Option(help="Settings: stock or matched.")] = Profile.STOCK,
+    name: Annotated[
+        str, typer.Argument(metavar="SERVER", help="mysql:8.0, or with settings: mysql:8.0,innodb_flush_method=fsync.")
+    ],
+    profile: Annotated[
+        Profile, typer.Option(help="matched: memory and durability as in a duel; stock: the version's defaults.")
+    ] = Profile.STOCK,
 ) -> int:
-    """Start one server to play with, print how to connect, and on Ctrl-C stop it and delete its data."""
+    """Start one server to play with, until Ctrl-C.
+
+    It prints how to connect. Ctrl-C stops the server and deletes its data.
+    """
     spec = parse_server(name)
     if spec.origin is Origin.URL:
         raise SpecError(f"server {spec}: it runs already; bakeoff starts only servers of its own.")
@@ -64,13 +77,18 @@ def start_server(
     return ExitCode.DONE
 
 
-@app.command("rm")
+@app.command("rm", cls=Command)
 def remove_servers(
-    names: Annotated[list[str] | None, typer.Argument(metavar="SERVER", help="As installed: mysql:8.0.15.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every installed server.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="SERVER", help="As `bakeoff server list` names them: mysql:8.0.15.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Remove every installed server.")] = False,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
-    """Remove servers and their templates from the cache, and say what that frees."""
+    """Remove servers from the cache, and say what that frees.
+
+    Their templates (fresh data directories) are removed too.
+    """
     if bool(names) == everything:
         raise SpecError("server rm: name servers, or give --all.", hint="See bakeoff server list.")
     here = installed()

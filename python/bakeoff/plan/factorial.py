@@ -23,6 +23,7 @@ from bakeoff.plan.model import workload_bytes, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, is_url, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
+from bakeoff.spec.server import running_at
 from bakeoff.spec.study import Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
@@ -64,9 +65,8 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     kept = [each for each in everything if not _excluded(loaded, each)]
     fraction, measured = _measured_combinations(loaded, baseline, kept)
     workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
-    data_bytes = _expected_bytes(form, workloads)
     levels = dict(zip(arm_names(len(measured)), measured, strict=True))
-    arms = [_arm(loaded, name, combination, data_bytes) for name, combination in levels.items()]
+    arms = _arms(loaded, levels, workloads)
     running = any(arm.server.origin is Origin.URL for arm in arms)
     for index, workload in enumerate(workloads):
         if running and workload.writes and is_capture(workload.script):
@@ -189,6 +189,24 @@ def _fractioned(
         tuple(name for place, name in enumerate(names) if word >> place & 1) for word in words(chosen, basic)
     )
     return Fraction(factors=tuple(names), words=relation, measured=len(measured), complete=len(kept)), measured
+
+
+def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tuple[Workload, ...]) -> list[Arm]:
+    """The arms of these combinations; two of them on one running server must differ in data or connection."""
+    data_bytes = _expected_bytes(loaded.form, workloads)
+    arms = [_arm(loaded, name, combination, data_bytes) for name, combination in levels.items()]
+    replays = any(is_capture(workload.script) for workload in workloads)
+    seen: set[object] = set()
+    for arm in arms:
+        if arm.server.origin is not Origin.URL:
+            continue
+        setup = (running_at(arm.server, with_database=replays), arm.data, arm.connection)
+        if setup in seen:
+            place = loaded.place_of_field(("server",), dict(zip(loaded.levels, levels[arm.name], strict=True)))
+            reason = f"{arm.server} is given twice, so it would be compared with itself."
+            raise loaded.error(*place, reason=reason, hint="Name another server.")
+        seen.add(setup)
+    return arms
 
 
 def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: int) -> Arm:

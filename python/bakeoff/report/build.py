@@ -195,6 +195,13 @@ def _circumstances(context: Context) -> Iterator[Status]:
             text=f"Other work took {numbers.share(others)} of the processors while measuring. The intervals allow "
             "for it, and the ratios are those of a busy machine.",
         )
+    disturbed = [bool(outcome.other_bakeoffs) for outcome in context.outcomes if outcome.valid]
+    if any(disturbed):
+        yield Status(
+            word="ANOTHER BAKEOFF",
+            text=f"In {sum(disturbed)} of {len(disturbed)} epochs another bakeoff had servers on this machine: each "
+            "disturbs the other's measurement. Rerun it alone.",
+        )
     count = len({name for differences in context.analysis.undeclared.values() for name in differences})
     if count:
         yield Status(

@@ -62,12 +62,20 @@ class LiveView:
     def note(self, text: str) -> None:
         """Something worth a line."""
 
+    def left_behind(self, text: str) -> None:
+        """What stays on a running server: a note."""
+        self.note(text)
+
     def close(self) -> None:
         """Nothing more will come; give the terminal back."""
 
 
 class QuietLive(LiveView):
-    """Says nothing."""
+    """Says nothing but what stays on running servers."""
+
+    def left_behind(self, text: str) -> None:
+        """A line."""
+        print(f"note: {visible(text)}", file=sys.stderr)
 
 
 class JsonLinesLive(LiveView):

@@ -41,6 +41,7 @@ class Outcome(Frozen):
         phases_s: seconds of each of `PHASES` that took any time.
         seeds: `order`, `keys`, `padding`.
         readiness: for each arm what was waited for before measuring.
+        other_bakeoffs: processes of other bakeoffs that had servers on this machine.
     """
 
     epoch: int
@@ -55,6 +56,7 @@ class Outcome(Frozen):
     cell_order: tuple[str, ...] = ()
     seeds: dict[str, int] = {}
     readiness: dict[str, dict[str, JsonValue]] = {}
+    other_bakeoffs: tuple[int, ...] = ()
 
 
 class Load(TypedDict):

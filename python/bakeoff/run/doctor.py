@@ -40,7 +40,6 @@ PROOF_S = 120.0
 PROOF_SLOWDOWN_PERCENT = 5.0
 
 _PROBE_S = 2.0
-_CACHED = ("servers", "templates")
 _BUSY_SHARE = 0.10  # other programs' CPU: above this, concurrencies below the core count suffer first
 _STEAL_SHARE = 0.01
 _FREE_DISK_BYTES = 10 * 10**9
@@ -197,14 +196,20 @@ def _disk(work_root: Path) -> Iterator[Finding]:
     full = Severity.OK
     if free < _FREE_DISK_BYTES:
         full = Severity.PROBLEM if free < _FREE_DISK_BYTES / 10 else Severity.WARNING
-    held = " and ".join(f"{format_bytes(bytes_on_disk(cache_root() / part))} of {part}" for part in _CACHED)
-    yield _finding("cache", Severity.OK, f"{cache_root()} holds {held}")
+    yield _finding("cache", Severity.OK, f"{cache_root()} holds {_held(cache_root())}")
     yield _finding(
         "disk",
         full,
         f"{format_bytes(free)} free at {place}",
         "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
     )
+
+
+def _held(cache: Path) -> str:
+    """Bytes of the cache, and of each of its folders."""
+    folders = sorted(each for each in cache.iterdir() if each.is_dir()) if cache.is_dir() else []
+    parts = ", ".join(f"{each.name} {format_bytes(bytes_on_disk(each))}" for each in folders)
+    return format_bytes(bytes_on_disk(cache)) + (f" ({parts})" if parts else "")
 
 
 def _programs() -> Iterator[Finding]:

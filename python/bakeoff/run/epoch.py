@@ -24,6 +24,7 @@ from bakeoff.run.data_check import CountsDisagree, ask_tables, judge_rows, read_
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
 from bakeoff.run.loading import check_data, databases, families, script_options
+from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Workload
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.tpcc import ServerCounts, compare_counts
@@ -89,6 +90,7 @@ class Epoch:
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._server_counts: dict[str, dict[str, list[Any]]] = {}
         self._readiness: dict[str, dict[str, Any]] = {}
+        self._other_bakeoffs: set[int] = set()
         self._engine: Engine
 
     @contextlib.contextmanager
@@ -113,8 +115,10 @@ class Epoch:
             self.servers.make_ready()
             host = running.enter_context(HostWatch(self.servers.pids))
             self._engine = running.enter_context(Engine(stop=tools.stop, on_log=tools.listener.note))
+            self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             yield
         finally:
+            self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             self._readiness = self.servers.readiness_records() | self._readiness
             self.servers.keep_logs()
             with self.phases.measure("stop"):
@@ -284,6 +288,7 @@ class Epoch:
             cell_order=tuple(self._cell_order),
             seeds=self._draft.seeds.model_dump(),
             readiness=self._readiness,
+            other_bakeoffs=tuple(sorted(self._other_bakeoffs)),
         )
 
     def _report(self, text: str) -> None:

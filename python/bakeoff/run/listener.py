@@ -36,6 +36,9 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Something worth a line: a discarded epoch, a setting that the server ignored."""
 
+    def left_behind(self, text: str) -> None:
+        """What stays on a running server when the run has ended, in whatever way: everybody is told."""
+
 
 class ThroughputReporter:
     """Reports each arm's throughput about twice a second, from its slices since the last report."""

@@ -53,7 +53,7 @@ class Loader:
         stop: once it is set, the present load is given up: the engine ends a cancelled load as if it were complete.
         engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
         answers: of the tables of each load, to compare the arms.
-        left: what stays behind on running servers.
+        left: what stays behind on running servers, a sentence for each arm and database.
     """
 
     study: Study
@@ -64,7 +64,7 @@ class Loader:
     stop: threading.Event = field(default_factory=threading.Event)
     engine_lock: threading.Lock = field(default_factory=threading.Lock)
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    left: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
@@ -123,9 +123,13 @@ class Loader:
                 setup.remote.query("SELECT 1", database=wanted or None)  # one that is not there is better known now
             elif not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
-                self.left.append(f"{setup.arm.label} keeps the database {database}, which bakeoff has filled")
+                self._leave(setup, database, "has filled")
             elif not measured:
                 self._check_tables(setup, setup.remote, database, workload)
+
+    def _leave(self, setup: ArmSetup, database: str, done: str) -> None:
+        label = setup.arm.label
+        self.left[label, database] = f"{label} keeps the database {database}, which bakeoff {done}"
 
     def _check_tables(self, setup: ArmSetup, server: Server, database: str, workload: Workload) -> None:
         """Check that sysbench's tables are the study's; the tables of other scripts are not known here."""
@@ -218,6 +222,8 @@ class Loader:
     def _fill(self, setup: ArmSetup, server: Server, database: str, workload: Workload, *, build: int) -> None:
         arm = setup.arm
         _create_database(server, database, arm)
+        if setup.remote:
+            self._leave(setup, database, "has begun to fill; drop it before it is used again")
         if is_capture(workload.script):
             return
         pid = getattr(server, "pid", None)

@@ -119,6 +119,7 @@ def run_study(
             data_path=work_root(),
             secrets=tuple(passwords.values()),
         )
+        loader = Loader(study, pool, run, listener, engine, stop)
         with run.hold():
             try:
                 before = read_before(run) if resume else Before()
@@ -128,7 +129,6 @@ def run_study(
                     listener.note(sentence)
                 _note_other_bakeoffs(listener)
                 begin = time.monotonic()
-                loader = Loader(study, pool, run, listener, engine, stop)
                 limit_s = math.inf if before.plan else study.budget_s * _LOADING_SHARE
                 snapshots = loader.load_all(setups, limit_s=limit_s)
                 for setup in setups:
@@ -148,16 +148,16 @@ def run_study(
                     plan=before.plan,
                     history=list(before.history),
                 )
-                analysis = study_run.run()
-                for sentence in loader.left:
-                    listener.note(sentence)
-                return run, analysis
+                return run, study_run.run()
             except BaseException as error:
                 if run.finished_epochs():
                     raise _with_what_is_kept(error, run) from None
                 if resume is None:
                     run.discard_if_empty()
                 raise
+            finally:
+                for sentence in loader.left.values():
+                    listener.left_behind(sentence)
 
 
 def _note_other_bakeoffs(listener: Listener) -> None:

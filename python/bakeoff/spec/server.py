@@ -4,6 +4,7 @@ Forms: `FLAVOUR[:VERSION]`, `path:DIR`, `tarball:FILE`, `docker:IMAGE`, `mysql:/
 number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
 """
 
+import os
 import re
 from contextlib import suppress
 from enum import StrEnum
@@ -147,6 +148,14 @@ def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
         socket,
         unquote(parts.username) if parts.username else None,
     )
+
+
+def running_at(server: ServerSpec, *, with_database: bool) -> tuple[str | int, ...]:
+    """Where a running server listens, the same however its URL is written; replays use the URL's database too."""
+    host, port, socket, _ = url_parts(server.location)
+    host = "127.0.0.1" if host in ("localhost", "::1") else host
+    place: tuple[str | int, ...] = (os.path.realpath(socket),) if socket else (host, port)
+    return (*place, url_database(server.location)) if with_database else place
 
 
 def url_database(location: str) -> str:

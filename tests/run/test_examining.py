@@ -1,0 +1,23 @@
+"""What the doctor sees without a test run."""
+
+from bakeoff.run.doctor import examine
+from bakeoff.servers.paths import bytes_on_disk
+from bakeoff.units import format_bytes
+
+
+def test_the_whole_cache_is_summed_with_dumps_and_work(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = tmp_path / "bakeoff"
+    for number, name in enumerate(("servers", "templates", "dumps", "work"), start=1):
+        (cache / name).mkdir(parents=True)
+        (cache / name / "file").write_bytes(b"x" * number * 1_000_000)
+    (finding,) = [each for each in examine(cache) if each.subject == "cache"]
+    assert f"{cache} holds {format_bytes(bytes_on_disk(cache))} (" in finding.found
+    for name in ("servers", "templates", "dumps", "work"):
+        assert f"{name} {format_bytes(bytes_on_disk(cache / name))}" in finding.found
+
+
+def test_a_cache_that_is_not_there_yet_holds_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (finding,) = [each for each in examine(tmp_path) if each.subject == "cache"]
+    assert finding.found.endswith("holds 0 B")
