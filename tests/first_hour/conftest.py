@@ -6,8 +6,7 @@ import pytest
 
 from tests.first_hour.terminal import COLUMNS, type_line
 
-# Paths, names of runs and commands to be copied, and what went wrong.
-COPIED = ("Report: ", "Again: ", "<folder>", "mysql-8.0.15-")
+COPIED = ("Report: ", "Again: ", "<folder>", "mysql-8.0.15-")  # paths, names of runs and commands to be copied
 
 
 @pytest.fixture

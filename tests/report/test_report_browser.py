@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from synthetic import Truth, make_run
+from plain_analysis import plain_analysis
+from synthetic import Truth, duel_study, make_run
 from view_parts import bars_of, panels_of
 
 from bakeoff.plan.factorial import make_study
@@ -111,6 +112,33 @@ def test_it_fits_a_narrow_screen(opened):
            .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
     )
     assert beyond == []
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+def test_a_server_with_long_options_is_broken_between_them_and_covers_nothing(browser, tmp_path, width):
+    labels = ("mysql:8.0.15,innodb_flush_method=fsync", "mysql:8.0.15,innodb_flush_method=O_DIRECT,big_tables=ON")
+    study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False, labels=labels)
+    run = make_run(tmp_path, study, epochs=6)
+    file = tmp_path / "page.html"
+    file.write_text(render_html(build_view(run, plain_analysis(run, study))), encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(file.as_uri())
+    assert page.locator("h1 wbr").count() >= 4 and page.locator("td wbr").count() >= 4
+    beyond = page.evaluate(
+        """[...document.querySelectorAll('h1, p, .arms li, .legend li, .bars > span, .facts')]
+           .filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display != 'inline')
+           .map(e => e.outerHTML.slice(0, 90))"""
+    )
+    assert beyond == []
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    if width == 1100:
+        table = page.locator(".scroll:has(#table-throughput)")
+        assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
+        page.set_viewport_size({"width": 680, "height": 800})  # a sheet of A4 with its margins
+        page.emulate_media(media="print")
+        cut = "[...document.querySelectorAll('table')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
+        assert page.evaluate(f"{cut}.map(e => e.id)") == []
+    page.close()
 
 
 @pytest.mark.parametrize(

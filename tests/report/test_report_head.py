@@ -168,7 +168,7 @@ def test_checks_of_the_measurement_are_folded_at_the_end_of_the_page(view, page)
 
 
 def with_ratios(root, *ratios):
-    """One contender in a cell for each (mean, low, high), all of them claimed."""
+    """One contender in a cell for each (mean, low, high), claimed where 1 is outside."""
     study = duel_study(workloads=("oltp_read_only",), threads=tuple(range(1, len(ratios) + 1)), control=False)
     run = make_run(root, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
@@ -176,9 +176,8 @@ def with_ratios(root, *ratios):
     for comparison, each in zip(analysis.comparisons, ratios, strict=True):
         mean, low, high = map(math.log, each)
         interval = Interval(low=low, high=high)
-        verdict = comparison.verdict.model_copy(
-            update={"words": (Word.FASTER if low > 0 else Word.SLOWER,), "at_least": low if low > 0 else high}
-        )
+        word = Word.FASTER if low > 0 else Word.SLOWER if high < 0 else Word.INCONCLUSIVE
+        verdict = comparison.verdict.model_copy(update={"words": (word,), "at_least": low if low > 0 else high})
         estimate = comparison.estimate.model_copy(update={"mean": mean, "interval": interval})
         claimed.append(comparison.model_copy(update={"estimate": estimate, "verdict": verdict}))
     return build_view(run, analysis.model_copy(update={"comparisons": tuple(claimed)}))
@@ -201,3 +200,11 @@ def test_a_lead_never_rests_on_a_ratio_that_is_hardly_known(tmp_path):
     lead = " ".join(with_ratios(tmp_path / "both", vague, clear).summary)
     assert "1.5" in lead and "10" not in lead
     assert "The largest" not in " ".join(with_ratios(tmp_path / "vague", vague, (7.0, 2.5, 20.0)).summary)
+
+
+def test_no_difference_is_called_the_largest_where_each_may_be_chance(tmp_path):
+    summary = " ".join(with_ratios(tmp_path, (1.1, 0.8, 1.4), (1.0, 0.92, 1.08), (1.01, 0.9, 1.12)).summary)
+    assert "The largest" not in summary
+    assert re.search(
+        r"The narrowest interval is that of .* 2 threads: 1\.00× the throughput \(0\.92 to 1\.08\)\.", summary
+    )

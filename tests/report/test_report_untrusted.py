@@ -41,7 +41,7 @@ def test_nothing_becomes_a_tag_in_html(page):
         "html", "head", "meta", "link", "title", "style", "body", "main", "p", "span", "h1", "h2", "h3", "div", "b",
         "ul", "li", "svg", "path", "g", "line", "text", "rect", "defs", "clippath", "section", "article", "strong",
         "sup", "a", "nav", "i", "small", "table", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "details",
-        "summary", "pre", "ol", "code", "footer",
+        "summary", "pre", "ol", "code", "footer", "wbr",
     }  # fmt: skip
     assert html.escape("<script>alert") in text
     assert " onerror=y" not in re.sub(r"&lt;img src=x onerror=y&gt;", "", text)

@@ -64,6 +64,7 @@ def render_html(view: ReportView) -> str:
     environment.filters |= {
         "arm_key": lambda slot: charts.css_key(f"arm-{slot}"),
         "arm_shape": arm_shape,
+        "breakable": _breakable,
         "by_group": _by_group,
         "code": _with_code,
         # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
@@ -85,11 +86,16 @@ def _with_code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _explained(heading: str) -> Markup | str:
+def _breakable(text: str) -> Markup:
+    """Escape a text; a line may end after a comma or an equals sign inside a word, as in a server with its options."""
+    return Markup(re.sub(r"(,(?=[a-z@])|=(?=\S))", r"\1<wbr>", str(escape(text))))
+
+
+def _explained(heading: str) -> Markup:
     """A heading; one of the report's own words shows its meaning under the pointer and leads to the list of words."""
     meaning = setups.WORDS.get(heading) or setups.WORDS.get(heading.removesuffix("s"))
     if meaning is None:
-        return heading
+        return _breakable(heading)
     return Markup('<a class="word" href="#table-words" title="{}">{}</a>').format(meaning, heading)
 
 

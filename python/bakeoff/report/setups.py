@@ -212,8 +212,8 @@ _LOAD_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("threads", "threads", str),
     ("seconds", "seconds", "{:.1f} s".format),
     ("data_bytes", "data", _bytes_by_database),
-    ("rows_bytes", "rows", _bytes_by_database),
-    ("index_bytes", "index", _bytes_by_database),
+    ("rows_bytes", "of rows", _bytes_by_database),
+    ("index_bytes", "of indexes", _bytes_by_database),
     ("snapshot_bytes", "snapshot", format_bytes),
 )
 """Field of `builds/ARM-N.json`, heading, form."""
@@ -415,7 +415,7 @@ def environment_section(context: Context) -> Section | None:
         ("bakeoff", f"{manifest.bakeoff}{commit}, {manifest.python}"),
         ("engine", f"{manifest.engine.get('engine', 'unknown')}{profile}"),
         ("profile of settings", study.profile.value),
-        ("data", f"{_sizes(study)}, {builds} builds an arm"),
+        ("data", f"{_sizes(study)}, {builds} build{'' if builds == 1 else 's'} an arm"),
         ("threads of a connection", _placement(context.plan)),
         ("seed", str(manifest.seed)),
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),

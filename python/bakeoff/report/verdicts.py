@@ -90,21 +90,25 @@ def _direction(context: Context) -> str:
 
 
 def _largest(context: Context, measured: Sequence[Comparison]) -> str:
-    """The clearest interaction, where a study has one; else the largest difference; empty where all are vague."""
+    """The clearest interaction, else the largest difference, else the narrowest interval; empty where all are vague."""
     if found := _interaction(context):
         return found
     claimed = [c for c in measured if _tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
     clear = [c for c in claimed or measured if (c.estimate.interval.half_width or 0.0) <= _VAGUE]
     if not clear:
         return ""
-    chosen = max(clear, key=_sure_size)
+    what = "The largest difference" if len(context.primary) > 1 else "The ratio"
+    if claimed or len(context.primary) == 1:
+        chosen = max(clear, key=_sure_size)
+    else:  # every difference may be chance, so none is called the largest
+        chosen, what = min(clear, key=lambda c: c.estimate.interval.half_width or math.inf), "The narrowest interval"
+        if chosen.estimate.interval.half_width is None:
+            return ""
     estimate = chosen.estimate
     ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
     interval = numbers.interval(estimate.interval) or "no interval yet"
-    what = "The largest difference" if len(context.primary) > 1 else "The ratio"
     where = f"{context.labels[chosen.contender]} in {context.cell_title(chosen.cell)}"
-    certainty = "" if claimed or len(context.primary) == 1 else ", which may be chance"
-    return f"{what} is that of {where}: {ratio} the throughput ({interval}){certainty}."
+    return f"{what} is that of {where}: {ratio} the throughput ({interval})."
 
 
 def _sure_size(comparison: Comparison) -> tuple[float, float]:

@@ -520,12 +520,14 @@ def _is_run(path: Path) -> bool:
 
 
 def _by_name(name: str, root: Path) -> Path:
+    counted = re.fullmatch(r"latest(?:-(\d{1,6}))?", name)
     if not _run_paths(root):
+        wanted = "" if counted else f"run {name!r} is not there: "
         raise SpecError(
-            f"run {name!r} is not there: {root} holds no run yet.",
+            f"{wanted}there is no run yet in {root}.",
             hint="Make one with `bakeoff duel`, or name the folder of your runs: --runs DIR.",
         )
-    if counted := re.fullmatch(r"latest(?:-(\d{1,6}))?", name):
+    if counted:
         newest, back = list_runs(root), int(counted[1] or 0)
         if back >= len(newest):
             number = "1 run" if len(newest) == 1 else f"{len(newest)} runs"
