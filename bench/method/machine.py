@@ -14,7 +14,7 @@ from table import Result
 from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import excludes_zero
-from validation.real_epochs import RealBench, Way, by_way, mean_of, of_way, rate, shown, usable_cpus
+from validation.real_epochs import RealBench, Variant, by_variant, mean_of, of_variant, rate, shown, usable_cpus
 
 THREADS_MAX = 256
 # By their place in the study of run.py.
@@ -27,12 +27,12 @@ _GUARD_MS = 5
 def switching(bench: RealBench) -> Result:
     """Slices of 100 ms and of 1 s at 4, 64 and 256 connections an arm."""
     counts = (4, 64, THREADS_MAX)
-    ways = [
-        Way(f"{threads} at {ms} ms", ms * MS, 4.5, threads=threads, guard_ns=_GUARD_MS * MS)
+    variants = [
+        Variant(f"{threads} at {ms} ms", ms * MS, 4.5, threads=threads, guard_ns=_GUARD_MS * MS)
         for threads in counts
         for ms in (100, 1000)
     ]
-    epochs = [bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(2)]
+    epochs = [bench.epoch(variants, arms=EQUAL, warm_s=2.0) for _ in range(2)]
     slices = Frame.concat([epoch.slices for epoch in epochs])
     rows = []
     for threads in counts:
@@ -66,24 +66,24 @@ def placement(bench: RealBench) -> Result:
     apart = {"client_cpus": frozenset(cpus[:split]), "server_cpus": frozenset(cpus[split:])}
     cases = [(name, index, threads) for index, name in WORKLOADS.items() for threads in (1, 4, 16, 64)]
 
-    def ways(kind: str) -> list[Way]:
+    def variants(kind: str) -> list[Variant]:
         found = []
         for name, index, threads in cases:
             writes = name in WRITING
             slice_ms, seconds = (1000, 6.0) if writes else (20, 2.0)
-            way = Way(f"{name}/{threads} {kind}", slice_ms * MS, seconds, threads=threads, workload=index)
-            found.append(replace(way, freeze=writes, placement="paired" if kind == "paired" else "free"))
+            variant = Variant(f"{name}/{threads} {kind}", slice_ms * MS, seconds, threads=threads, workload=index)
+            found.append(replace(variant, freeze=writes, placement="paired" if kind == "paired" else "free"))
         return found
 
-    both = [bench.epoch(ways("paired") + ways("free"), arms=EQUAL, warm_s=1.5) for _ in range(_STARTS)]
-    own = [bench.epoch(ways("apart"), arms=EQUAL, warm_s=1.5, **apart) if split < len(cpus) else None for _ in both]
+    both = [bench.epoch(variants("paired") + variants("free"), arms=EQUAL, warm_s=1.5) for _ in range(_STARTS)]
+    own = [bench.epoch(variants("apart"), arms=EQUAL, warm_s=1.5, **apart) if split < len(cpus) else None for _ in both]
     rows = []
     for name, _, threads in cases:
         figures = []
         for kind, epochs in (("paired", both), ("free", both), ("apart", own)):
-            chosen = [of_way(epoch, f"{name}/{threads} {kind}") for epoch in epochs if epoch]
+            chosen = [of_variant(epoch, f"{name}/{threads} {kind}") for epoch in epochs if epoch]
             rates = [rate(epoch) for epoch in chosen]
-            ratios = [abs(pair.value) for pairs in by_way(chosen).values() for pair in pairs]
+            ratios = [abs(pair.value) for pairs in by_variant(chosen).values() for pair in pairs]
             figures.append((math.fsum(rates) / len(rates), max(ratios) * 100) if chosen else (None, None))
         rates, spreads = zip(*figures, strict=True)
         over = [(one / rates[0] - 1) * 100 if one else None for one in rates[1:]]
@@ -103,16 +103,16 @@ def placement(bench: RealBench) -> Result:
 def idle_cpus(bench: RealBench) -> Result:
     """One and two connections, with CPUs idle and with a neighbour that computes on some of them."""
     neighbours = sorted({0, 1, max(1, len(usable_cpus()) - 2)})
-    ways = [
-        Way(f"{threads} beside {busy}", 100 * MS, 2.5, threads=threads) for threads in (1, 2) for busy in neighbours
+    variants = [
+        Variant(f"{threads} beside {busy}", 100 * MS, 2.5, threads=threads) for threads in (1, 2) for busy in neighbours
     ]
-    epochs = [bench.epoch(ways, arms=EQUAL, warm_s=1.5, around=_beside) for _ in range(4)]
+    epochs = [bench.epoch(variants, arms=EQUAL, warm_s=1.5, around=_beside) for _ in range(4)]
     rows, beyond = [], []
     compared = 2 * (len(neighbours) - 1)
     for threads in (1, 2):
-        base = [rate(of_way(epoch, f"{threads} beside 0")) for epoch in epochs]
+        base = [rate(of_variant(epoch, f"{threads} beside 0")) for epoch in epochs]
         for busy in neighbours:
-            rates = [rate(of_way(epoch, f"{threads} beside {busy}")) for epoch in epochs]
+            rates = [rate(of_variant(epoch, f"{threads} beside {busy}")) for epoch in epochs]
             change = mean_of([math.log(one / other) for one, other in zip(rates, base, strict=True)], looks=compared)
             rows.append((threads, busy, math.fsum(rates) / len(rates), shown(change) if busy else "–"))
             if excludes_zero(change.interval):
@@ -127,9 +127,9 @@ def idle_cpus(bench: RealBench) -> Result:
 
 
 @contextmanager
-def _beside(way: Way) -> Iterator[None]:
-    """While a way is measured, as many processes compute as its name says, wherever the kernel puts them."""
-    busy = int(way.name.rsplit(" ", 1)[-1])
+def _beside(variant: Variant) -> Iterator[None]:
+    """While a variant is measured, as many processes compute as its name says, wherever the kernel puts them."""
+    busy = int(variant.name.rsplit(" ", 1)[-1])
     spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
     try:
         yield

@@ -11,7 +11,7 @@ from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, standard_deviation
 from bakeoff.stats.resolution import components
 from bakeoff.stats.slice_length import contrast_variance
-from validation.real_epochs import RealBench, Way, by_way, mean_of, of_way, rate, shown, usable_cpus
+from validation.real_epochs import RealBench, Variant, by_variant, mean_of, of_variant, rate, shown, usable_cpus
 
 MS = 1_000_000
 EQUAL, EQUAL_TOO, INJECTED, INSTRUMENTED = ("A", "B"), ("E", "F"), ("A", "C"), ("A", "D")
@@ -22,12 +22,12 @@ TRUTH = -math.log1p(SLOWDOWN_PERCENT / 100)
 def restart(bench: RealBench) -> Result:
     """Equal servers in the same slices, started again and again: two in small pages, two in huge ones."""
     epochs = [
-        bench.epoch([Way("read", 10 * MS, 12.0)], arms=(*EQUAL, *EQUAL_TOO), warm_s=3.0, huge_pages=EQUAL_TOO)
+        bench.epoch([Variant("read", 10 * MS, 12.0)], arms=(*EQUAL, *EQUAL_TOO), warm_s=3.0, huge_pages=EQUAL_TOO)
         for _ in range(10)
     ]
     rows, figures = [], {}
     for pages, (baseline, other) in (("small", EQUAL), ("huge", EQUAL_TOO)):
-        pairs = [pair for pair in by_way(epochs, baseline=baseline)["read"] if pair.contender == other]
+        pairs = [pair for pair in by_variant(epochs, baseline=baseline)["read"] if pair.contender == other]
         values = [pair.value for pair in pairs]
         between, within = components(values, [pair.variance_of_mean for pair in pairs])
         own = [replace(epoch, slices=epoch.slices.by("arm").frames()[baseline]) for epoch in epochs]
@@ -58,14 +58,14 @@ def restart(bench: RealBench) -> Result:
 def connections(bench: RealBench) -> Result:
     """Equal servers, eight starts, each measured at several numbers of connections."""
     rungs = (1, 2, 4, 8, 16)
-    ways = [Way(str(threads), 10 * MS, 2.5, threads=threads) for threads in rungs]
-    epochs = [bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(8)]
-    pairs = by_way(epochs)
+    variants = [Variant(str(threads), 10 * MS, 2.5, threads=threads) for threads in rungs]
+    epochs = [bench.epoch(variants, arms=EQUAL, warm_s=2.0) for _ in range(8)]
+    pairs = by_variant(epochs)
     rows = []
     for threads in rungs:
         values = [pair.value for pair in pairs[str(threads)]]
         between, within = components(values, [pair.variance_of_mean for pair in pairs[str(threads)]])
-        level = math.fsum(rate(of_way(epoch, str(threads))) for epoch in epochs) / len(epochs)
+        level = math.fsum(rate(of_variant(epoch, str(threads))) for epoch in epochs) / len(epochs)
         rows.append((threads, standard_deviation(values) * 100, _percent(within), _percent(between), level))
     calmest = min(rows, key=lambda row: row[1])
     return Result(
@@ -89,7 +89,7 @@ def slice_length(bench: RealBench) -> Result:
     base_ns = 5 * MS
     series = []
     for _ in range(2):
-        epoch = bench.epoch([Way("read", base_ns, 25.0, guard_ns=MS // 2)], arms=EQUAL, warm_s=2.0)
+        epoch = bench.epoch([Variant("read", base_ns, 25.0, guard_ns=MS // 2)], arms=EQUAL, warm_s=2.0)
         rated = with_rates(epoch.slices).sort("start_ns")
         arms = rated.by("arm")
         series.append(rated["log_rate"] - arms.mean(rated["log_rate"])[arms.ids])
@@ -119,8 +119,8 @@ def slice_length(bench: RealBench) -> Result:
 def carry_over(bench: RealBench) -> Result:
     """Whether a slice is faster or slower right after one of its own arm."""
     lengths = (50, 200, 500)
-    ways = [Way(f"{ms} ms", ms * MS, 5.0) for ms in lengths]
-    found = by_way([bench.epoch(ways, arms=EQUAL, warm_s=2.0) for _ in range(5)])
+    variants = [Variant(f"{ms} ms", ms * MS, 5.0) for ms in lengths]
+    found = by_variant([bench.epoch(variants, arms=EQUAL, warm_s=2.0) for _ in range(5)])
     rows = []
     for ms in lengths:
         pairs = found[f"{ms} ms"]
@@ -140,18 +140,19 @@ def carry_over(bench: RealBench) -> Result:
 def attenuation(bench: RealBench) -> Result:
     """A injected 5 % in slices from 20 ms to 2 s."""
     lengths = (20, 50, 100, 200, 2000)
-    ways = [
-        Way(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0, guard_ns=max(2, min(ms // 10, 10)) * MS) for ms in lengths
+    variants = [
+        Variant(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0, guard_ns=max(2, min(ms // 10, 10)) * MS)
+        for ms in lengths
     ]
-    epochs = [bench.epoch(ways, arms=INJECTED, warm_s=2.0) for _ in range(4)]
-    found = by_way(epochs)
+    epochs = [bench.epoch(variants, arms=INJECTED, warm_s=2.0) for _ in range(4)]
+    found = by_variant(epochs)
     rows = []
     for ms in lengths:
         pairs = found[f"{ms} ms"]
         estimate = mean_of([pair.value for pair in pairs], looks=len(lengths))
         half = estimate.interval.half_width or math.nan
         lost = (1 - estimate.mean / TRUTH) * 100
-        per_s = math.fsum(rate(of_way(epoch, f"{ms} ms")) for epoch in epochs) / len(epochs)
+        per_s = math.fsum(rate(of_variant(epoch, f"{ms} ms")) for epoch in epochs) / len(epochs)
         rows.append((ms, math.expm1(estimate.mean) * 100, half * 100, lost, _within(pairs), per_s))
     off = [row[0] for row in rows if abs(row[1] / 100 - math.expm1(TRUTH)) > row[2] / 100]
     return Result(
@@ -169,14 +170,14 @@ def attenuation(bench: RealBench) -> Result:
 def real_difference(bench: RealBench) -> Result:
     """A real difference, one that caches and the scheduler take part in, in slices from 5 ms to 2 s."""
     lengths = (5, 20, 200, 2000)
-    ways = [Way(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0) for ms in lengths]
-    epochs = [bench.epoch(ways, arms=INSTRUMENTED, warm_s=2.0) for _ in range(4)]
-    found = {name: [pair.value for pair in pairs] for name, pairs in by_way(epochs).items()}
+    variants = [Variant(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0) for ms in lengths]
+    epochs = [bench.epoch(variants, arms=INSTRUMENTED, warm_s=2.0) for _ in range(4)]
+    found = {name: [pair.value for pair in pairs] for name, pairs in by_variant(epochs).items()}
     long = found[f"{lengths[-1]} ms"]
     rows, beyond = [], []
     for ms in lengths:
         estimate = mean_of(found[f"{ms} ms"])
-        per_s = math.fsum(rate(of_way(epoch, f"{ms} ms")) for epoch in epochs) / len(epochs)
+        per_s = math.fsum(rate(of_variant(epoch, f"{ms} ms")) for epoch in epochs) / len(epochs)
         apart = mean_of([one - other for one, other in zip(found[f"{ms} ms"], long, strict=True)], looks=3)
         rows.append((ms, shown(estimate), shown(apart) if ms < lengths[-1] else "–", per_s))
         if ms < lengths[-1] and excludes_zero(apart.interval):

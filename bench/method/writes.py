@@ -7,7 +7,7 @@ from table import Result
 
 from bakeoff.stats.diagnostics import carry_over
 from bakeoff.stats.interval import standard_deviation
-from validation.real_epochs import RealBench, Way, by_way, mean_of
+from validation.real_epochs import RealBench, Variant, by_variant, mean_of
 
 _SLICE_NS = 2_000_000_000
 _WRITES = 1  # place of the workload in the study
@@ -15,15 +15,18 @@ _WRITES = 1  # place of the workload in the study
 
 def freeze(bench: RealBench) -> Result:
     """A injected 5 % on writes, with freezing and without, each on servers started for it."""
-    ways = [
-        Way("freeze", _SLICE_NS, 16.0, workload=_WRITES, freeze=True),
-        Way("no freeze", _SLICE_NS, 16.0, workload=_WRITES),
+    variants = [
+        Variant("freeze", _SLICE_NS, 16.0, workload=_WRITES, freeze=True),
+        Variant("no freeze", _SLICE_NS, 16.0, workload=_WRITES),
     ]
     epochs = []
     for number in range(4):
-        epochs += [bench.epoch([way], arms=INJECTED, warm_s=2.0) for way in (ways if number % 2 else ways[::-1])]
+        epochs += [
+            bench.epoch([variant], arms=INJECTED, warm_s=2.0)
+            for variant in (variants if number % 2 else variants[::-1])
+        ]
     rows = []
-    for name, pairs in by_way(epochs).items():
+    for name, pairs in by_variant(epochs).items():
         values = [pair.value for pair in pairs]
         estimate, carried = mean_of(values), carry_over(pairs)
         rows.append(

@@ -37,7 +37,7 @@ def test_a_study_runs_at_demo_scale_and_its_report_opens(shell, name):
         ratios = published_ratios(analysis, study.design)
         assert ratios
         for ratio in ratios:
-            assert ratio.judgement in ran.out, ratio
+            assert ratio.agreement in ran.out, ratio
     said, asked, headings = opened(path / "report.html")
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [(path / "report.html").resolve().as_uri()]
