@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bakeoff import servers
@@ -101,6 +102,22 @@ def test_a_log_without_its_tables_is_refused_before_anything_is_timed(shell):
     assert ran.code == 2, ran
     assert "every statement fails on every server" in ran.complaint and "--data" in ran.complaint
     assert not list(shell.folder.glob("runs/*/epochs"))
+    assert shell.left_behind() == []
+
+
+@pytest.mark.server
+@pytest.mark.timeout(200)
+def test_a_server_that_dies_while_answers_are_compared_ends_the_replay_in_a_line(shell):
+    make("shop", shell.folder, rows=50, statements=20_000)
+    replay = shell.start(
+        "replay", "shop.log", "mysql:8.0.15", "mysql:8.0.15", "--data", "shop.sql", "--budget", "90s", "--seed", "1"
+    )
+    said = iter(replay.stderr.readline, "")
+    assert next((line for line in said if "comparing answers" in line), None)
+    died = next(each for each in psutil.Process(replay.pid).children(recursive=True) if each.name() == "mysqld")
+    died.kill()
+    ran = shell.finish(replay)
+    assert (ran.code, "does not answer" in ran.complaint) == (3, True), ran
     assert shell.left_behind() == []
 
 
