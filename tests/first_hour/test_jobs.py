@@ -79,6 +79,8 @@ def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed,
     assert seen.code == 0 and too_wide(seen, shell) == []
     lines = seen.screen.splitlines()
     assert [line.split(":")[0] for line in lines[:2]] == ["run 1", "run 2"]
+    (head,) = (line.split() for line in lines if line.startswith("cell "))
+    assert head[:6] == ["cell", "what", "run", "1", "run", "2"]
     assert [line.split()[:2] for line in lines if line.startswith("mine/2")] == [["mine/2", "A"]]
 
     walked("bakeoff report -1 --format csv -O r.csv", "bakeoff report -1 --format json -O r.json")

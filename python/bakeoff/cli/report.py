@@ -187,7 +187,7 @@ def _print(found: RunComparison) -> None:
         earlier, later, ratio, interval, says = texts_of(line)
         then = f"{found.runs.index(line.run) + 1}: {later}" if several else later
         rows.append((line.cell, letters.get(line.label, line.label), earlier, then, ratio, interval, says))
-    columns = ("cell", "what", "run 1", "run" if several else "then", "ratio", "95% interval", "finding")
+    columns = ("cell", "what", "run 1", "run" if several else "run 2", "ratio", "95% interval", "finding")
     print_table(columns, rows, grouped=True)
     print_sentence(CAVEAT)
 

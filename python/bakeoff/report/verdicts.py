@@ -65,7 +65,7 @@ def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str,
     return {text: kinds[kind] for kind, text in words.items() if kinds[kind]}
 
 
-# The summary: which way it went, the largest difference, and what it rests on.
+# The summary: which way it went, the largest difference or the narrowest interval, and what it rests on.
 
 
 def summary(context: Context) -> tuple[str, ...]:
