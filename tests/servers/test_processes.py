@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -162,6 +163,19 @@ def test_cleanup_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pat
     assert children[1].poll() is None
     children[1].kill()
     children[1].wait()
+
+
+def test_another_users_bakeoff_is_known_by_its_servers(tmp_path, monkeypatch):
+    folder = tmp_path / "bakeoff-0123abcd"
+    folder.mkdir()
+    monkeypatch.setattr("bakeoff.servers.paths.os.access", lambda *_: False)  # root may enter any
+    assert other_bakeoffs(tmp_path) == []
+    start = f"import subprocess; subprocess.run(['sh', '-c', 'echo; read x', 'sh', '--socket={folder}/000/s.sock'])"
+    with subprocess.Popen([sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bakeoff:
+        bakeoff.stdout.readline()
+        assert other_bakeoffs(tmp_path) == [bakeoff.pid]
+        bakeoff.stdin.close()
+    assert other_bakeoffs(tmp_path) == []
 
 
 def test_other_bakeoffs_are_known_by_their_folders(tmp_path):

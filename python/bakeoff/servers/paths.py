@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bakeoff.errors import HostError
 from bakeoff.servers.process import ProcessId
 
@@ -247,9 +249,21 @@ def remove_stale(*roots: Path) -> list[Path]:
 
 def other_bakeoffs(root: Path) -> list[int]:
     """Process numbers of the bakeoffs other than this one that have servers below `root`."""
-    owners = [Owner.read(folder) for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
+    folders = [folder for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
+    owners = [Owner.read(folder) for folder in folders]
     alive = {owner.process.pid for owner in owners if owner is not None and not owner.dead()}
+    alive |= _starters([folder for folder in folders if not os.access(folder, os.X_OK)])
     return sorted(alive - {os.getpid()})
+
+
+def _starters(folders: list[Path]) -> set[int]:
+    """Of other users' folders, which are closed: who started the servers whose sockets are there."""
+    found: set[int] = set()
+    for process in psutil.process_iter(["cmdline", "ppid"]) if folders else ():
+        words = process.info["cmdline"] or []
+        if any(word.startswith(f"--socket={folder}/") for word in words for folder in folders):
+            found.add(process.info["ppid"])
+    return found
 
 
 @contextmanager
