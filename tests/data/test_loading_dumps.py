@@ -117,6 +117,29 @@ def test_a_database_that_the_dump_uses_and_does_not_make_is_made(running, tmp_pa
     assert list(checksums(server)) == ["a"]
 
 
+DEADLOCK_AT_2 = """CREATE TABLE t (a int PRIMARY KEY);
+DELIMITER ;;
+CREATE TRIGGER once BEFORE INSERT ON t FOR EACH ROW
+BEGIN
+  IF NEW.a = 2 AND @seen IS NULL THEN
+    SET @seen = 1;
+    SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found';
+  END IF;
+END;;
+DELIMITER ;
+"""
+
+
+def test_a_deadlock_repeats_a_statement_but_no_part_of_a_transaction(running, tmp_path):
+    server, dump = running["mysql:8.0.15"], tmp_path / "deadlock.sql"
+    dump.write_text(f"{DEADLOCK_AT_2}INSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2), (3);\n")
+    load(server, dump, "mysql:8.0.15")
+    assert as_utf8(server, "SELECT a FROM t ORDER BY a") == [(1,), (2,), (3,)]
+    dump.write_text(f"{DEADLOCK_AT_2}BEGIN;\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2), (3);\nCOMMIT;\n")
+    with pytest.raises(EngineError, match=r"deadlock\.sql:13: Deadlock found"):
+        load(server, dump, "mysql:8.0.15")
+
+
 @pytest.mark.parametrize("make", [mydumper, mysql_shell])
 @pytest.mark.parametrize("name", ["mysql:8.0.15", "mariadb:11.8.6"])
 def test_directories_are_loaded(running, tmp_path, make, name):

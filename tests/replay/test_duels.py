@@ -50,9 +50,8 @@ def test_a_capture_with_writes_runs_once_an_epoch_and_its_failures_are_kept(shel
     ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", "-w", path.name, *SMALL, "--budget", "25s")
     assert ran.code == 0, ran
     assert "once in every epoch because it writes" in ran.err
-    assert (
-        "2 of 3 sessions are idle: the capture has no more connections, and each runs once because it writes" in ran.err
-    )
+    fewer = "2 of 3 sessions are idle: the capture has fewer connections, and each is replayed once because it writes"
+    assert fewer in ran.err
     run = open_run(shell.runs[0])
     assert run.study().workloads[0].writes is True
     epochs = [epoch for epoch in run.load_epochs() if epoch.valid]

@@ -35,6 +35,7 @@ const SESSION: [&str; 4] = [
 const EMPTY_QUERY: u16 = 1065;
 const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
+const DEADLOCK: u16 = 1213;
 /// Names of one statement that are put in the place of others.
 const RENAMES_MAX: usize = 20;
 
@@ -221,6 +222,10 @@ impl Loading<'_> {
             let is_set = sql.len() < 1000 && beginning(sql).starts_with("SET");
             if error.code == EMPTY_QUERY || (error.code == UNKNOWN_VARIABLE && is_set) {
                 return Ok(());
+            }
+            // MariaDB locks the whole table to fill it, and files of one table are loaded at once.
+            if error.code == DEADLOCK && !self.client.in_transaction() {
+                continue;
             }
             renames += 1;
             // Not every dump makes the database that it uses.

@@ -39,6 +39,8 @@ pub mod capability {
     /// Result sets end with an OK packet instead of EOF, and no EOF follows the columns.
     pub const DEPRECATE_EOF: u32 = 1 << 24;
 
+    /// The statement is part of a transaction of several.
+    pub const STATUS_IN_TRANSACTION: u16 = 1;
     /// Another result follows this one.
     pub const STATUS_MORE_RESULTS: u16 = 1 << 3;
     /// The server treats a backslash as an ordinary character.

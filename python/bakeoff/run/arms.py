@@ -92,7 +92,7 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
     if not described["runs"]:
         raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
     fills = any(each["name"] == "prepare" for each in described["commands"]) or uses_sysbench_tables(workload)
-    if not fills and not any(arm.data.source for arm in arms):
+    if not fills and any(not arm.data.source and arm.server.origin is not Origin.URL for arm in arms):
         raise SpecError(
             f"{name}: it has no prepare() function, so it has no tables.",
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',

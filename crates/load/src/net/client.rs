@@ -111,6 +111,11 @@ impl Client {
         self.session.tls_cipher.as_deref()
     }
 
+    /// In a transaction of several statements, as of the last reply that was no error.
+    pub fn in_transaction(&self) -> bool {
+        self.exchange.in_transaction()
+    }
+
     /// Bytes sent and received so far, shared with the worker where one was named.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic

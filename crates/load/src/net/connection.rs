@@ -60,6 +60,11 @@ impl Exchange {
         self.status & capability::STATUS_NO_BACKSLASH_ESCAPES != 0
     }
 
+    /// In a transaction of several statements, as of the last reply that was no error.
+    pub(super) fn in_transaction(&self) -> bool {
+        self.status & capability::STATUS_IN_TRANSACTION != 0
+    }
+
     /// The bytes of the last reply, from its first packet on.
     pub(super) fn reply_bytes(&self) -> &[u8] {
         self.inbox.unread()
