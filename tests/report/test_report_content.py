@@ -106,6 +106,13 @@ def test_percentile_curves_rise_and_pass_through_the_table(view, analysis):
     assert at_95 == pytest.approx(summary.quantiles_ns["0.95"] / 1e6, rel=1e-3)
 
 
+def test_percentiles_that_differ_are_marked_and_the_mark_is_explained(view):
+    table = view.tables["latency"]
+    cells = [(column, value) for row in table.rows for column, value in zip(table.columns, row.values, strict=True)]
+    assert {column for column, value in cells if value.sub.endswith("*")} == {"p99"}
+    assert table.note.startswith("* The arms differ, at a false discovery rate of 5%")
+
+
 def test_discarded_epochs_and_reasons_are_shown(view, page):
     (row,) = view.tables["discarded"].rows
     assert [value.text for value in row.values] == [

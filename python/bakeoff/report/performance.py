@@ -389,6 +389,8 @@ def _latency_table(context: Context) -> Table:
             found = summary.quantiles_ns.get(quantile)
             ratio = ratios.get((summary.cell, summary.arm, float(quantile)))
             sub = numbers.estimate_short(ratio.estimate) if ratio and ratio.estimate else ""
+            if ratio and ratio.differs:
+                sub += "\N{NO-BREAK SPACE}*"
             yield Value(text="n/a" if found is None else format_ns(found), sub=sub)
         yield format_rate(summary.tps)
 
@@ -397,6 +399,9 @@ def _latency_table(context: Context) -> Table:
         group_title="cell",
         columns=("arm", *(f"p{float(q) * 100:g}" for q in quantiles), "events/s"),
         rows=summary_rows(context, values),
+        note="* The arms differ, at a false discovery rate of 5% over all percentiles of this report."
+        if any(ratio.differs for ratio in ratios.values())
+        else "",
     )
 
 

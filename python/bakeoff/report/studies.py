@@ -340,6 +340,7 @@ def _tpmc_table(
             Value(text=f"{summary.rollback_share:.2%}", sub=summary.rollback.value),
             _worst(kind.response for kind in summary.types),
             _worst(kind.mix for kind in summary.types),
+            summary.skipped.value,
             str(sum(kind.retried for kind in summary.types)),
             _server_count(checks.get((summary.cell, summary.arm), ())),
             "" if summary.efficiency is None else f"{summary.efficiency:.1%}",
@@ -352,7 +353,8 @@ def _tpmc_table(
         id="tpcc",
         group_title="cell",
         columns=(
-            "arm", "tpmC", "tpmTotal", "rollbacks", "response times", "mix", "retried", "server's count", "efficiency",
+            "arm", "tpmC", "tpmTotal", "rollbacks", "response times", "mix", "skipped", "retried", "server's count",
+            "efficiency",
         ),
         rows=rows,
         note=(

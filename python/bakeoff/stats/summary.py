@@ -185,7 +185,7 @@ def latency_ratios(
         for contender in sorted(arms.keys() - {baseline}):
             pairs = [(base[at], row) for at, row in sorted(arms[contender].items()) if at in base]
             for quantile in sorted(pairs[0][0]["quantiles_ns"], key=float) if pairs else ():
-                estimate, p, note = _ratio(pairs, quantile, clock, interval_of)
+                estimate, p = _ratio(pairs, quantile, interval_of)
                 ratio = LatencyRatio(
                     cell=cell,
                     contender=contender,
@@ -193,28 +193,27 @@ def latency_ratios(
                     clock=clock,
                     quantile=float(quantile),
                     estimate=estimate,
-                    note=note,
+                    differs=False,
                 )
                 found.append((ratio, p))
     return _with_discoveries(found)
 
 
 def _ratio(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], quantile: str, clock: str, interval_of: iv.IntervalOf
-) -> tuple[Estimate | None, float | None, str]:
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], quantile: str, interval_of: iv.IntervalOf
+) -> tuple[Estimate | None, float | None]:
     fewest = min(min(base["count"], row["count"]) for base, row in pairs)
     needed = math.ceil(TAIL_MIN / (1 - float(quantile)) - 1e-6) if float(quantile) < 1 else math.inf
     if fewest < needed:
-        return None, None, f"n/a: {fewest} events in an epoch, {needed} are needed beyond this quantile"
+        return None, None
     values = []
     for base, row in pairs:
         theirs, ours = row["quantiles_ns"].get(quantile) or 0, base["quantiles_ns"].get(quantile) or 0
         if theirs <= 0 or ours <= 0:
-            return None, None, "n/a: the quantile is missing in an epoch"
+            return None, None
         values.append(math.log(theirs / ours))
     estimate = iv.estimate_of(values, interval_of)
-    note = "exploratory" if clock == "response" else "service time at saturation, exploratory"
-    return estimate, iv.p_value(estimate.mean, iv.standard_deviation(values), estimate.n), note
+    return estimate, iv.p_value(estimate.mean, iv.standard_deviation(values), estimate.n)
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
@@ -223,7 +222,7 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
     ratios = []
     for ratio, p in found:
         if p is not None and next(adjusted) <= _FALSE_DISCOVERY and ratio.clock == "response":
-            ratio = ratio.model_copy(update={"note": f"{ratio.note}; differs (false discovery rate 5%)"})
+            ratio = ratio.model_copy(update={"differs": True})
         ratios.append(ratio)
     return tuple(ratios)
 
