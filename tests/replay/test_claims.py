@@ -60,7 +60,7 @@ def address(name, server, database):
 
 @pytest.mark.server
 @pytest.mark.timeout(200)
-def test_the_query_without_its_index_is_claimed_and_no_other_is(tmp_path):
+def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path):
     """Instead of a restart the arms change servers: how lucky a server's start was is no arm's."""
     path = captured(tmp_path)
     epochs = {}
@@ -82,7 +82,8 @@ def test_the_query_without_its_index_is_claimed_and_no_other_is(tmp_path):
     judged = {texts[each.digest]: each for each in digest_times(epochs, baseline="A", ended=Stop.PRECISE)}
     assert len(judged) == DIGESTS
     assert {each.note for each in judged.values()} == {""}, "all are tested"
-    claimed = {text: each.word for text, each in judged.items() if each.word in ("FASTER", "SLOWER")}
-    assert claimed == {"SELECT `id` FROM `u` WHERE `k` = ?": "SLOWER"}, judged
-    (slow,) = [judged[text] for text in claimed]
-    assert slow.estimate.mean < -0.5 and slow.time_lost > 0
+    claimed = {text: each for text, each in judged.items() if each.word in ("FASTER", "SLOWER")}
+    slow = claimed.pop("SELECT `id` FROM `u` WHERE `k` = ?")
+    assert slow.word == "SLOWER" and slow.estimate.mean < -0.5 and slow.time_lost > 0
+    # One replay in twenty-five may claim something by chance, which is then about as small as the noise.
+    assert all(abs(each.estimate.mean) < 0.1 for each in claimed.values()), claimed

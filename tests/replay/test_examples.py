@@ -69,6 +69,7 @@ def test_an_upgrade_of_the_shop_is_judged_by_query(shell):
     assert "GROUP BY category_id DESC" in page and "[[:&lt;:]]" in page
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(200)
 def test_an_upgrade_of_the_shop_to_9_has_the_same_answers_and_the_same_two_refusals(shell):
