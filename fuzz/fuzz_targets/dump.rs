@@ -44,7 +44,7 @@ fuzz_target!(|input: &[u8]| {
     let read = read_statements(&path, delimiter, &Progress::default(), &mut |statement| {
         bytes += statement.sql.len();
         change(statement.sql, statement.schema);
-        true
+        bytes < 1 << 20 // a few bytes of a compressed file may stand for gigabytes
     });
     // A file that looks compressed may be damaged.
     assert!(read.is_err() || bytes <= dump.len() || dump.first().is_some_and(|byte| !byte.is_ascii()));
