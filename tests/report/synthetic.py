@@ -264,7 +264,7 @@ def make_run(
     run.write_json("manifest.json", _manifest(study, name, command))
     plan = plan_study(study, overhead_s=6.0, load_s=30.0)
     run.write_json("plan.json", plan)
-    for arm in study.arms:
+    for place, arm in enumerate(study.arms):
         for build in range(study.builds):
             run.write_json(
                 f"builds/{arm.name}-{build}.json",
@@ -272,6 +272,7 @@ def make_run(
                     "arm": arm.name,
                     "build": build,
                     "rows": 400_000,
+                    "started_at": f"2026-11-20T{place:02}:{build:02}:00Z",
                     "seconds": 9.5 + build,
                     "data_bytes": {"sbtest": 96_000_000 if arm.name != "B" else 72_000_000},
                     "index_bytes": {"sbtest": 12_000_000},

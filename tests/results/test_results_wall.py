@@ -21,9 +21,18 @@ def outcome(epoch: int, begin_s: float, wall_s: float, **phases_s: float) -> Out
     )
 
 
+def load(begin_s: float, seconds: float) -> dict[str, object]:
+    return {"started_at": BEGIN + timedelta(seconds=begin_s), "seconds": seconds}
+
+
+def test_loads_that_run_at_once_take_their_time_once():
+    builds = {"A-0": load(0, 7), "B-0": load(1, 3), "A-1": load(5, 4), "B-1": load(20, 5)}
+    assert wall_time(builds, []).phases_s == {"load": 14}
+
+
 def test_phases_add_up_to_the_wall_time():
     found = wall_time(
-        {"A-0": {"seconds": 7.0}, "B-0": {"seconds": 3.0}},
+        {"A-0": load(0, 7), "B-0": load(7, 3)},
         [outcome(0, 10, 50, restore=2, measure=40, pilot=5), outcome(1, 61, 40, restore=1, measure=38)],
     )
     # Not in any phase: 3 s and 1 s inside the epochs, 1 s between them.

@@ -67,6 +67,7 @@ class Load(TypedDict):
     arm: str
     arms: NotRequired[list[str]]
     build: int
+    started_at: NotRequired[AwareDatetime]
     seconds: NotRequired[NonNegativeFloat]
     rows: NotRequired[int | None]
     threads: NotRequired[int]
@@ -423,17 +424,15 @@ class WallTime(Frozen):
         return self.phases_s.get("measure", 0.0) / self.total_s if self.total_s > 0 else 0.0
 
 
-def wall_time(builds: Mapping[str, Mapping[str, object]], outcomes: Sequence[Outcome]) -> WallTime:
+def wall_time(builds: Mapping[str, Mapping[str, Any]], outcomes: Sequence[Outcome]) -> WallTime:
     """Add up a run's time: loads, phases of epochs, and what lies between them.
 
     Args:
-        builds: documents of the loads, with `seconds` (`RunDirectory.builds`).
+        builds: documents of the loads, with `started_at` and `seconds` (`RunDirectory.builds`).
         outcomes: of all finished epochs, ascending.
     """
     phases = dict.fromkeys(PHASES, 0.0)
-    for build in builds.values():
-        seconds = build.get("seconds", 0.0)
-        phases["load"] += seconds if isinstance(seconds, int | float) else 0.0
+    phases["load"] = loading_seconds(builds.values())
     for outcome in outcomes:
         for phase, seconds in outcome.phases_s.items():
             phases[phase if phase in phases else "other"] += seconds
@@ -443,6 +442,16 @@ def wall_time(builds: Mapping[str, Mapping[str, object]], outcomes: Sequence[Out
         phases["other"] += gap_s if 0.0 < gap_s <= _PAUSE_S else 0.0
     taken = {phase: round(seconds, 3) for phase, seconds in phases.items() if seconds > 0}
     return WallTime(total_s=round(sum(taken.values()), 3), phases_s=taken)
+
+
+def loading_seconds(builds: Iterable[Mapping[str, Any]]) -> float:
+    """Seconds in which at least one load ran: small ones run two at a time."""
+    total_s, ended_s = 0.0, 0.0
+    timed = [(build["started_at"].timestamp(), build.get("seconds", 0.0)) for build in builds if "started_at" in build]
+    for begun_s, seconds in sorted(timed):
+        total_s += max(0.0, begun_s + seconds - max(begun_s, ended_s))
+        ended_s = max(ended_s, begun_s + seconds)
+    return total_s
 
 
 _DEFLATED, _PLAIN = 0x1C849314, 0x1C849313

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pymysql
@@ -164,7 +165,7 @@ class Loader:
         assert setup.settings
         arm = setup.arm
         self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
-        started = time.monotonic()
+        started_at, started = datetime.now(UTC), time.monotonic()
         instance = self.pool.create(f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env))
         try:
             instance.start()
@@ -192,6 +193,7 @@ class Loader:
                 "build": build,
                 "rows": row_count(self.study, arm.data),
                 "threads": loader_threads(),
+                "started_at": started_at.isoformat(),
                 "seconds": round(time.monotonic() - started, 3),
                 "data_bytes": data_bytes,
                 "rows_bytes": {database: rows for database, (rows, _) in parts.items()},

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.results import EpochData, RunDirectory
+from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.servers.paths import work_root
@@ -41,11 +42,11 @@ class Before:
 
 def read_before(run: RunDirectory) -> Before:
     """Read what a run holds already."""
-    loading_s = sum(float(build.get("seconds", 0.0)) for build in run.builds().values())
     return Before(
         history=tuple(run.load_epochs()),
         plan=run.read("plan.json", Plan),
-        used_s=loading_s + sum(run.outcome(epoch).wall_s for epoch in run.finished_epochs()),
+        used_s=loading_seconds(run.builds().values())
+        + sum(run.outcome(epoch).wall_s for epoch in run.finished_epochs()),
     )
 
 
