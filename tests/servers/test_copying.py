@@ -76,30 +76,6 @@ def test_a_copy_is_independent(original, tmp_path):
     assert (original / "db/t.ibd").read_bytes()[:7] != b"changed"
 
 
-def test_of_an_older_copy_only_what_differs_is_written_again(original, tmp_path, monkeypatch):
-    spare, copy = tmp_path / "spare", tmp_path / "copy"
-    (original / "written").write_bytes(os.urandom(5 << 20))
-    copy_tree(original, spare, "a test")
-    kept = {name: (spare / name).stat().st_ino for name in ("reserved", "written")}
-    with (spare / "written").open("r+b") as file:  # the size stays
-        file.seek(3 << 20)
-        file.write(b"changed")
-    (spare / "db/t.ibd").write_bytes(b"shorter")
-    (spare / "empty").unlink()
-    (spare / "new").touch()
-    written, pwrite = [], os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda file, data, at: written.append((at, len(data))) or pwrite(file, data, at))
-    copy_tree(original, copy, "a test", spare=spare)
-    for name in ("db/t.ibd", "empty", "sparse", "reserved", "written"):
-        assert (copy / name).read_bytes() == (original / name).read_bytes(), name
-        assert (copy / name).stat().st_mtime_ns == (original / name).stat().st_mtime_ns
-        assert (copy / name).stat().st_mode == (original / name).stat().st_mode
-    assert kept == {name: (copy / name).stat().st_ino for name in kept}
-    assert (copy / "sparse").stat().st_blocks * 512 < 1 << 20
-    assert written == [(3 << 20, 1 << 20)]
-    assert not (copy / "new").exists()
-
-
 def test_a_full_disk_is_one_line_and_leaves_nothing(original, tmp_path, monkeypatch):
     def no_room(*_arguments, **_more):
         raise OSError(errno.ENOSPC, "No space left on device")

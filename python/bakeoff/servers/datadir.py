@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +47,6 @@ _RECENTLY_S = 600.0
 _TYPICAL_TEMPLATE_BYTES = 256 * 2**20
 _MARGIN_BYTES = 64 * 2**20  # left free on the file system after a copy
 _PIECE_BYTES = 32 * 2**20
-_COMPARED_BYTES = 2**20
 
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 _MARIADB_SCRIPTS = (
@@ -189,15 +187,13 @@ def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
         )
 
 
-def copy_tree(source: Path, target: Path, what_for: str, *, spare: Path | None = None) -> bool:
+def copy_tree(source: Path, target: Path, what_for: str) -> bool:
     """Copy a folder with owners, modes and times; `target` must not exist, and does not when this fails.
 
     Args:
         source: data of a stopped server.
-        target: the new folder, on the file system of `spare`.
+        target: the new folder.
         what_for: names the copy in messages.
-        spare: an older copy that is not needed any more. Its files are moved: those that nobody has written to since,
-            as size and time show, as they are, and others once the pieces that differ are written again.
 
     Returns:
         Whether every file is a reflink, so that nothing was copied.
@@ -213,7 +209,7 @@ def copy_tree(source: Path, target: Path, what_for: str, *, spare: Path | None =
         for folder in folders:
             _make_like(source / folder, target / folder)
         with ThreadPoolExecutor(max_workers=4, thread_name_prefix="bakeoff-copy") as pool:
-            for _ in pool.map(lambda name: _put_file(source, target, name, spare, reflink=reflinks), files):
+            for _ in pool.map(lambda name: _copy_file(source / name, target / name, reflink=reflinks), files):
                 pass
         for folder in reversed(folders):
             _sync_folder(target / folder)
@@ -257,38 +253,6 @@ def _can_reflink(sample: Path, folder: Path) -> bool:
     finally:
         probe.unlink(missing_ok=True)
     return True
-
-
-def _put_file(source: Path, target: Path, name: Path, spare: Path | None, *, reflink: bool) -> None:
-    if spare and not reflink and _is_restored(source / name, spare / name):
-        (spare / name).rename(target / name)
-    else:
-        _copy_file(source / name, target / name, reflink=reflink)
-
-
-def _is_restored(source: Path, copy: Path) -> bool:
-    """Make an older copy of a file like its original again, where it has the same size and is allocated as a whole."""
-    try:
-        was, now = source.lstat(), copy.lstat()
-    except FileNotFoundError:
-        return False
-    whole = all(each.st_blocks * BLOCK_BYTES >= each.st_size for each in (was, now))
-    if not (stat.S_ISREG(was.st_mode) and was.st_mode == now.st_mode and was.st_size == now.st_size and whole):
-        return False
-    if was.st_mtime_ns != now.st_mtime_ns:
-        _write_differences(source, copy)
-        os.utime(copy, ns=(was.st_atime_ns, was.st_mtime_ns))
-    return True
-
-
-def _write_differences(source: Path, copy: Path) -> None:
-    """Write those pieces that differ: of a redo log of 128 MiB a server that only read has changed some blocks."""
-    with source.open("rb", buffering=0) as reader, copy.open("r+b", buffering=0) as writer:
-        for start in range(0, os.fstat(reader.fileno()).st_size, _COMPARED_BYTES):
-            piece = os.pread(reader.fileno(), _COMPARED_BYTES, start)
-            if piece != os.pread(writer.fileno(), _COMPARED_BYTES, start):
-                os.pwrite(writer.fileno(), piece, start)
-        os.fsync(writer.fileno())
 
 
 def _copy_file(source: Path, target: Path, *, reflink: bool) -> None:

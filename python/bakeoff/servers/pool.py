@@ -43,8 +43,6 @@ from bakeoff.servers.process import ProcessId, server_identity
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for
 from bakeoff.spec import Data, Profile, ServerSpec
 
-_SPARES_LIMIT_BYTES = 2 * 2**30  # of data directories that wait to be restored again
-
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -76,8 +74,6 @@ class ServerPool:
         self._token = ""
         self._instances: list[Instance] = []
         self._snapshots = 0
-        self._restored: dict[Path, Snapshot] = {}  # by the instance's folder
-        self._spares: dict[Snapshot, list[Path]] = {}
         self._processes: list[ProcessId] = []
         self._lock = threading.Lock()
         self.runtime = Path()
@@ -138,7 +134,7 @@ class ServerPool:
             if snapshot:
                 what = f"restoring {snapshot.label} for {name}"
                 self._progress(what, 0, snapshot.bytes_on_disk)
-                self._restore(snapshot, instance, what)
+                copy_tree(snapshot.path, instance.datadir, what)
             else:
                 clone_template(installation, settings.init_options, instance.datadir, self._progress)
             (instance.datadir / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: copies must not share one
@@ -178,8 +174,8 @@ class ServerPool:
         self._for_all(instances, lambda instance: instance.start(timeout_s))
 
     def remove_all(self, instances: Iterable[Instance]) -> None:
-        """Kill several servers and delete their files, at the same time; what a restore can use is kept until then."""
-        self._for_all(instances, self._remove)
+        """Kill several servers and delete their files, at the same time."""
+        self._for_all(instances, Instance.remove)
 
     def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], object]) -> None:
         chosen = list(instances)
@@ -188,31 +184,6 @@ class ServerPool:
         with ThreadPoolExecutor(max_workers=len(chosen), thread_name_prefix="bakeoff-servers") as pool:
             for future in [pool.submit(act, each) for each in chosen]:
                 future.result()
-
-    def _restore(self, snapshot: Snapshot, instance: Instance, what: str) -> None:
-        """Copy a snapshot, but take what nobody wrote to from an older copy of it."""
-        with self._lock:
-            spares = self._spares.get(snapshot)
-            spare = spares.pop() if spares else None
-            self._restored[instance.home] = snapshot
-        try:
-            copy_tree(snapshot.path, instance.datadir, what, spare=spare)
-        finally:
-            if spare:
-                shutil.rmtree(spare, ignore_errors=True)
-
-    def _remove(self, instance: Instance) -> None:
-        """Kill a server and delete its files, but keep restored data for the next restore while there is room."""
-        instance.kill()
-        with self._lock:
-            snapshot = self._restored.pop(instance.home, None)
-            kept_bytes = sum(each.bytes_on_disk * len(spares) for each, spares in self._spares.items())
-            if snapshot and kept_bytes + snapshot.bytes_on_disk <= _SPARES_LIMIT_BYTES and instance.datadir.exists():
-                spare = self.work / "spares" / secrets.token_hex(4)
-                spare.parent.mkdir(exist_ok=True)
-                instance.datadir.rename(spare)
-                self._spares.setdefault(snapshot, []).append(spare)
-        instance.remove()
 
     def _empty_slot(
         self,
