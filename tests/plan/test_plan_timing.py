@@ -63,8 +63,8 @@ def test_measuring_as_long_as_a_restart_costs_is_at_worst_half_as_good_as_the_be
 
 def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
     assert comfortable_seconds(overhead_s=8, cells=1) == 8.0
-    assert comfortable_seconds(overhead_s=8, cells=4) == 3.0  # 1.5 s for each of two arms
-    assert comfortable_seconds(overhead_s=8, cells=4, turns=4) == 6.0
+    assert comfortable_seconds(overhead_s=8, cells=4) == 5.0  # 2.5 s for each of two arms
+    assert comfortable_seconds(overhead_s=8, cells=4, turns=4) == 10.0
     assert comfortable_seconds(overhead_s=8, cells=4, needed_s=9.0) == 9.0
     assert comfortable_seconds(overhead_s=100, cells=1) == 20.0
     longest = pilot_slice_max_ns(budget_s=600, cells=1, turns=2)

@@ -28,7 +28,7 @@ LONG_S = 20.0
 
 # Of an arm that reads, in an epoch: a shorter measuring leaves much noise within the epoch, a longer one gains little,
 # because starts differ more (docs/decisions/how-long-an-epoch.md).
-_TURN_COMFORTABLE_S = 1.5
+_TURN_COMFORTABLE_S = 2.5
 # From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
 _EPOCHS_AIM = 8
 # Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
@@ -103,7 +103,7 @@ def comfortable_seconds(
     Args:
         overhead_s: o, unmeasured seconds an epoch, shared by the cells.
         cells: C, how many there are.
-        turns: arms that share a cell's seconds; each has 1.5 s at least.
+        turns: arms that share a cell's seconds; each has 2.5 s at least.
         needed_s: what the slowest cell needs (`needed_seconds`).
         precise_s: mean over cells of what their noise needs (`precise_seconds`); None: not known yet.
 
