@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Whether the epochs of a duel are independent: what journals of duels with a known ratio say.
+
+    bench/method/independence.py bench/results/placement/*.jsonl bench/results/validation/duels.jsonl
+
+Of independent epochs, the log ratios less the truth have no correlation from one epoch to the next, and a duel's
+t² (mean over its standard error) is (n - 1) / (n - 3) on average; it is printed over that expectation.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+
+def duels(journal: Path) -> Iterator[tuple[str, list[float]]]:
+    """Kind and epochs' log ratios less the truth, of equal servers or an injected slowdown; cells that only read."""
+    for line in journal.read_text(encoding="utf-8").splitlines():
+        found: dict[str, Any] = json.loads(line)
+        if "judgements" in found:  # of the validation suite
+            if found["duel"]["kind"] == "aa" and not found.get("error"):
+                yield from ((journal.stem, each["points"]) for each in found["judgements"] if "points" in each)
+        elif len({server[:-4] for server in found["servers"]}) == 1:
+            truth = -math.log1p(found["slowdown_percent"] / 100)
+            yield f"{journal.stem}, {found['restores']}", [value - truth for value in found["points"]]
+
+
+def main(journals: list[str]) -> None:
+    """Print a line for each kind of duel."""
+    kinds: dict[str, list[list[float]]] = {}
+    for journal in journals:
+        for kind, values in duels(Path(journal)):
+            if len(values) >= 4:
+                kinds.setdefault(kind, []).append(values)
+    for kind, found in kinds.items():
+        pairs = sum(len(values) - 1 for values in found)
+        products = sum(one * other for values in found for one, other in pairwise(values))
+        correlation = products / sum(value**2 for values in found for value in values)
+        squares = [len(v) * fmean(v) ** 2 / stdev(v) ** 2 / ((len(v) - 1) / (len(v) - 3)) for v in found]
+        print(
+            f"{kind}: {len(found)} duels, correlation {correlation:+.2f} ± {pairs**-0.5:.2f}, t² {fmean(squares):.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
