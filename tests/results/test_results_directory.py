@@ -230,7 +230,7 @@ def test_another_format_version_gives_one_clear_line(tmp_path, version):
     [
         ("manifest.json", b"{"),
         ("manifest.json", b"[]"),
-        ("manifest.json", b'{"format": 3}'),
+        ("manifest.json", b'{"format": 4}'),
         ("study.json", b'{"title": 1}'),
         ("epochs/000/outcome.json", b"{}"),
         ("epochs/000/slices.parquet", b"PAR1 no"),

@@ -138,7 +138,7 @@ def _container() -> str | None:
     return None
 
 
-FORMAT = 3
+FORMAT = 4
 """Version of the run directory's format.
 
 1: the first one.
