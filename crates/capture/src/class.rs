@@ -247,7 +247,7 @@ const CLOCK: [&str; 12] = [
 ];
 
 /// Whether a statement names a function that gives the present time; views and routines that do are not known here.
-pub fn tells_time(sql: &[u8]) -> bool {
+pub fn uses_clock(sql: &[u8]) -> bool {
     let is_clock = |text: &[u8]| CLOCK.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
     Lexer::new(sql).any(|token| token.kind == Kind::Word && is_clock(&sql[token.start..token.end]))
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::capture_file::{self, EventLine};
 use bakeoff_capture::session::Session;
-use bakeoff_capture::{Class, Error, Step, class, read_summary, step, tells_time};
+use bakeoff_capture::{Class, Error, Step, class, read_summary, step, uses_clock};
 
 use crate::failure::Failure;
 use crate::lock;
@@ -452,7 +452,7 @@ impl Reader {
             state,
             reads: class == Class::Read,
             offset_us: start_us.unsigned_abs(),
-            second: event.start_us.filter(|_| writes || tells_time(&sql)).map(|us| us.unsigned_abs() / 1_000_000),
+            second: event.start_us.filter(|_| writes || uses_clock(&sql)).map(|us| us.unsigned_abs() / 1_000_000),
             sql,
         };
         let stays = match step {

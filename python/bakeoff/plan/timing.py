@@ -303,7 +303,7 @@ class EpochTime:
 
 
 def epoch_time(costs: Sequence[EpochCost]) -> EpochTime | None:
-    """The pace of the last epochs; None before the first."""
+    """How long the last epochs took; None before the first."""
     recent = [cost for cost in costs[-_RECENT:] if cost.planned_s > 0]
     if not recent:
         return None

@@ -208,8 +208,9 @@ def _disk(work_root: Path) -> Iterator[Finding]:
 def _held(cache: Path) -> str:
     """Bytes of the cache, and of each of its folders."""
     folders = sorted(each for each in cache.iterdir() if each.is_dir()) if cache.is_dir() else []
-    parts = ", ".join(f"{each.name} {format_bytes(bytes_on_disk(each))}" for each in folders)
-    return format_bytes(bytes_on_disk(cache)) + (f" ({parts})" if parts else "")
+    sizes = {each.name: bytes_on_disk(each) for each in folders}
+    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items())
+    return format_bytes(sum(sizes.values())) + (f" ({parts})" if parts else "")
 
 
 def _programs() -> Iterator[Finding]:

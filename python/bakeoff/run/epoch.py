@@ -118,11 +118,11 @@ class Epoch:
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             yield
         finally:
-            self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             self._readiness = self.servers.readiness_records() | self._readiness
             self.servers.keep_logs()
             with self.phases.measure("stop"):
                 running.close()
+            self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             if host:
                 rows = ({**sample, "time_ns": sample["time_ns"] + later_ns} for sample in host.samples)
                 self._writer.add_host_samples(rows)

@@ -37,7 +37,7 @@ class Listener(Protocol):
         """Something worth a line: a discarded epoch, a setting that the server ignored."""
 
     def left_behind(self, text: str) -> None:
-        """What stays on a running server when the run has ended, in whatever way: everybody is told."""
+        """What stays on a running server when the run has ended, in whatever way; shown with --quiet, too."""
 
 
 class ThroughputReporter:
