@@ -226,7 +226,7 @@ fn read_row(input: &mut dyn BufRead, row: &mut Vec<u8>) -> io::Result<bool> {
     row.clear();
     loop {
         let read = input.read_until(b'\n', row)?;
-        if row.last() != Some(&b'\n') {
+        if read == 0 || row.last() != Some(&b'\n') {
             return match (read, row.is_empty()) {
                 (0, true) => Ok(false),
                 _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a row")),

@@ -144,6 +144,11 @@ fn rows_of_another_form_are_refused() {
     assert_eq!(inserts(b"1\t2\t3\n", &["", ""]), Err("row 1 has not 2 values".to_owned()));
     assert_eq!(inserts(b"1\t2", &["", ""]), Err("it ends within a row".to_owned()));
     assert_eq!(inserts(b"1\t2\\", &["", ""]), Err("it ends within a row".to_owned()));
+    assert_eq!(
+        inserts(b"1\t2\\\n", &["", ""]),
+        Err("it ends within a row".to_owned()),
+        "the line feed is part of a value"
+    );
 }
 
 proptest::proptest! {
