@@ -14,7 +14,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
-from bakeoff.plan.model import data_bytes, uses_sysbench_tables
+from bakeoff.plan.model import data_bytes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
@@ -49,6 +49,9 @@ _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
 _STEP_BYTES = 32 * 2**20
+# Loading more data than that into the small redo log would wait for checkpoints.
+_SMALL_DATA_BYTES = 512 * 2**20
+_REDO_BYTES, _SMALL_REDO_BYTES = 256 * 2**20, 64 * 2**20
 # 256 for each of InnoDB's handler threads: four that read, four that write, two more.
 _AIO_EVENTS = 2_700
 _POOL_OPTION = "innodb_buffer_pool_size"
@@ -316,11 +319,19 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
             )
         at_once, largest = least, max([pool, *fixed])
     return MemoryShare(
-        memory=ServerMemory(buffer_pool_bytes=pool),
+        memory=ServerMemory(buffer_pool_bytes=pool, redo_bytes=_redo_bytes(study)),
         per_server_bytes=largest + _BESIDES_POOL_BYTES,
         servers=len(ours),
         at_once=at_once,
     )
+
+
+def _redo_bytes(study: Study) -> int:
+    """A small redo log for small data that is only read: all of it is copied for every start."""
+    largest = max((data_bytes(study, arm.data) for arm in study.arms), default=0)
+    if largest > _SMALL_DATA_BYTES or any(map(writes, study.workloads)):
+        return _REDO_BYTES
+    return _SMALL_REDO_BYTES
 
 
 def _largest_pool_field(arms: Sequence[Arm]) -> KeyPath:

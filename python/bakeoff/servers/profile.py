@@ -62,7 +62,7 @@ class ServerMemory:
     """
 
     buffer_pool_bytes: int
-    redo_bytes: int = 256 * 2**20
+    redo_bytes: int
 
 
 @dataclass(frozen=True)
