@@ -20,7 +20,7 @@ from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.frame import Frame
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import with_rates
-from bakeoff.stats.model import Comparison, Estimate, Frozen, Stop, Word
+from bakeoff.stats.model import Comparison, Estimate, Frozen, Interval, Stop, Word
 
 TIME = "time"
 """Family of what is time itself."""
@@ -217,51 +217,55 @@ def _explanation(
     log_time = -comparison.estimate.mean
     values = {point.epoch: -point.value for point in comparison.points}
     time = np.array([values[epoch] for epoch in epochs])
-    samples = _time_samples(time, cells, own) | _count_samples(cells, own, known)
-    statistics = [(float(s.ratios.mean()), iv.standard_deviation(s.ratios.tolist())) for s in samples.values()]
-    n = len(epochs)
-    claims = iv.family_claims([(mean, sd, n) for mean, sd in statistics], anytime=ended.anytime_only)
     per_event_ns = [sum(row["connection_ns"] for row in rows) / sum(row["events"] for row in rows) for rows in own]
-    queueing = max(1.0, comparison.threads / cpus)
+    lost_ns = abs(per_event_ns[1] - per_event_ns[0]) / max(1.0, comparison.threads / cpus)
+    samples = _time_samples(time, cells, own) | _count_samples(cells, own, known)
+    costs = _judged(samples, log_time, lost_ns, anytime=ended.anytime_only)
+    claimed = bool({Word.FASTER, Word.SLOWER} & set(comparison.verdict.words))
+    low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
+    interval = Interval(low=None if high is None else -high, high=None if low is None else -low)
+    return Explanation(
+        cell=comparison.cell,
+        contender=comparison.contender,
+        time=Estimate(mean=log_time, interval=interval, n=comparison.estimate.n),
+        claimed=claimed,
+        costs=costs,
+        families=named(costs) if claimed else (),
+    )
+
+
+def _judged(samples: Mapping[str, _Samples], log_time: float, lost_ns: float, *, anytime: bool) -> tuple[Cost, ...]:
+    """Test every counter; `lost_ns`: the difference in time per event, as far as it is not waiting for a processor."""
+    statistics = [
+        (float(each.ratios.mean()), iv.standard_deviation(each.ratios.tolist()), each.ratios.size)
+        for each in samples.values()
+    ]
     costs = []
-    for (counter, sample), (mean, sd), claim in zip(samples.items(), statistics, claims, strict=True):
+    for (counter, sample), (mean, sd, n), claim in zip(
+        samples.items(), statistics, iv.family_claims(statistics, anytime=anytime), strict=True
+    ):
         family = family_of(counter)
         assert family
-        word: CostWord = "unclear" if not claim.made else "more" if mean > 0 else "less"
+        tested = n >= iv.N_MIN_DECISIVE
+        word: CostWord = "not tested" if not tested else "unclear" if not claim.made else "more" if mean > 0 else "less"
         carries = None
         if sample.added is not None:
             carries = float(sample.added.mean()) / log_time if log_time else None
-        elif claim.made and n >= iv.N_MIN_DECISIVE:
-            carries = _at_most(family, sample, log_time, per_event_ns, queueing)
+        elif tested and claim.made:
+            carries = _at_most(family, sample, log_time, lost_ns)
         costs.append(
             Cost(
                 counter=counter,
                 family=family.name,
                 baseline=sample.baseline,
                 contender=sample.contender,
-                estimate=Estimate(mean=mean, interval=iv.shown(mean, sd, n, anytime=ended.anytime_only), n=n),
+                estimate=Estimate(mean=mean, interval=iv.shown(mean, sd, n, anytime=anytime), n=n),
                 p_adjusted=claim.p_adjusted,
-                word=word if n >= iv.N_MIN_DECISIVE else "not tested",
+                word=word,
                 carries=carries,
             )
         )
-    costs.sort(key=lambda cost: (cost.family != TIME, -(cost.carries or 0.0), cost.counter))
-    interval = comparison.estimate.interval
-    turned = interval.model_copy(
-        update={
-            "low": None if interval.high is None else -interval.high,
-            "high": None if interval.low is None else -interval.low,
-        }
-    )
-    claimed = bool({Word.FASTER, Word.SLOWER} & set(comparison.verdict.words))
-    return Explanation(
-        cell=comparison.cell,
-        contender=comparison.contender,
-        time=Estimate(mean=log_time, interval=turned, n=comparison.estimate.n),
-        claimed=claimed,
-        costs=tuple(costs),
-        families=named(costs, log_time) if claimed else (),
-    )
+    return tuple(sorted(costs, key=lambda cost: (cost.family != TIME, -(cost.carries or 0.0), cost.counter)))
 
 
 def _time_samples(
@@ -326,7 +330,7 @@ def _count_samples(
     # The kernel's counters are read by groups, all or none: where one of a group moved the others were 0.
     read = set.intersection(*({name.split(".")[0] for name in cell["counters"]} for side in cells for cell in side))
     names = {name for name in moved[0] | moved[1] if name in known or name.split(".")[0] in read - {"status"}}
-    names |= moved[0] & moved[1]
+    names |= {name for name in moved[0] & moved[1] if name.startswith("status.")}
     events = [np.array([cell["events"] for cell in side]) for side in cells]
     found = {}
     for name in sorted(names):
@@ -349,23 +353,20 @@ def _compared(counts: Sequence[NDArray[np.float64]], events: Sequence[NDArray[np
     return _Samples(totals[0], totals[1], np.log(b / a))
 
 
-def _at_most(
-    family: Family, sample: _Samples, log_time: float, per_event_ns: Sequence[float], queueing: float
-) -> float | None:
+def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) -> float | None:
     """The greatest share of the difference in time that a count can carry; None: it speaks against it."""
     slower = (sample.contender, sample.baseline) if log_time > 0 else (sample.baseline, sample.contender)
-    more, less = slower if not family.saves else slower[::-1]
-    lost_ns = abs(per_event_ns[1] - per_event_ns[0])
+    more, less = slower[::-1] if family.saves else slower
     if more <= less or not lost_ns or not family.ns:
         return None
-    taken = (more - less) * family.ns * queueing / lost_ns
+    taken = (more - less) * family.ns / lost_ns
     if family.saves:
         return min(1.0, taken)
     grown = (1 - less / more) / -math.expm1(-abs(log_time))
     return min(1.0, taken, grown)
 
 
-def named(costs: Sequence[Cost], log_time: float) -> tuple[tuple[str, float], ...]:
+def named(costs: Sequence[Cost]) -> tuple[tuple[str, float], ...]:
     """Families that can carry `NAMED_FROM` of the difference, by their best counter; generic ones only alone."""
     best: dict[bool, dict[str, tuple[float, float]]] = {False: {}, True: {}}
     for cost in costs:
