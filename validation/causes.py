@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from bakeoff.stats.costs import Explanation, sentence
 from bakeoff.stats.model import Analysis
 
 _LIMIT_S = 600.0  # beyond the budget: fetching, loading, a busy machine
-
-Settings = Mapping[str, Any]
 
 
 class Cause(BaseModel):
@@ -66,7 +64,7 @@ class Cause(BaseModel):
         }
 
 
-def _option(name: str, without: str, with_it: str) -> tuple[Settings, Settings]:
+def _option(name: str, without: str, with_it: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {f"option.{name}": without}, {f"option.{name}": with_it}
 
 
@@ -113,9 +111,7 @@ CAUSES = {
         table_size=100_000,
         budget="3m",
     ),
-    "performance schema": Cause(
-        arms=_option("performance_schema", "OFF", "ON"), families=(), budget="3m"
-    ),
+    "performance schema": Cause(arms=_option("performance_schema", "OFF", "ON"), families=(), budget="3m"),
     "allocator": Cause(
         arms=({"preload": "default"}, {"preload": "libjemalloc.so.2"}),
         families=("", "memory allocation"),
@@ -164,7 +160,9 @@ def plant(name: str, folder: Path, *, seed: int) -> Told:
     """
     cause = CAUSES[name]
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(cause.study(name, seed=seed)).replace("LOOP", str(_loop(folder)) if name == "CPU loop" else "LOOP")
+    text = json.dumps(cause.study(name, seed=seed)).replace(
+        "LOOP", str(_loop(folder)) if name == "CPU loop" else "LOOP"
+    )
     study = folder / "study.yaml"  # YAML holds JSON
     study.write_text(text, encoding="utf-8")
     command = (sys.executable, "-m", "bakeoff.cli.start", "run", str(study), "--runs", str(folder / "runs"), "--quiet")

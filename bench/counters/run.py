@@ -1,6 +1,6 @@
 """What reading counters around cells costs: a server against itself, where only the second arm is read.
 
-    PYTHONPATH=python python bench/counters/run.py [--minutes 5]
+PYTHONPATH=python python bench/counters/run.py [--minutes 5]
 """
 
 import argparse

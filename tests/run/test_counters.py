@@ -59,23 +59,34 @@ def test_cpu_time_is_divided_where_threads_have_names():
         Reading({"cpu.user_ns": 9000, "cpu.system_ns": 1000}, threads=after),
     )
     groups = {name: value for name, value in spent.items() if name.startswith("cpu.thread.")}
-    assert groups == {f"cpu.thread.{name}_ns": 1000 for name in ("log", "page_cleaner", "purge", "io", "background")} | {
-        "cpu.thread.connections_ns": 5000
-    }
+    assert groups == {
+        f"cpu.thread.{name}_ns": 1000 for name in ("log", "page_cleaner", "purge", "io", "background")
+    } | {"cpu.thread.connections_ns": 5000}
 
 
 def test_a_cells_events_hold_those_of_the_guard_and_rounds_add_up():
     kept = Kept()
     counts = CellCounts(kept)
-    slices = [{"arm": "A", "length_ns": 90, "events": 9}, {"arm": "A", "length_ns": 90, "events": 9}]
+    own = {"arm": "A", "length_ns": 90, "events": 9, "reads": 18, "writes": 0, "other": 0}
     before, after = Reading({"status.X": 1, "memory.rss_bytes": 7}), Reading({"status.X": 41, "memory.rss_bytes": 8})
     for _ in range(2):
-        counts.add("c", [*slices, {"arm": "B", "length_ns": 1, "events": 1}], {"A": before}, {"A": after}, guard_ns=10)
+        counts.add("c", [own, own, own | {"arm": "B"}], {"A": before}, {"A": after}, guard_ns=10)
     (arm,) = kept.by_arm
     assert arm == "A"
     cell = CellCounters(**kept.by_arm["A"]["c"])
     assert cell["events"] == pytest.approx(40)
     assert cell["counters"] == {"status.X": 80, "memory.rss_bytes": 8}
+
+
+@pytest.mark.parametrize(("statements", "events"), [(42, 21), (80, 20), (0, 20)])
+def test_the_servers_count_of_statements_says_how_many_events_there_were(statements, events):
+    """It is not believed where it is far from what the time says, as with injected events."""
+    kept = Kept()
+    own = {"arm": "A", "length_ns": 90, "events": 9, "reads": 18, "writes": 0, "other": 0}
+    after = Reading({"status.Questions": 5 + statements})
+    counts = CellCounts(kept)
+    counts.add("c", [own, own], {"A": Reading({"status.Questions": 5})}, {"A": after}, guard_ns=10)
+    assert kept.by_arm["A"]["c"]["events"] == pytest.approx(events)
 
 
 @pytest.mark.server

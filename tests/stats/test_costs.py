@@ -24,8 +24,9 @@ def comparison(log_ratios, word=Word.SLOWER):
         points=tuple(EpochPoint(epoch=e, build=0, value=float(v)) for e, v in enumerate(log_ratios)),
         estimate=Estimate(mean=mean, interval=interval, n=len(log_ratios)), live=interval, stop=Stop.BUDGET,
         verdict=Verdict(words=(word,), at_least=None, sentence=""),
-        trimmed=Estimate(mean=mean, interval=interval, n=len(log_ratios)), disagree=False, p_value=None, p_adjusted=None,
-        p_signflip=None, check=False, sd_restart=None, sd_within=None, carry_over=CarryOver(common=None, bias=None),
+        trimmed=Estimate(mean=mean, interval=interval, n=len(log_ratios)), disagree=False, p_value=None,
+        p_adjusted=None, p_signflip=None, check=False, sd_restart=None, sd_within=None,
+        carry_over=CarryOver(common=None, bias=None),
         trend=None, build_effect=None, flags=(), more_epochs=None, more_s=None,
     )  # fmt: skip
 
@@ -217,7 +218,8 @@ def test_equal_servers_have_no_cause_named(workload, monkeypatch):
         by_arm, counted = {}, {}
         for arm in "AB":
             drawn = rng.integers(len(events), size=8)
-            by_arm[arm] = [{"events": int(events[i]), "server_cpu_ns": int(1e5 * events[i]), "client": int(2e4 * events[i])} for i in drawn]  # fmt: skip
+            times = ({"events": int(events[i]), "server_cpu_ns": 1e5 * events[i], "client": 20_000} for i in drawn)
+            by_arm[arm] = list(times)
             counted[arm] = [dict(zip(names, values[i].tolist(), strict=True)) for i in drawn]
         found = explained(by_arm, counted)
         wrong += bool(costs.named(found.costs))

@@ -353,7 +353,7 @@ def render_csv(view: ReportView) -> str:
 
 
 def render_json(view: ReportView) -> str:
-    """One document: the head, `tables` (the sections' by id); `comparisons`, a replay's `queries`, `costs`, unrounded."""
+    """One document: the head, `tables` (by id); unrounded `comparisons`, `costs`, and of a replay `queries`."""
     document = view.model_dump(mode="json", exclude={"forest", "sections", "records", "costs", "arms_table"})
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = [record for record in view.records if "differs" not in record]

@@ -1,4 +1,4 @@
-"""The section "Why": for each comparison that is FASTER or SLOWER what an event cost more or less, and the likely cause."""
+"""The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,9 @@ def why_section(context: Context) -> Section | None:
     """What differs beside the time, and what of it can be why; None where nothing is faster or slower."""
     explained = [each for each in context.explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
-    return Section.of("Why", *_sentences(context, explained), _costs(context, explained), anchor="why", nav="Why", in_terminal=True)
+    return Section.of(
+        "Why", *_sentences(context, explained), _costs(context, explained), anchor="why", nav="Why", in_terminal=True
+    )
 
 
 def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[Prose]:
@@ -41,7 +43,15 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
     table = Table(
         id="why-costs",
         group_title="cell",
-        columns=("an event's", baseline, "contender" if several else contender, "ratio", "95% interval", "it is", "carries")
+        columns=(
+            "an event's",
+            baseline,
+            "contender" if several else contender,
+            "ratio",
+            "95% interval",
+            "it is",
+            "carries",
+        )
         if shown
         else (),
         rows=tuple(rows),

@@ -16,6 +16,7 @@ from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.servers import Instance
 
 _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
+_COUNTS_AGREE = 0.1
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
 # What a server calls its threads (MySQL from 8.0.27 on, MariaDB in part); all others work for connections.
@@ -105,23 +106,35 @@ class CellCounts:
         Args:
             cell: its name.
             slices: the engine's messages of this cell and round.
-            before, after: by arm.
-            guard_ns: of every slice; events in it are not counted by the engine, but cost as much.
+            before: by arm.
+            after: by arm.
+            guard_ns: of every slice; events in it are not counted by the engine, but cost as much. 0: of a replay.
         """
         for arm, start in before.items():
             own = [each for each in slices if each["arm"] == arm]
             length_ns = sum(each["length_ns"] for each in own)
             if arm not in after or not length_ns:
                 continue
-            whole = 1 + guard_ns * len(own) / length_ns
+            counters = spent_between(start, after[arm])
+            with_guards = 1 + guard_ns * len(own) / length_ns
             spent = CellCounters(
-                events=round(sum(each["events"] for each in own) * whole, 3),
-                seconds=round(length_ns * whole / 1e9, 6),
-                counters=spent_between(start, after[arm]),
+                events=round(sum(each["events"] for each in own) * _whole(own, counters, with_guards), 3),
+                seconds=round(length_ns * with_guards / 1e9, 6),
+                counters=counters,
             )
             cells = self._cells.setdefault(arm, {})
             cells[cell] = _sum(cells[cell], spent) if cell in cells else spent
             self._writer.write_server_json(arm, COUNTERS, cells)
+
+
+def _whole(slices: Sequence[Message], counters: Mapping[str, float], by_time: float) -> float:
+    """All events over the counted ones: by the server's own count of statements, which is exact, else by the time.
+
+    A count far from the time's is of something else: of events that were injected, or run again after a deadlock.
+    """
+    counted = sum(each["reads"] + each["writes"] + each["other"] for each in slices)
+    by_server = counters.get("status.Questions", 0) / counted if counted and by_time > 1 else by_time
+    return by_server if abs(by_server / by_time - 1) < _COUNTS_AGREE else by_time
 
 
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:

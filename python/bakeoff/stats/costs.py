@@ -289,7 +289,8 @@ def _time_samples(
     found = {}
     for name in (key for key in a if key in b and a[key].all() and b[key].all()):
         found[name] = _Samples(
-            *(float(np.average(side[name], weights=events)) for side, events in zip((a, b), weights, strict=True)),
+            float(np.average(a[name], weights=weights[0])),
+            float(np.average(b[name], weights=weights[1])),
             np.log((b[name] + _FLOOR) / (a[name] + _FLOOR)),
             (b[name] - a[name]) / middle,
         )
@@ -410,7 +411,7 @@ def sentence(explanation: Explanation, contender: str) -> str:
 
 
 def _measured(costs: Sequence[Cost]) -> str:
-    """` Server CPU, user mode carries 90% of the difference, waiting 12%; client CPU takes 2% back.`"""
+    """What of the difference is CPU of which kind, and what is waiting, from `_SAID_FROM` on."""
     parts = [
         ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.carries)
         for cost in costs
