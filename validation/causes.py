@@ -43,7 +43,7 @@ class Cause(BaseModel):
     common: dict[str, Any] = {}
     table_size: int = 20_000
     threads: int = 4
-    budget: str = "2m"
+    budget: str = "4m"
 
     def study(self, name: str, *, seed: int) -> dict[str, Any]:
         """The study file's content."""
@@ -109,14 +109,14 @@ CAUSES = {
         arms=_option("innodb_adaptive_hash_index", "ON", "OFF"),
         families=("row access",),
         table_size=100_000,
-        budget="3m",
+        budget="5m",
     ),
-    "performance schema": Cause(arms=_option("performance_schema", "OFF", "ON"), families=(), budget="3m"),
+    "performance schema": Cause(arms=_option("performance_schema", "OFF", "ON"), families=(), budget="5m"),
     "allocator": Cause(
         arms=({"preload": "default"}, {"preload": "libjemalloc.so.2"}),
         families=("", "memory allocation"),
         workload="oltp_read_only",
-        budget="3m",
+        budget="5m",
     ),
     "CPU loop": Cause(arms=({"preload": "default"}, {"preload": "LOOP"}), families=()),
 }
