@@ -10,8 +10,8 @@ from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of, sentence
 from bakeoff.units import format_bytes, format_ns
 
 _ROWS = 15
-_ROWS_LEAST = 4  # of each comparison, where several share the table
-_COMPARISONS = 6
+_ROWS_LEAST = 5  # of each comparison, where several share the table
+_COMPARISONS = 5  # those with the largest differences
 _WORTH_A_ROW = 0.05  # share of the difference
 
 
@@ -25,9 +25,11 @@ def why_section(context: Context) -> Section | None:
 
 
 def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[Prose]:
-    for each in explained:
+    for each in explained[:_COMPARISONS]:
         where = f"{context.cell_title(each.cell)}: " if len(context.cells) > 1 else ""
         yield Prose(text=f"{where}{sentence(each, context.labels[each.contender])}")
+    if (left := len(explained) - _COMPARISONS) > 0:
+        yield Prose(text=f"{left} more comparisons are explained in `--format json`.", small=True)
 
 
 def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None:
@@ -55,23 +57,20 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
         if shown
         else (),
         rows=tuple(rows),
-        note="Per event, over all epochs. It is `more` or `less` after correction over all counters. CPU and waiting "
+        note="Per event, over all epochs. It is more or less after correction over all counters. CPU and waiting "
         "carry the measured share of the difference in time; of a count it is an upper bound (≤). All counters: "
-        "`--format json`.",
+        "--format json.",
     )
     return Section.of("Costs per event", table, anchor="why-costs")
 
 
 def _worth_a_row(explanation: Explanation, most: int) -> list[Cost]:
     """CPU and waiting first, then what can carry most; at most so many."""
-    time = [each for each in explanation.costs if each.family == TIME and not each.counter.startswith("cpu.thread.")]
-    own = [
-        each
-        for each in explanation.costs
-        if each not in time and each.word in ("more", "less") and abs(each.carries or 0.0) >= _WORTH_A_ROW
-    ]
-    own.sort(key=lambda each: -abs(each.carries or 0.0))
-    return [*time, *own][:most]
+    worth = [each for each in explanation.costs if abs(each.carries or 0.0) >= _WORTH_A_ROW]
+    time = [each for each in worth if each.family == TIME and not each.counter.startswith("cpu.thread.")]
+    counts = [each for each in worth if each not in time and each.word in ("more", "less")]
+    counts.sort(key=lambda each: -abs(each.carries or 0.0))
+    return [*time, *counts][:most]
 
 
 def _row(cost: Cost, group: str) -> Row:

@@ -19,13 +19,16 @@ _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
 _COUNTS_AGREE = 0.1
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
-# What a server calls its threads (MySQL from 8.0.27 on, MariaDB in part); all others work for connections.
+# What a server calls its threads (MySQL from 8.0.27 on, MariaDB from 11 on); all others work for connections.
 _GROUPS = (
     ("purge", re.compile(r"ib_(srv_)?(purge|wkr|pur)|srv_purge")),
     ("page_cleaner", re.compile(r"ib_(pg_flush|buf_(flush|lru|resize|dump))|page_clean")),
-    ("log", re.compile(r"ib_(log|clone_gtid|redo)|log_")),
-    ("io", re.compile(r"ib_(io|src)|io_")),
-    ("background", re.compile(r"ib_|(signal|alarm|ack_rec|evt_sched|event_sched|gtid_zip|compress|xpl_|mysqlx)")),
+    ("log", re.compile(r"ib_log|log_|checkpoint_bg")),
+    ("io", re.compile(r"ib_io|io_")),
+    (
+        "background",
+        re.compile(r"ib_|signal|sig_handler|alarm|ack_rec|evt_|event_|gtid_zip|compress|manager|statement_timer|rpl_"),
+    ),
 )
 
 

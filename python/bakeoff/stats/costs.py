@@ -378,12 +378,21 @@ def named(costs: Sequence[Cost]) -> tuple[tuple[str, float], ...]:
         carries = cost.carries or 0.0
         if carries < NAMED_FROM:
             continue
-        # Of two that can carry all of it the one whose own time has grown more.
-        rank = (min(1.0, carries), abs(cost.contender - cost.baseline) * _ns(cost.counter))
         kept = best[family.generic]
-        kept[cost.family] = max(kept.get(cost.family, (0.0, 0.0)), rank)
+        kept[cost.family] = max(kept.get(cost.family, (0.0, 0.0)), _rank(cost))
     chosen = best[False] or best[True]
     return tuple((name, rank[0]) for name, rank in sorted(chosen.items(), key=lambda item: item[1], reverse=True))
+
+
+def _rank(cost: Cost) -> tuple[float, float]:
+    """What carries more; of two that can carry all of it the one whose own time has grown more."""
+    family = family_of(cost.counter)
+    return min(1.0, cost.carries or 0.0), abs(cost.contender - cost.baseline) * (family.ns if family else 0.0)
+
+
+def _is_generic(cost: Cost) -> bool:
+    family = family_of(cost.counter)
+    return family is not None and family.generic
 
 
 def name_of(counter: str) -> str:
@@ -439,19 +448,14 @@ def _cause(explanation: Explanation) -> str:
     said = []
     for family, share in explanation.families[:2]:
         best = max(
-            (cost for cost in explanation.costs if cost.family == family and cost.word in ("more", "less")),
-            key=lambda cost: (cost.carries or 0.0, abs(cost.contender - cost.baseline) * _ns(cost.counter)),
+            (each for each in explanation.costs if each.family == family and each.word in ("more", "less")),
+            key=lambda each: (not _is_generic(each) and (each.carries or 0.0) >= NAMED_FROM, *_rank(each)),
         )
         part = "all of it" if share > 0.995 else f"up to {share:.0%} of it"
         counted = f"{name_of(best.counter)} {_number(best.baseline)} → {_number(best.contender)} an event"
         said.append(f"{family} can carry {part} ({counted})")
     text = ", ".join(said)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _ns(counter: str) -> float:
-    family = family_of(counter)
-    return family.ns if family else 0.0
 
 
 def _percent(share: float) -> str:
