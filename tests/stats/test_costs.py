@@ -141,6 +141,9 @@ def test_what_grows_on_the_faster_arm_is_a_cause_only_if_it_saves():
     counts = {"status.Qcache_hits": (0.9, 0), "status.Handler_read_rnd_next": (2000, 0)}
     found = explained(*duel(rng, **counts))
     assert [name for name, _ in found.families] == ["query cache"]
+    # The rows that the slower arm reads are those that the hits have saved the faster one.
+    found = explained(*duel(rng, **{"status.Qcache_hits": (0.9, 0), "status.Handler_read_next": (10, 50_000)}))
+    assert [name for name, _ in found.families] == ["query cache", "row access"]
 
 
 def test_generic_counters_name_a_family_only_alone():

@@ -370,7 +370,7 @@ def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) 
 
 def named(costs: Sequence[Cost]) -> tuple[tuple[str, float], ...]:
     """Families that can carry `NAMED_FROM` of the difference, by their best counter; generic ones only alone."""
-    best: dict[bool, dict[str, tuple[float, float]]] = {False: {}, True: {}}
+    best: dict[bool, dict[str, _Rank]] = {False: {}, True: {}}
     for cost in costs:
         family = family_of(cost.counter)
         if family is None or cost.word not in ("more", "less") or cost.family in (TIME, "other"):
@@ -379,15 +379,21 @@ def named(costs: Sequence[Cost]) -> tuple[tuple[str, float], ...]:
         if carries < NAMED_FROM:
             continue
         kept = best[family.generic]
-        kept[cost.family] = max(kept.get(cost.family, (0.0, 0.0)), _rank(cost))
+        kept[cost.family] = max(kept.get(cost.family, (0.0, False, 0.0)), _rank(cost))
     chosen = best[False] or best[True]
     return tuple((name, rank[0]) for name, rank in sorted(chosen.items(), key=lambda item: item[1], reverse=True))
 
 
-def _rank(cost: Cost) -> tuple[float, float]:
-    """What carries more; of two that can carry all of it the one whose own time has grown more."""
-    family = family_of(cost.counter)
-    return min(1.0, cost.carries or 0.0), abs(cost.contender - cost.baseline) * (family.ns if family else 0.0)
+_Rank = tuple[float, bool, float]
+
+
+def _rank(cost: Cost) -> _Rank:
+    """What carries more; of two that can carry all of it what saves work, then the one whose own time has grown more.
+
+    That work was saved is why other counters are lower, never the other way round.
+    """
+    family = family_of(cost.counter) or Family("")
+    return min(1.0, cost.carries or 0.0), family.saves, abs(cost.contender - cost.baseline) * family.ns
 
 
 def _is_generic(cost: Cost) -> bool:
