@@ -210,20 +210,26 @@ def test_counters_belong_to_families(counter, family):
     assert (found and found.name) == family
 
 
+@pytest.mark.parametrize("slower", [1.0, 1.2])
 @pytest.mark.parametrize("workload", ["oltp_read_only/4", "oltp_update_non_index/4"])
-def test_equal_servers_have_no_cause_named(workload, monkeypatch):
-    """Counters of equal servers, recorded, drawn anew by restart and arm; a difference in time is only pretended."""
+def test_equal_servers_have_no_cause_named(workload, slower):
+    """Counters of equal servers, recorded, drawn anew by restart and arm; that one is slower is only pretended.
+
+    The recorded values are those of `bakeoff duel mysql:8.0.15 mysql:8.0.15 --workload oltp_read_only,\
+    oltp_update_non_index --threads 4 --tables 1 --table-size 20000 --budget 3m --seed 5`, both arms of all epochs.
+    """
     recorded = json.loads(RECORDED.read_text())[workload]
-    rng, runs, names = np.random.default_rng(11), 300, recorded["counters"]
+    rng, runs, names = np.random.default_rng(11), 200, recorded["counters"]
     values, events = np.array(recorded["values"]), np.array(recorded["events"])
     wrong = 0
     for _ in range(runs):
         by_arm, counted = {}, {}
         for arm in "AB":
             drawn = rng.integers(len(events), size=8)
-            times = ({"events": int(events[i]), "server_cpu_ns": 1e5 * events[i], "client": 20_000} for i in drawn)
-            by_arm[arm] = list(times)
-            counted[arm] = [dict(zip(names, values[i].tolist(), strict=True)) for i in drawn]
-        found = explained(by_arm, counted)
-        wrong += bool(costs.named(found.costs))
+            factor = slower if arm == "B" else 1.0
+            by_arm[arm] = [
+                {"events": int(events[i] / factor), "server_cpu_ns": 1e5 * events[i], "client": 20_000} for i in drawn
+            ]
+            counted[arm] = [dict(zip(names, (values[i] / factor).tolist(), strict=True)) for i in drawn]
+        wrong += bool(costs.named(explained(by_arm, counted).costs))
     assert wrong / runs <= 0.05, wrong
