@@ -202,6 +202,8 @@ def test_a_variable_of_one_server_only_is_not_compared():
         ("cpu.server.user_ns", "time"),
         ("faults.minor", "memory allocation"),
         ("switches.voluntary", "scheduler"),
+        ("status.Syncs", "logging and durability"),
+        ("status.Cpu_time", None),
         ("status.Something_new", "other"),
     ],
 )
