@@ -19,6 +19,7 @@ from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
 from validation import campaign as campaigns
+from validation import causes as planted
 from validation import machines, procedures, procedures_measured, simulation
 from validation import record as recorder
 from validation import suite as suites
@@ -197,6 +198,28 @@ def soak_test(
     for wrong in seen.wrong:
         print(f"WRONG: {wrong}")
     return ExitCode.DIFFERENCE if seen.wrong else ExitCode.DONE
+
+
+@app.command()
+def causes(
+    folder: JournalFolder,
+    names: Annotated[list[str] | None, typer.Argument(help="Causes by name; default: all.")] = None,
+    times: Annotated[int, typer.Option(help="How often each is planted.")] = 1,
+    seed: Seed = 1,
+) -> int:
+    """Plant causes on real servers and print which family the report names; exit code 1 below nine of ten right."""
+    unknown = set(names or ()) - planted.CAUSES.keys()
+    if unknown:
+        raise SpecError(f"no cause is called {min(unknown)!r}.", hint=f"There are: {', '.join(planted.CAUSES)}.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
+    told: list[planted.Told] = []
+    for turn in range(times):
+        for name in names or planted.CAUSES:
+            told.append(planted.plant(name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn))
+            _report(f"{name}: {'right' if told[-1].right else 'WRONG'}: {told[-1].sentence}")
+    print(planted.table(told))
+    right = {name: sum(each.right for each in told if each.cause == name) for name in names or planted.CAUSES}
+    return ExitCode.DIFFERENCE if any(10 * count < 9 * times for count in right.values()) else ExitCode.DONE
 
 
 @app.command()

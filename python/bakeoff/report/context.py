@@ -14,9 +14,11 @@ from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.view import Footnote, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
+from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.stats.answers import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
+from bakeoff.stats.costs import Explanation, explain
 from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
@@ -35,7 +37,7 @@ _HOST = ("user", "system", "iowait", "steal", "idle")
 _NEEDED = (
     "cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events", "latency_max_ns", "sent_bytes",
     "received_bytes", "client_user_ns", "client_system_ns", "server_cpu_ns", "server_read_bytes", "server_write_bytes",
-    "server_rss_bytes", *(f"host_{kind}_ns" for kind in _HOST),
+    "server_rss_bytes", "context_switches", *(f"host_{kind}_ns" for kind in _HOST),
 )  # fmt: skip
 
 
@@ -318,6 +320,20 @@ class Context:
     def variables(self) -> dict[str, dict[str, str]]:
         """Arm -> its server's global variables in the last epoch that counts."""
         return self.run.variables(self.valid_epochs[-1]) if self.valid_epochs else {}
+
+    @cached_property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """What an event cost, for the comparisons that the question is about; none of a run without counters."""
+        run, epochs = self.run, self.valid_epochs
+        counters = {epoch: run.server_json(epoch, COUNTERS, dict[str, CellCounters]) for epoch in epochs}
+        if not any(counters.values()):
+            return ()
+        for by_arm in counters.values():
+            self.of_the_study(COUNTERS, by_arm)
+        status = run.server_json(epochs[0], "status-before.json", dict[str, str])
+        exist = {arm: frozenset(f"status.{name}" for name in names) for arm, names in status.items()}
+        ended, cpus = self.analysis.stopped, self.manifest.host.cpus_usable
+        return explain(self.primary, counters, self.slices, exist=exist, ended=ended, cpus=cpus)
 
     @cached_property
     def histograms(self) -> dict[int, list[dict[str, Any]]]:

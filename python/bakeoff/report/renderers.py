@@ -253,9 +253,12 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for section in (inner for outer in view.sections for inner in outer.sections() if inner.in_terminal):
         console.print()
         console.print(Text(section.title, style="bold"))
-        for table in (part for part in section.parts if isinstance(part, Table)):
-            console.print(_grouped(table))
-            console.print(Text(table.note, style="dim"))
+        for part in section.parts:
+            if isinstance(part, Prose) and not part.small:
+                console.print(Text(part.text))
+            elif isinstance(part, Table):
+                console.print(_grouped(part))
+                console.print(Text(part.note, style="dim"))
     for sentence in (*view.key_figures, *view.means):
         console.print(Text(sentence))
     if view.conditions:
@@ -350,12 +353,14 @@ def render_csv(view: ReportView) -> str:
 
 
 def render_json(view: ReportView) -> str:
-    """One document: the head, `tables` (the sections' by id), `comparisons` and a replay's `queries`, unrounded."""
-    document = view.model_dump(mode="json", exclude={"forest", "sections", "records", "arms_table"})
+    """One document: the head, `tables` (by id); unrounded `comparisons`, `costs`, and of a replay `queries`."""
+    document = view.model_dump(mode="json", exclude={"forest", "sections", "records", "costs", "arms_table"})
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = [record for record in view.records if "differs" not in record]
     if queries := [record for record in view.records if "differs" in record]:
         document["queries"] = queries
+    if view.costs:
+        document["costs"] = list(view.costs)
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 

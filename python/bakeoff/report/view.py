@@ -409,6 +409,7 @@ class ReportView(Frozen):
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
         records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
+        costs: one for each comparison and counter.
     """
 
     format: int = 2
@@ -431,6 +432,7 @@ class ReportView(Frozen):
     command: str
     footnotes: tuple[Footnote, ...]
     records: tuple[dict[str, str | int | float | bool | None], ...]
+    costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
 
     @property
     def cards(self) -> tuple[tuple[VerdictView, ForestRow], ...]:

@@ -440,7 +440,7 @@ def check_format(path: Path) -> None:
     document = run.read_json("manifest.json")
     if document is None:
         raise run._missing("manifest.json")
-    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+    if not isinstance(document, dict) or type(document.get("format")) is not int:
         raise run.damaged("manifest.json", "it has no format version")
     if document["format"] != FORMAT:
         raise ResultsError(

@@ -16,12 +16,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, ConfigDict, JsonValue, NonNegativeFloat, NonNegativeInt
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, NonNegativeFloat, NonNegativeInt
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
@@ -121,6 +121,21 @@ class FailureRow(TypedDict):
 
 OwnCounts = dict[str, list[Reading]]
 """`data-check.json`: cell -> one reading a round."""
+
+
+_Amount = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]  # 2^64 ns is no time of a run
+
+
+class CellCounters(TypedDict):
+    """What one cell cost a server: of its counters those that moved (docs/explain.md); `seconds` of its own slices."""
+
+    events: Annotated[_Amount, Field(ge=0)]
+    seconds: Annotated[_Amount, Field(ge=0)]
+    counters: dict[str, _Amount]
+
+
+COUNTERS = "counters.json"
+"""A server's `CellCounters` by cell."""
 
 
 @dataclass(frozen=True)

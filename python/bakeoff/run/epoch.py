@@ -20,6 +20,7 @@ from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.captures import capture_facts, chunk_events
+from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import CountsDisagree, ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
@@ -89,6 +90,7 @@ class Epoch:
         self._cell_order: dict[str, None] = {}
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._server_counts: dict[str, dict[str, list[Any]]] = {}
+        self._costs = CellCounts(writer)
         self._readiness: dict[str, dict[str, Any]] = {}
         self._other_bakeoffs: set[int] = set()
         self._engine: Engine
@@ -224,6 +226,8 @@ class Epoch:
         slices, blocks = cell.slices, None
         if not cell.replay:  # whose work is no multiple of any time
             slices, blocks = whole_blocks(slices, seconds=seconds, arms=len(setups))
+        ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
+        idle = read_before(ours)
         with self.phases.measure("measure"):
             measured = self._measure(
                 cell,
@@ -234,6 +238,8 @@ class Epoch:
                 key_seed=draft.key_seed,
                 slices=slices,
             )
+        guard_ns = 0 if cell.replay else slices.guard_ns
+        self._costs.add(cell.name, measured.slices, idle, read_after(ours), guard_ns=guard_ns)
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
         self._writer.add_slices(self._in_this_round(cell.name, measured.slices))

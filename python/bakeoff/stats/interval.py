@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist, fmean
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +160,32 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (family - rank) * known[i]))
         adjusted[i] = None if p_values[i] is None else largest
     return adjusted
+
+
+class Claim(NamedTuple):
+    """Whether a difference is claimed within a family of tests; its p-values where they are known."""
+
+    made: bool
+    p_value: float | None = None
+    p_adjusted: float | None = None
+
+
+def family_claims(samples: Sequence[tuple[float, float, int]], *, anytime: bool) -> list[Claim]:
+    """Claim differences from 0 among many means: by Holm at 4 %, or `anytime` by the anytime-valid interval at 5 % / M.
+
+    `samples`: mean, sd and n of each.
+    """
+    if anytime:
+        level = ALPHA_LIVE / max(1, len(samples))
+        return [Claim(abs(mean) > anytime_half_width(sd, n, alpha=level)) for mean, sd, n in samples]
+    p_values = [p_value(*sample) for sample in samples]
+    adjusted = holm(p_values)
+    return [Claim(q is not None and q <= ALPHA_PRECISE, p, q) for p, q in zip(p_values, adjusted, strict=True)]
+
+
+def shown(mean: float, sd: float, n: int, *, anytime: bool) -> Interval:
+    """The interval of what has no stopping rule of its own."""
+    return live_interval(mean, sd, n) if anytime else precision_interval(mean, sd, n)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
