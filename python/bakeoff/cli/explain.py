@@ -9,6 +9,7 @@ from bakeoff.cli.arguments import ExplainBudget, Format, Open, Quiet, Runs, form
 from bakeoff.cli.run import RunOptions, explaining, run_and_report
 from bakeoff.errors import SpecError
 from bakeoff.results import open_run, runs_root
+from bakeoff.run.explain import require_explainable
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Study
 
@@ -34,6 +35,8 @@ def explain(
     found = open_run(run, runs)
     study = resumed_study(found, budget_s=None)
     asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=_pair(arms, study))
+    assert asked
+    require_explainable(asked, found)
     options = RunOptions(
         runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),

@@ -31,6 +31,7 @@ from bakeoff.results.profiles import KERNEL, PROFILE_FILE, Function, Profile, St
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, last_line, spawn
+from bakeoff.units import visible
 
 PMU_FILE = "pmu.json"
 """Of an arm in an explaining epoch: cell -> events and the processor's counters, where it has any."""
@@ -365,11 +366,11 @@ def without_beginning(stack: Stack) -> Stack:
 def _function(text: str) -> Function:
     found = _FRAME.match(text)
     if not found:
-        return Function(text, "")
+        return Function(visible(text), "")
     where = found[2].removesuffix(" (deleted)")
     is_kernel = where.startswith(("[kernel", "[guest.kernel")) or "/lib/modules/" in where or where.endswith(".ko")
     is_kernel = is_kernel or bool(re.fullmatch(r"\[(?!vdso|unknown|heap|stack|vsyscall)\w+\]", where))
-    return Function(plain_name(found[1]), KERNEL if is_kernel else where.rpartition("/")[2])
+    return Function(visible(plain_name(found[1])), KERNEL if is_kernel else where.rpartition("/")[2])
 
 
 def plain_name(symbol: str) -> str:
