@@ -10,6 +10,7 @@ from bakeoff.results.profiles import KERNEL, PROFILE_FILE, Function, Profile
 SERVER, LIBC = "mysqld", "libc.so.6"
 BASE = (Function("handle_connection", SERVER), Function("do_command", SERVER), Function("dispatch_command", SERVER))
 EXECUTE = (*BASE, Function("mysql_execute_command", SERVER), Function("JOIN::exec", SERVER))
+SEND = (*BASE, Function("net_write_packet", SERVER), Function("send", LIBC), Function("unix_stream_sendmsg", KERNEL))
 READ = (*EXECUTE, Function("row_search_mvcc", SERVER))
 STACKS = {
     BASE: 300,
@@ -18,10 +19,9 @@ STACKS = {
     READ: 1500,
     (*READ, Function("row_sel_store_mysql_rec", SERVER), Function("__memmove_avx_unaligned_erms", LIBC)): 800,
     (*READ, Function("btr_cur_search_to_nth_level", SERVER)): 1200,
-    (*BASE, Function("net_write_packet", SERVER), Function("send", LIBC), Function("unix_stream_sendmsg", KERNEL)): 1400,
-    (*BASE, Function("net_write_packet", SERVER), Function("send", LIBC), Function("unix_stream_sendmsg", KERNEL),
-     Function("try_to_wake_up", KERNEL)): 600,
-}  # fmt: skip
+    SEND: 1400,
+    (*SEND, Function("try_to_wake_up", KERNEL)): 600,
+}
 MORE = {READ: 1.3}
 """What the contender takes more, as a factor."""
 

@@ -59,7 +59,7 @@ def test_names_in_binaries_become_no_markup(tmp_path):
     evil = Function("</i><script>alert(1)</script>\"' onload=x", "<b>lib</b>")
     run = explained_run(tmp_path, stacks={(*BASE, evil): 9000, (*BASE, Function("f", SERVER)): 10})
     text = render_html(build_view(run, plain_analysis(run, run.study())))
-    assert text.count("<script") == 1 and "<b>lib" not in text and "\" onload" not in text
+    assert text.count("<script") == 1 and "<b>lib" not in text and '" onload' not in text
 
 
 def test_a_damaged_profile_is_named(tmp_path):
@@ -118,7 +118,9 @@ def test_a_click_zooms_both_sides_and_the_button_shows_all(opened):
     frame(opened, 0, "row_search_mvcc").click()
     after = [frame(opened, side, "row_search_mvcc").bounding_box()["width"] for side in (0, 1)]
     whole = opened.locator(".frames").first.bounding_box()["width"]
-    assert after[1] == pytest.approx(whole, rel=0.01) and after[0] / after[1] == pytest.approx(before[0] / before[1], rel=0.02)
+    assert after[1] == pytest.approx(whole, rel=0.01) and after[0] / after[1] == pytest.approx(
+        before[0] / before[1], rel=0.02
+    )
     assert frame(opened, 0, "btr_cur_search_to_nth_level").is_visible()
     assert "mysql:5.7" in opened.locator(".flame-says").inner_text()
     opened.get_by_role("button", name="Whole graph").click()

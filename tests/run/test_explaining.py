@@ -1,4 +1,4 @@
-"""Explaining finished runs on real servers, by epochs of their own that count for nothing: what they find, and leave."""
+"""Explaining finished runs on real servers, by epochs of their own: what they find, and that they change nothing."""
 
 import hashlib
 import json
@@ -32,7 +32,9 @@ def profiles_of(run):
 
 
 def digests(folder):
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -131,7 +133,8 @@ long recv(int fd, void *buffer, unsigned long size, int flags) {
   register long r10 __asm__("r10") = flags; register long r8 __asm__("r8") = 0; register long r9 __asm__("r9") = 0;
   long result;
   burn();
-  __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_recvfrom), "D"(fd), "S"(buffer), "d"(size), "r"(r10), "r"(r8), "r"(r9)
+  __asm__ volatile("syscall" : "=a"(result)
+                   : "a"(SYS_recvfrom), "D"(fd), "S"(buffer), "d"(size), "r"(r10), "r"(r8), "r"(r9)
                    : "rcx", "r11", "memory");
   if (result < 0) { errno = -result; return -1; }
   return result;
@@ -144,7 +147,16 @@ long recv(int fd, void *buffer, unsigned long size, int flags) {
 def test_a_loop_in_a_preloaded_library_is_named(shell):
     (shell.folder / "burn.c").write_text(BURN)
     library = shell.folder / "libburn.so"
-    build = ["gcc", "-O0", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-o", str(library), str(shell.folder / "burn.c")]
+    build = [
+        "gcc",
+        "-O0",
+        "-fno-omit-frame-pointer",
+        "-shared",
+        "-fPIC",
+        "-o",
+        str(library),
+        str(shell.folder / "burn.c"),
+    ]
     subprocess.run(build, check=True)
     run = explained_duel(
         shell, "mysql:8.0.15", f"mysql:8.0.15,env.LD_PRELOAD={library}", "--workload", "oltp_point_select", *SMALL,
@@ -164,8 +176,14 @@ def test_a_preloaded_allocator_is_named(shell):
 #include <stddef.h>
 #include <string.h>
 extern void *__libc_malloc(size_t); extern void __libc_free(void *);
-void scribble(void *block, size_t size) { for (volatile size_t i = 0; i < size + 200; i++) if (i < size) ((volatile char *)block)[i] = 1; }
-void *malloc(size_t size) { void *block = __libc_malloc(size); if (block && size < 65536) scribble(block, size); return block; }
+void scribble(void *block, size_t size) {
+  for (volatile size_t i = 0; i < size + 200; i++) if (i < size) ((volatile char *)block)[i] = 1;
+}
+void *malloc(size_t size) {
+  void *block = __libc_malloc(size);
+  if (block && size < 65536) scribble(block, size);
+  return block;
+}
 void free(void *block) { __libc_free(block); }
 """
     (shell.folder / "slow.c").write_text(source)

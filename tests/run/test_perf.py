@@ -7,7 +7,7 @@ from bakeoff.run import perf
 from bakeoff.run.perf import Slices, Window, counters_of, plain_name, samples_of, without_beginning
 
 TEXT = """\
-mysqld 4711 12.000000500: 
+mysqld 4711 12.000000500:
 \tffffffff812 copy_user_generic ([kernel.kallsyms])
 \tffffffff811 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])
 \t    7f00aa __libc_recv (/usr/lib/x86_64-linux-gnu/libc.so.6)
@@ -16,7 +16,7 @@ mysqld 4711 12.000000500:
 \t    7f0001 start_thread (/usr/lib/x86_64-linux-gnu/libc.so.6)
 \t    7f0002 clone3 (/usr/lib/x86_64-linux-gnu/libc.so.6)
 
-ib_log writer 4712 13.500000000: 
+ib_log writer 4712 13.500000000:
 \t    5601ff log_write_up_to (/opt/my sql/bin/mysqld (deleted))
 \t    000000 [unknown] ([unknown])
 
@@ -62,19 +62,27 @@ def test_slices_lie_where_the_soonest_message_puts_them(monkeypatch):
     monkeypatch.setattr(perf.time, "monotonic_ns", lambda: next(now))
     for start, arm in ((100, "A"), (1_000, "B"), (1_900, "A")):  # ends 400 ns before, 100 ns before, 100 ns before
         slices.add({"arm": arm, "start_ns": start, "length_ns": 400, "events": start})
-    assert slices.of("A") == [Window(1_000_000_100, 1_000_000_500, 100), Window(1_000_001_900, 1_000_002_300, 1_900)]
-    assert slices.of("B") == [Window(1_000_001_000, 1_000_001_400, 1_000)]
+    assert slices.of("A") == [
+        Window(1_000_000_200, 1_000_000_600, 100),
+        Window(1_000_002_000, 1_000_002_400, 1_900),
+    ]
+    assert slices.of("B") == [Window(1_000_001_100, 1_000_001_500, 1_000)]
 
 
 def test_samples_between_slices_are_left_out():
     fold = perf._Fold()
     stack = (Function("f", "mysqld"),)
-    fold.add([(99, stack), (100, stack), (150, stack), (201, stack), (300, stack)], [Window(100, 200, 7), Window(300, 400, 5)])
+    fold.add(
+        [(99, stack), (100, stack), (150, stack), (201, stack), (300, stack)],
+        [Window(100, 200, 7), Window(300, 400, 5)],
+    )
     assert (fold.outside, fold.stacks[stack], fold.events, fold.length_ns) == (2, 3, 12, 200)
 
 
 def test_counters_that_a_machine_does_not_have_are_left_out():
-    text = "12345,,instructions:u,100,100.00,,\n<not supported>,,cycles,0,100.00,,\n<not counted>,,cache-misses,0,0.00,,\n"
+    text = (
+        "12345,,instructions:u,100,100.00,,\n<not supported>,,cycles,0,100.00,,\n<not counted>,,cache-misses,0,0.00,,\n"
+    )
     assert counters_of(text) == {"instructions": 12345}
 
 
@@ -92,7 +100,9 @@ def test_without_perf_it_is_said_in_a_sentence(asked_anew, monkeypatch, tmp_path
 
 def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
     program = tmp_path / "perf"
-    program.write_text("#!/bin/sh\necho 'Error:' >&2\necho 'Access to performance monitoring is limited.' >&2\nexit 255\n")
+    program.write_text(
+        "#!/bin/sh\necho 'Error:' >&2\necho 'Access to performance monitoring is limited.' >&2\nexit 255\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(perf, "_PARANOID", tmp_path / "paranoid")

@@ -7,8 +7,6 @@ from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, contend
 from bakeoff.results.profiles import Profile
 from bakeoff.stats.profile import Subsystems, compare_profiles, shown_name, tree_of
 
-SEND = (*BASE, Function("net_write_packet", SERVER), Function("send", LIBC), Function("unix_stream_sendmsg", KERNEL))
-
 
 def compared(epochs=5, seed=1, baseline=STACKS, contender=None):
     rng = np.random.default_rng(seed)
@@ -41,8 +39,8 @@ def test_the_function_that_takes_more_is_first_and_its_callers_hold_it():
 
 
 def test_intervals_of_equal_arms_hold_zero_as_often_as_they_say():
-    misses = sum(compared(4, seed, contender=STACKS).all.is_clear for seed in range(400))
-    assert misses <= 32  # 5 % are 20, with a standard deviation of 4.4
+    misses = sum(compared(4, seed, contender=STACKS).all.is_clear for seed in range(200))
+    assert misses <= 19  # 5 % are 10, with a standard deviation of 3.1
 
 
 def test_a_function_that_calls_itself_is_counted_once():
@@ -61,45 +59,58 @@ def test_a_sample_belongs_to_the_innermost_function_that_has_a_part():
     assert by_group["kernel: network"] == 1400 and by_group["kernel: scheduler"] == 600
 
 
-@pytest.mark.parametrize(
-    ("function", "group"),
-    [
-        ("MYSQLparse", "parser"), ("Lex_input_stream::yyPeek", "parser"), ("best_access_path", "preparing and optimising"),
-        ("JOIN::optimize", "preparing and optimising"), ("JOIN::exec", "executor and expressions"),
-        ("row_search_for_mysql", "row access"), ("ha_innobase::index_read", "row access"), ("rec_get_offsets_func", "row access"),
-        ("btr_cur_search_to_nth_level", "B-tree pages"), ("btr_search_guess_on_hash", "adaptive hash index"),
-        ("page_cur_search_with_match", "B-tree pages"), ("buf_page_get_gen", "buffer pool"), ("Buf_fetch_normal::get", "buffer pool"),
-        ("rw_lock_s_lock_func", "latches and mutexes"), ("pfs_rw_lock_s_lock_func", "latches and mutexes"),
-        ("ssux_lock_impl::rd_wait", "latches and mutexes"), ("trx_commit", "transactions and row locks"),
-        ("lock_rec_lock", "transactions and row locks"), ("MVCC::view_open", "transactions and row locks"),
-        ("row_purge_step", "purge"), ("log_write_up_to", "redo log"), ("mtr_t::commit", "redo log"),
-        ("mtr_t::Command::execute", "redo log"), ("MYSQL_BIN_LOG::ordered_commit", "binary log"), ("filesort", "temporary tables and sorts"),
-        ("temptable::Handler::write_row", "temporary tables and sorts"), ("heap_write", "temporary tables and sorts"),
-        ("net_write_packet", "network and protocol"), ("Protocol_classic::end_row", "network and protocol"),
-        ("vio_read", "network and protocol"), ("malloc", "memory allocation"), ("mem_heap_create_block_func", "memory allocation"),
-        ("MEM_ROOT::AllocSlow", "memory allocation"), ("pfs_start_mutex_wait_v1", "performance schema"),
-        ("start_statement_v1", "performance schema"), ("pfs_spawn_thread", "dispatching and statement management"),
-        ("MDL_context::acquire_lock", "tables and metadata locks"), ("open_tables", "tables and metadata locks"),
-        ("Query_cache::send_result_to_client", "query cache"), ("dispatch_command", "dispatching and statement management"),
-        ("log_slow_statement", "dispatching and statement management"), ("my_strnncollsp_utf8mb4", "character sets"),
-        ("ut_delay", "latches and mutexes"), ("SELECT_LEX::prepare", "preparing and optimising"),
-    ],
-)  # fmt: skip
-def test_functions_of_all_versions_have_their_part(function, group):
-    assert Subsystems.load().group_of(Function(function, SERVER)) == group
+OF_PARTS = {
+    "parser": "MYSQLparse Lex_input_stream::yyPeek",
+    "preparing and optimising": "best_access_path JOIN::optimize SELECT_LEX::prepare",
+    "executor and expressions": "JOIN::exec",
+    "row access": "row_search_for_mysql ha_innobase::index_read rec_get_offsets_func",
+    "B-tree pages": "btr_cur_search_to_nth_level page_cur_search_with_match",
+    "adaptive hash index": "btr_search_guess_on_hash",
+    "buffer pool": "buf_page_get_gen Buf_fetch_normal::get",
+    "latches and mutexes": "rw_lock_s_lock_func pfs_rw_lock_s_lock_func ssux_lock_impl::rd_wait ut_delay",
+    "transactions and row locks": "trx_commit lock_rec_lock MVCC::view_open",
+    "purge": "row_purge_step",
+    "redo log": "log_write_up_to mtr_t::commit mtr_t::Command::execute",
+    "binary log": "MYSQL_BIN_LOG::ordered_commit",
+    "temporary tables and sorts": "filesort temptable::Handler::write_row heap_write",
+    "network and protocol": "net_write_packet Protocol_classic::end_row vio_read",
+    "memory allocation": "malloc mem_heap_create_block_func MEM_ROOT::AllocSlow",
+    "performance schema": "pfs_start_mutex_wait_v1 start_statement_v1",
+    "dispatching and statement management": "pfs_spawn_thread dispatch_command log_slow_statement",
+    "tables and metadata locks": "MDL_context::acquire_lock open_tables",
+    "query cache": "Query_cache::send_result_to_client",
+    "character sets": "my_strnncollsp_utf8mb4",
+}
+
+
+@pytest.mark.parametrize("group", OF_PARTS)
+def test_functions_of_all_versions_have_their_part(group):
+    functions = OF_PARTS[group].split()
+    assert [(name, Subsystems.load().group_of(Function(name, SERVER))) for name in functions] == [
+        (name, group) for name in functions
+    ]
 
 
 @pytest.mark.parametrize(
     ("function", "where", "group"),
     [
-        ("tcp_sendmsg", KERNEL, "kernel: network"), ("finish_task_switch.isra.0", KERNEL, "kernel: scheduler"),
-        ("__x64_sys_futex", KERNEL, "kernel: scheduler"), ("ext4_sync_file", KERNEL, "kernel: files and disk"),
-        ("do_user_addr_fault", KERNEL, "kernel: memory"), ("asm_sysvec_apic_timer_interrupt", KERNEL, "kernel: interrupts and hypervisor"),
-        ("je_malloc", "libjemalloc.so.2", "memory allocation"), ("anything", "libtcmalloc_minimal.so.4", "memory allocation"),
-        ("burn", "libburn.so", "library libburn.so"), ("memcpy", LIBC, ""), ("foo", "libstdc++.so.6.0.30", ""),
-        ("foo", "libpthread-2.31.so", ""), ("[unknown]", "[unknown]", ""), ("aes_gcm", "libcrypto.so.3", "network and protocol"),
+        ("function", "where", "group"),
+        ("tcp_sendmsg", KERNEL, "kernel: network"),
+        ("finish_task_switch.isra.0", KERNEL, "kernel: scheduler"),
+        ("__x64_sys_futex", KERNEL, "kernel: scheduler"),
+        ("ext4_sync_file", KERNEL, "kernel: files and disk"),
+        ("do_user_addr_fault", KERNEL, "kernel: memory"),
+        ("asm_sysvec_apic_timer_interrupt", KERNEL, "kernel: interrupts and hypervisor"),
+        ("je_malloc", "libjemalloc.so.2", "memory allocation"),
+        ("anything", "libtcmalloc_minimal.so.4", "memory allocation"),
+        ("burn", "libburn.so", "library libburn.so"),
+        ("memcpy", LIBC, ""),
+        ("foo", "libstdc++.so.6.0.30", ""),
+        ("foo", "libpthread-2.31.so", ""),
+        ("[unknown]", "[unknown]", ""),
+        ("aes_gcm", "libcrypto.so.3", "network and protocol"),
     ],
-)  # fmt: skip
+)
 def test_files_and_the_kernel_have_their_part(function, where, group):
     assert Subsystems.load().group_of(Function(function, where)) == group
 
@@ -113,7 +124,8 @@ def test_a_function_has_one_name_in_all_versions():
 
 
 @pytest.mark.parametrize(
-    "change", [{"parents": (0,)}, {"parents": (-2,)}, {"calls": (7,)}, {"counts": ()}, {"counts": (-1,)}, {"period_ns": 0}]
+    "change",
+    [{"parents": (0,)}, {"parents": (-2,)}, {"calls": (7,)}, {"counts": ()}, {"counts": (-1,)}, {"period_ns": 0}],
 )
 def test_a_profile_that_is_no_tree_is_refused(change):
     good = profile({BASE[:1]: 5}).model_dump()

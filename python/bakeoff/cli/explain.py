@@ -31,7 +31,7 @@ def explain(
     quiet: Quiet = False,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
-    """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; write its report anew."""
+    """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; report it anew."""
     found = open_run(run, runs)
     study = resumed_study(found, budget_s=None)
     asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=_pair(arms, study))

@@ -120,9 +120,9 @@ def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: t
     cost = found.all
     within = _interval(cost.interval)
     yield (
-        f"An event takes {format_ns(cost.baseline)} of {labels[0]}'s CPU and {format_ns(cost.contender)} of {labels[1]}'s: "
-        f"{_signed(cost.difference)}{f' ({within})' if within else ''}, by CPU samples in {found.epochs} "
-        f"epoch{'s' if found.epochs > 1 else ''} that count for no verdict."
+        f"An event takes {format_ns(cost.baseline)} of {labels[0]}'s CPU and {format_ns(cost.contender)} of "
+        f"{labels[1]}'s: {_signed(cost.difference)}{f' ({within})' if within else ''}, by CPU samples in "
+        f"{found.epochs} epoch{'s' if found.epochs > 1 else ''} that count for no verdict."
     )
     summaries = [context.summaries.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender)]
     known = [each.server_cpu_ns_per_event for each in summaries if each and each.server_cpu_ns_per_event is not None]
@@ -151,8 +151,8 @@ def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int
         id=f"profile-{number}-parts",
         columns=("part of the server", *labels, "difference", "95% interval", "of the difference"),
         rows=tuple(rows),
-        note="CPU an event; a sample belongs to the innermost function that has a part. Small: share of the arm's whole "
-        "time. Intervals are over restarts, each for itself; those with · exclude 0.",
+        note="CPU an event; a sample belongs to the innermost function that has a part. Small: share of the arm's "
+        "whole time. Intervals are over restarts, each for itself; those with · exclude 0.",
         wide=("95% interval",),
     )
 

@@ -2,9 +2,9 @@
 
 `perf record` runs beside each server while a cell is measured. Samples carry CLOCK_MONOTONIC, so that only those inside
 the server's own slices count: what it does while it rests, or before a slice counts, belongs to no event. Stacks are
-unwound by frame pointers, which MySQL's and MariaDB's binaries keep; DWARF would copy 8 KiB of stack a sample. The clock
-is the kernel's own (`cpu-clock`), also where there are hardware counters: a sample is then a time, and virtual machines
-without them give the same.
+unwound by frame pointers, which MySQL's and MariaDB's binaries keep; DWARF would copy 8 KiB of stack a sample. Samples
+come by the kernel's clock (`cpu-clock`) also where there are hardware counters: a sample is then a time, and virtual
+machines without counters give the same.
 """
 
 import bisect
@@ -123,7 +123,10 @@ class Profiler:
             HostError: perf failed.
         """
         slices = Slices()
-        with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name, contextlib.ExitStack() as all_:
+        with (
+            tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name,
+            contextlib.ExitStack() as all_,
+        ):
             folder = Path(name)
             recorders = {arm: _Recorder(arm, pid, folder) for arm, pid in servers.pids.items()}
             for recorder in recorders.values():

@@ -230,10 +230,13 @@ def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Pr
     """Compare two arms by the profiles of the epochs that both have; None when there are none.
 
     Args:
-        baseline, contender: by epoch.
+        baseline: by epoch.
+        contender: likewise.
     """
     common = [epoch for epoch in sorted(baseline.keys() & contender.keys())]
-    common = [epoch for epoch in common if all(each[epoch].events and each[epoch].counts for each in (baseline, contender))]
+    common = [
+        epoch for epoch in common if all(each[epoch].events and each[epoch].counts for each in (baseline, contender))
+    ]
     if not common:
         return None
     sides = [[each[epoch] for epoch in common] for each in (baseline, contender)]
