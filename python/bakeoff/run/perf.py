@@ -125,12 +125,12 @@ class Profiler:
         slices = Slices()
         with (
             tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name,
-            contextlib.ExitStack() as all_,
+            contextlib.ExitStack() as at_end,
         ):
-            folder = Path(name)
+            folder = Path(name).resolve()
             recorders = {arm: _Recorder(arm, pid, folder) for arm, pid in servers.pids.items()}
             for recorder in recorders.values():
-                all_.callback(recorder.kill)
+                at_end.callback(recorder.kill)
                 recorder.start()
             for recorder in recorders.values():
                 recorder.wait_until_ready()
