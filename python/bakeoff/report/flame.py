@@ -26,7 +26,8 @@ KIND = "profile"
 
 _COMPARISONS_MAX = 4
 _FUNCTIONS_MAX = 12
-_GROUP_SHARE = 0.01  # of the time of either arm, or of the difference: what a part needs for a line
+_GROUPS_MAX = 12
+_GROUP_SHARE = 0.02  # of the time of either arm, or of the difference: what a part needs for a line
 _FRAME_SHARE = 0.003  # of the graph's width
 _DEPTH_MAX = 60
 # Difference of a function, as a share of the graph's width, from which its colour is one step stronger.
@@ -124,18 +125,30 @@ def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: t
         f"{labels[1]}'s: {_signed(cost.difference)}{f' ({within})' if within else ''}, by CPU samples in "
         f"{found.epochs} epoch{'s' if found.epochs > 1 else ''} that count for no verdict."
     )
-    summaries = [context.summaries.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender)]
-    known = [each.server_cpu_ns_per_event for each in summaries if each and each.server_cpu_ns_per_event is not None]
-    if len(known) == 2:
+    known = [without_profiler(context, pair.cell, arm) for arm in (pair.baseline, pair.contender)]
+    if all(known):
         yield f"In the epochs that count, without a profiler: {format_ns(known[0])} and {format_ns(known[1])}."
     if any(event.endswith(":u") for event in found.events):
         yield "The kernel's part is missing: kernel.perf_event_paranoid allows none of it."
     for label, share in zip(labels, found.incomplete, strict=True):
         if share > _INCOMPLETE:
             yield (
-                f"{numbers.share(share)} of the stacks of {label} are incomplete, since its binary keeps no frame "
-                "pointers: what functions take themselves is right, and callers are missing."
+                f"{numbers.share(share)} of the stacks of {label} are incomplete, as of a binary without frame pointers: "
+                "what functions take themselves is right, and callers are missing."
             )
+
+
+def without_profiler(context: Context, cell: str, arm: str) -> float:
+    """CPU time an event in the epochs that count, ns; 0 when the server was not observed.
+
+    The engine observes a server from the guard of each slice on, and counts events after it.
+    """
+    mine = context.slices.rows((context.slices["cell"] == cell) & (context.slices["arm"] == arm))
+    guards_ns = len(mine) * context.plan.cell(cell).slices.guard_ns if context.plan else 0
+    length_ns, events = int(mine["length_ns"].sum()), int(mine["events"].sum())
+    if not events:
+        return 0.0
+    return float(np.nansum(mine["server_cpu_ns"])) / events * length_ns / (length_ns + guards_ns)
 
 
 def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:
@@ -147,6 +160,7 @@ def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int
         )
         if worthwhile:
             rows.append(Row.of(name, *_values(cost, found.all), _of_all(cost, found.all)))
+    rows = [*rows[:_GROUPS_MAX], Row.of("all", *_values(found.all, found.all), "")]
     return Table(
         id=f"profile-{number}-parts",
         columns=("part of the server", *labels, "difference", "95% interval", "of the difference"),
@@ -187,7 +201,8 @@ def _of_all(cost: Cost, whole: Cost) -> str:
     """Share of the whole difference; nothing where that one is not clear."""
     if not whole.is_clear:
         return ""
-    return f"{cost.difference / whole.difference:.0%}".replace("-", numbers.MINUS)
+    share = f"{cost.difference / whole.difference:.0%}".replace("-", numbers.MINUS)
+    return "0%" if share == f"{numbers.MINUS}0%" else share
 
 
 def _signed(ns: float) -> str:

@@ -48,6 +48,8 @@ _BEGINNINGS = frozenset(
      "__libc_start_main_impl", "__libc_start_call_main", "ret_from_fork", "ret_from_fork_asm"}
 )  # fmt: skip
 _ENTERING = frozenset({"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64"})
+# It keeps no frame pointers, so that some of its stacks end in it: always the same ones.
+_C_LIBRARY = re.compile(r"lib(c|pthread)[-.]")
 _SAMPLE = re.compile(r"\s(\d+)\s+(\d+)\.(\d{9}):")
 _FRAME = re.compile(r"(.*) \(([^()]*(?: \(deleted\))?)\)$")
 _SUFFIXES = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|localalias|llvm)(\.\d+)?|@plt|@@?[A-Z][\w.]*)+$")
@@ -318,7 +320,7 @@ class _Fold:
                 self.outside += 1
                 continue
             whole = without_beginning(stack)
-            self.incomplete += whole is stack
+            self.incomplete += whole is stack and not _C_LIBRARY.match(stack[0].object if stack else "")
             self.stacks[whole] += 1
         self.events += sum(window.events for window in windows)
         self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)

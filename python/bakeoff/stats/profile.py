@@ -22,7 +22,8 @@ from bakeoff.stats.model import Interval
 EPOCHS_MIN = 3
 """Epochs below which there are no intervals."""
 
-OTHER, KERNEL_OTHER = "other server code", "kernel: other"
+OTHER, KERNEL_OTHER, CALLER_UNKNOWN = "other server code", "kernel: other", "libraries, caller unknown"
+NAMELESS = "(no symbol)"
 _SERVERS = re.compile(r"(mysqld|mariadbd)(-\w+)?")
 # Libraries that come with every server, whose time belongs to whoever calls them.
 _COMMON = re.compile(
@@ -73,7 +74,7 @@ class Subsystems:
             by_name = group.kernel == is_kernel and group.functions.fullmatch(function.name)
             if by_name or (not is_kernel and group.objects.fullmatch(function.object)):
                 return group.name
-        if is_kernel or not function.object or _SERVERS.fullmatch(function.object):
+        if is_kernel or _is_servers(function):
             return ""
         return "" if _COMMON.fullmatch(function.object) else f"library {function.object}"
 
@@ -124,10 +125,16 @@ class Tree:
 
 def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
     """The name in tables: by its latest name, with its file unless that is the server (`memcpy (libc)`)."""
+    if function.name == "[unknown]":
+        return NAMELESS
     name = renamed.get(function.name, function.name)
-    if not function.object or _SERVERS.fullmatch(function.object):
+    if _is_servers(function):
         return name
     return f"{name} ({_SO.sub('', function.object).strip('[]')})"
+
+
+def _is_servers(function: Function) -> bool:
+    return not function.object or bool(_SERVERS.fullmatch(function.object))
 
 
 def tree_of(profiles: Sequence[Profile]) -> Tree:
@@ -137,6 +144,7 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
     nodes: dict[tuple[int, int], int] = {}
     groups: list[str] = []
     kernel: list[bool] = []
+    node_names: list[str] = []
     cells: dict[tuple[int, int], float] = {}
     for epoch, profile in enumerate(profiles):
         shown = [shown_name(each, subsystems.renamed) for each in profile.functions]
@@ -144,14 +152,24 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
         places: list[int] = []
         for parent, call, count in zip(profile.parents, profile.calls, profile.counts, strict=True):
             above = places[parent] if parent >= 0 else -1
-            key = (above, names.setdefault(shown[call], len(names)))
-            node = nodes.setdefault(key, len(nodes))
+            name = shown[call]
+            if name == NAMELESS:
+                name = f"{NAMELESS} below {node_names[above]}" if above >= 0 else NAMELESS
+                if above >= 0 and node_names[above].startswith(NAMELESS):
+                    name = ""
+            if name:
+                key = (above, names.setdefault(name, len(names)))
+                node = nodes.setdefault(key, len(nodes))
+            else:
+                node = above  # which of the functions without a name it is cannot be told
             if node == len(groups):
                 is_kernel = profile.functions[call].object == KERNEL
                 entered = is_kernel and not (above >= 0 and kernel[above])
-                inherited = KERNEL_OTHER if entered else groups[above] if above >= 0 else OTHER
+                outermost = OTHER if _is_servers(profile.functions[call]) else CALLER_UNKNOWN
+                inherited = KERNEL_OTHER if entered else groups[above] if above >= 0 else outermost
                 groups.append(own_groups[call] or inherited)
                 kernel.append(is_kernel)
+                node_names.append(name)
             places.append(node)
             cells[node, epoch] = cells.get((node, epoch), 0.0) + count * profile.period_ns / profile.events
     own = np.zeros((len(nodes), len(profiles)))
