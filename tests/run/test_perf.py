@@ -7,7 +7,7 @@ from bakeoff.run import perf
 from bakeoff.run.perf import Slices, Window, counters_of, plain_name, samples_of, without_beginning
 
 TEXT = """\
-mysqld 4711 12.000000500:
+mysqld  4711/4712 12.000000500:
 \tffffffff812 copy_user_generic ([kernel.kallsyms])
 \tffffffff811 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])
 \t    7f00aa __libc_recv (/usr/lib/x86_64-linux-gnu/libc.so.6)
@@ -16,7 +16,7 @@ mysqld 4711 12.000000500:
 \t    7f0001 start_thread (/usr/lib/x86_64-linux-gnu/libc.so.6)
 \t    7f0002 clone3 (/usr/lib/x86_64-linux-gnu/libc.so.6)
 
-ib_log writer 4712 13.500000000:
+ib_log writer  4712/4713 13.500000000:
 \t    5601ff log_write_up_to (/opt/my sql/bin/mysqld (deleted))
 \t    000000 [unknown] ([unknown])
 
@@ -24,8 +24,8 @@ ib_log writer 4712 13.500000000:
 
 
 def test_stacks_are_read_from_the_outermost_function_on():
-    (at, stack), (later, other) = samples_of(TEXT.splitlines(keepends=True))
-    assert (at, later) == (12_000_000_500, 13_500_000_000)
+    (pid, at, stack), (pid_of_other, later, other) = samples_of(TEXT.splitlines(keepends=True))
+    assert (pid, at, pid_of_other, later) == (4711, 12_000_000_500, 4712, 13_500_000_000)
     assert without_beginning(stack) == (
         Function("handle_connection", "mysqld"),
         Function("vio_read", "mysqld"),

@@ -133,8 +133,8 @@ def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: t
     for label, share in zip(labels, found.incomplete, strict=True):
         if share > _INCOMPLETE:
             yield (
-                f"{numbers.share(share)} of the stacks of {label} are incomplete, as of a binary without frame pointers: "
-                "what functions take themselves is right, and callers are missing."
+                f"{numbers.share(share)} of the stacks of {label} are incomplete, as of a binary without frame "
+                "pointers: what functions take themselves is right, and callers are missing."
             )
 
 

@@ -224,7 +224,7 @@ def _programs() -> Iterator[Finding]:
     yield _finding(
         "perf",
         Severity.NOTE if allowed.reason else Severity.OK,
-        allowed.reason.rstrip(".") or f"it may profile servers ({allowed.event}; {counters})",
+        allowed.reason.rstrip(".") or f"it may profile ({allowed.event}, {counters})",
         "Verdicts need no profile; only where the CPU goes will not be explained.",
     )
 
