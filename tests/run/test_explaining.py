@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from bakeoff.report.context import Context
-from bakeoff.report.flame import compared
+from bakeoff.report.flame import compared, without_profiler
 from bakeoff.results import open_run
 from bakeoff.run.perf import permission
 from bakeoff.stats.model import Analysis
@@ -56,7 +56,7 @@ def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
     assert 1 <= found.epochs <= 6
     assert found.all.contender / found.all.baseline == pytest.approx(2, rel=0.25)
     names = {each.name for each in found.functions}
-    assert {"row_search_mvcc", "dispatch_command", "handle_connection"} <= names
+    assert {"row_search_mvcc", "dispatch_command", "do_command"} <= names
     assert max(found.incomplete) < 0.1
     assert "<script>" in (finished.path / "report.html").read_text("utf-8")
     assert not list(finished.path.rglob("*.data")) and not list(finished.path.rglob(".perf-*"))
@@ -110,12 +110,12 @@ def test_widths_add_up_to_the_cpu_time_measured_without_a_profiler(shell):
         "--explain-budget", "150s", budget="150s",
     )  # fmt: skip
     assert profiles_of(run)
-    summaries = {(each.cell, each.arm): each for each in Analysis.model_validate(run.analysis()).arms}
+    context = Context.read(run, Analysis.model_validate(run.analysis()))
     for cell, found in profiles_of(run).items():
         assert found.epochs >= 3
-        known = [summaries[cell, arm].server_cpu_ns_per_event for arm in "AB"]
+        known = [without_profiler(context, cell, arm) for arm in "AB"]
         for profiled, without in zip((found.all.baseline, found.all.contender), known, strict=True):
-            assert profiled == pytest.approx(without, rel=0.1), cell  # interrupts of the profiler, restarts
+            assert profiled == pytest.approx(without, rel=0.2), cell  # what the profiler itself costs
         low, high = found.all.interval.low, found.all.interval.high
         slack = (high - low) / 2
         assert low - slack <= known[1] - known[0] <= high + slack, cell

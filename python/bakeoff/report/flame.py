@@ -265,8 +265,9 @@ def _frames(tree: Tree, axis_ns: float) -> Iterator[tuple[str, int, float, float
         node, level, left = waiting.pop()
         if node >= 0:
             yield tree.names[tree.calls[node]], level - 1, left, float(totals[node])
-        # By name, so that both sides have their functions in the same order.
-        for child in sorted(below.get(node, []), key=lambda each: tree.names[tree.calls[each]]):
+        # By name, so that both sides have their functions in the same order; threads by size, the server's own first.
+        by_size = {each: -float(totals[each]) if node < 0 else 0.0 for each in below.get(node, [])}
+        for child in sorted(by_size, key=lambda each: (by_size[each], tree.names[tree.calls[each]])):
             if totals[child] >= 100 * _FRAME_SHARE and level < _DEPTH_MAX:
                 waiting.append((child, level + 1, left))
             left += float(totals[child])

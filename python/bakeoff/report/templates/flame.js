@@ -11,7 +11,7 @@ for (const flame of document.querySelectorAll(".flame")) {
     element.textContent = functions[frame.f][0];
     return frame;
   }));
-  const time = ns => ns >= 1e6 ? (ns / 1e6).toPrecision(3) + " ms" : ns >= 1e3 ? (ns / 1e3).toPrecision(3) + " µs" : ns.toPrecision(3) + " ns";
+  const time = ns => ns === 0 ? "0" : ns >= 1e6 ? (ns / 1e6).toPrecision(3) + " ms" : ns >= 1e3 ? (ns / 1e3).toPrecision(3) + " µs" : ns.toPrecision(3) + " ns";
   const within = (inner, outer) => inner.x >= outer.x - 1e-3 && inner.x + inner.w <= outer.x + outer.w + 1e-3;
   const found = element => sides.flat().find(frame => frame.element === element);
   let at = null;
