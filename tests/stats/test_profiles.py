@@ -94,7 +94,6 @@ def test_functions_of_all_versions_have_their_part(group):
 @pytest.mark.parametrize(
     ("function", "where", "group"),
     [
-        ("function", "where", "group"),
         ("tcp_sendmsg", KERNEL, "kernel: network"),
         ("finish_task_switch.isra.0", KERNEL, "kernel: scheduler"),
         ("__x64_sys_futex", KERNEL, "kernel: scheduler"),
@@ -113,6 +112,22 @@ def test_functions_of_all_versions_have_their_part(group):
 )
 def test_files_and_the_kernel_have_their_part(function, where, group):
     assert Subsystems.load().group_of(Function(function, where)) == group
+
+
+def test_functions_without_a_symbol_are_told_apart_by_their_callers():
+    nameless = Function("[unknown]", SERVER)
+    tree = tree_of([profile({(*READ, nameless, nameless): 30, (*READ, nameless): 12, (nameless, *BASE): 7})])
+    own = {name: float(costs[0][0]) / 50 for name, costs in tree.by_function().items()}
+    assert own["(no symbol) below row_search_mvcc"] == 42 and own["dispatch_command"] == 7
+    assert tree.by_group()["row access"][0] / 50 == 42
+
+
+def test_a_library_whose_caller_is_not_known_has_a_line_of_its_own():
+    tree = tree_of([profile({(Function("__vfprintf_internal", LIBC),): 9, (Function("odd", SERVER),): 4})])
+    assert {name: costs[0] / 50 for name, costs in tree.by_group().items()} == {
+        "libraries, caller unknown": 9,
+        "other server code": 4,
+    }
 
 
 def test_a_function_has_one_name_in_all_versions():
