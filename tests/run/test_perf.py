@@ -111,3 +111,18 @@ def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
     perf.permission.cache_clear()
     (tmp_path / "paranoid").write_text("1\n")
     assert "Access to performance monitoring is limited" in perf.hindrance([])
+
+
+@pytest.mark.parametrize(
+    ("user", "paranoid", "event"), [(0, 2, "cpu-clock"), (1000, 1, "cpu-clock"), (1000, 2, "cpu-clock:u")]
+)
+def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch, tmp_path, user, paranoid, event):
+    """perf refuses the whole machine here, and takes any event of threads."""
+    program = tmp_path / "perf"
+    program.write_text('#!/bin/sh\ncase "$*" in *--all-cpus*) exit 1;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(perf, "_PARANOID", tmp_path / "paranoid")
+    (tmp_path / "paranoid").write_text(f"{paranoid}\n")
+    monkeypatch.setattr(perf.os, "geteuid", lambda: user)
+    assert perf.permission() == perf.Permission("", event, whole=False, hardware=())
