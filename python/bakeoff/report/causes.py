@@ -1,0 +1,388 @@
+"""Parts of the section "Why": which setting carries a difference, how the plans differ, what the servers wait for."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
+
+from bakeoff.errors import SpecError
+from bakeoff.report import numbers
+from bakeoff.report.context import Context
+from bakeoff.report.view import Fold, Prose, Row, Section, Table, Value
+from bakeoff.results import RunDirectory
+from bakeoff.stats.attribution import (
+    DOCUMENT,
+    FOLDER,
+    SERVER,
+    Attribution,
+    Candidate,
+    SettingEffect,
+    differing,
+    setting_effects,
+    setting_interactions,
+)
+from bakeoff.stats.causes import (
+    PLANS_DOCUMENT,
+    WAITS_DOCUMENT,
+    CellPlans,
+    CellWaits,
+    StatementPlans,
+    WaitDifference,
+    instruments_cost,
+    wait_differences,
+)
+from bakeoff.stats.estimate import epoch_rates
+from bakeoff.stats.model import Analysis, Estimate, Word
+from bakeoff.units import format_ns
+
+WAITS_KIND, PLANS_KIND = "waits", "plans"
+"""Folders of the epochs that explain, below `explain/`."""
+
+_WAITS_SHOWN = 15  # of a cell; the rest is folded away
+_PLANS_SHOWN = 20
+_SQL_MAX = 300
+_VALUE_MAX = 60
+
+
+def _claimed(context: Context) -> list[tuple[str, str]]:
+    """(cell, contender) of the verdicts FASTER and SLOWER."""
+    words = {Word.FASTER, Word.SLOWER}
+    return [(each.cell, each.contender) for each in context.primary if words & set(each.verdict.words)]
+
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+
+
+def attribution_section(context: Context) -> Section | None:
+    """Which setting carries a difference, where the arms in between were measured; else the settings that differ."""
+    found = _attributions(context)
+    parts: list[Section | Prose | None] = [_attribution(context, run, asked) for asked, run in found.values()]
+    for contender in dict.fromkeys(contender for _, contender in _claimed(context)):
+        if (context.analysis.baseline, contender) not in found:
+            parts.append(_not_measured(context, contender))
+    return Section.of("Settings", *parts, anchor="why-settings", in_terminal=True)
+
+
+def _attributions(context: Context) -> dict[tuple[str, str], tuple[Attribution, RunDirectory]]:
+    """By (baseline, contender) the newest finished run of the arms in between."""
+    found = {}
+    runs = [RunDirectory(path.parent) for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}")]
+    for run in sorted(runs, key=lambda run: run.manifest().created_at):
+        asked = run.read(DOCUMENT, Attribution)
+        if asked and {asked.baseline, asked.contender} <= context.arms.keys():
+            found[asked.baseline, asked.contender] = asked, run
+    return found
+
+
+def _attribution(context: Context, run: RunDirectory, asked: Attribution) -> Section | None:
+    analysis, design = run.read("analysis.json", Analysis), run.study().design
+    if analysis is None or design is None:
+        return None
+    effects = setting_effects(analysis, design, asked.contender_arm)
+    values = {each.name: each for each in asked.candidates} | {each.factor: each for each in asked.candidates}
+    labels = context.labels[asked.baseline], context.labels[asked.contender]
+    table = Table(
+        id=_id("settings", asked.baseline, asked.contender),
+        group_title="cell",
+        columns=("setting", *labels, "ratio", "share of the difference", "finding"),
+        rows=tuple(_effect_row(context, each, values.get(each.factor)) for each in effects),
+        all_text=True,
+        note=" ".join(_attribution_notes(asked, analysis, design.fraction.sentences() if design.fraction else ())),
+    )
+    mixed = [
+        Row.of(
+            f"{each.names[0]} × {each.names[1]}",
+            Value(text=numbers.estimate_short(each.estimate), sub=_mixed(each.mixed)),
+            group=context.cell_title(each.cell),
+        )
+        for each in setting_interactions(analysis, design)
+    ]
+    interactions = Table(
+        id=_id("settings-together", asked.baseline, asked.contender),
+        group_title="cell",
+        columns=("settings", "ratio of the ratios"),
+        rows=tuple(mixed),
+        note="What both do together over what each does alone.",
+    )
+    return Section.of(f"{labels[1]} over {labels[0]}", table, interactions, in_terminal=True)
+
+
+def _effect_row(context: Context, effect: SettingEffect, candidate: Candidate | None) -> Row:
+    if effect.factor == SERVER:
+        name, values = "the version itself", ("", "")
+    elif not effect.factor:
+        name, values = "three settings and more together", ("", "")
+    else:
+        name = candidate.name if candidate else effect.factor
+        values = tuple(_short(text, _VALUE_MAX) for text in (candidate.baseline, candidate.contender)) if candidate else ("", "")
+    share = effect.share
+    shown = Value(text="cannot tell")
+    if share is not None:
+        low, high = share.interval.low, share.interval.high
+        within = "" if low is None or high is None else f"{_percent(low)} to {_percent(high)}"
+        shown = Value(text=_percent(share.mean), sub=within)
+    ratio = Value(
+        text=numbers.ratio(effect.effect.mean, effect.effect.interval.half_width),
+        sub=numbers.interval(effect.effect.interval) or "no interval yet",
+    )
+    finding = "no effect shown"
+    if effect.carries:
+        finding = "faster" if effect.effect.mean > 0 else "slower"
+    return Row.of(name, *values, ratio, shown, finding, group=context.cell_title(effect.cell))
+
+
+def _percent(share: float) -> str:
+    text = f"{abs(share):.0%}"
+    return text if share >= 0 or text == "0%" else numbers.MINUS + text
+
+
+def _mixed(pairs: Sequence[tuple[str, str]]) -> str:
+    return "with " + ", ".join(f"{a} × {b}" for a, b in pairs) if pairs else ""
+
+
+def _attribution_notes(asked: Attribution, analysis: Analysis, fraction: Sequence[str]) -> Iterator[str]:
+    epochs = analysis.epochs_used
+    yield (
+        f"Arms in between, {epochs} epochs: a setting's ratio is that of its second value over its first, averaged over "
+        "the values of the others; the shares are of the log ratio. Findings are corrected for the number of settings "
+        "(Holm)."
+    )
+    yield from fraction
+    for reason, names in asked.left_out.items():
+        yield f"Not told apart ({reason}): {', '.join(names)}."
+    if asked.left_out:
+        yield "What these do is part of the version itself."
+
+
+def _not_measured(context: Context, contender: str) -> Prose | None:
+    """The settings that differ, and the command that tells their effects apart."""
+    baseline = context.arms[context.analysis.baseline]
+    try:
+        asked = differing(context.study, baseline, context.arms[contender], context.variables)
+    except SpecError:
+        return None
+    names = [f"`{each.name}` ({_short(each.baseline, 20)}, {_short(each.contender, 20)})" for each in asked.candidates]
+    labels = f"{context.labels[contender]} and {context.labels[baseline.name]}"
+    if len(names) + asked.server < 2:
+        return Prose(text=f"{labels} differ in {names[0]} alone.") if names else None
+    listed = ", ".join([*names, *(["the version itself"] if asked.server else [])])
+    return Prose(
+        text=f"{labels} differ in {listed}. `bakeoff explain {context.run.name} --attribute` measures which carries "
+        "the difference."
+    )
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
+
+
+def plans_section(context: Context) -> Section | None:
+    """The statements of each cell whose plans differ, with both plans; and how many are the same."""
+    run = context.run.explaining(PLANS_KIND)
+    found: dict[str, CellPlans] = {}
+    for epoch in _valid(run):
+        for by_cell in run.server_json(epoch, PLANS_DOCUMENT, dict[str, CellPlans]).values():
+            found |= by_cell
+    if not found:
+        return None
+    parts: list[Section | Prose | None] = []
+    for cell, contender in _compared(context, found):
+        statements = found[cell].statements.values()
+        other = [each for each in statements if contender in each.differs]
+        if not other:
+            parts.append(Prose(text=f"{_where(context, cell, contender)}: {_same(len(statements))}"))
+            continue
+        tables = [_plan_parts(context, at, each, cell, contender) for at, each in enumerate(other[:_PLANS_SHOWN])]
+        parts.append(
+            Section.of(
+                _where(context, cell, contender),
+                Prose(text=f"{len(other)} of {len(statements)} statements have another plan."),
+                *chain(*tables),
+                in_terminal=True,
+            )
+        )
+    return Section.of("Plans", *parts, anchor="why-plans", in_terminal=True)
+
+
+def _same(count: int) -> str:
+    return "the plan of its one statement is the same." if count == 1 else f"the plans of its {count} statements are the same."
+
+
+def _plan_parts(context: Context, at: int, plans: StatementPlans, cell: str, contender: str) -> list[Table | Fold]:
+    arms = context.analysis.baseline, contender
+    steps = zip_longest(*(plans.plans.get(arm, ()) for arm in arms), fillvalue="")
+    rows = [Row.of(str(number), *step) for number, step in enumerate(steps, start=1)]
+    if plans.rows_read:
+        rows.append(Row.of("rows read", *(f"{plans.rows_read.get(arm, 0):,}" for arm in arms)))
+    name = _id("plan", cell, contender, str(at))
+    columns = ("step", *(context.labels[arm] for arm in arms))
+    parts: list[Table | Fold] = [
+        Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=_short(plans.text, _SQL_MAX))
+    ]
+    if plans.analyzed:
+        steps = zip_longest(*(plans.analyzed.get(arm, ()) for arm in arms), fillvalue="")
+        table = Table(
+            id=f"{name}-run", columns=columns, all_text=True,
+            rows=tuple(Row.of(str(number), *step) for number, step in enumerate(steps, start=1)),
+        )  # fmt: skip
+        parts.append(Fold(title="What the steps did (EXPLAIN ANALYZE)", content=table))
+    return parts
+
+
+# ---- waits -----------------------------------------------------------------------------------------------------------
+
+
+def waits_section(context: Context) -> Section | None:
+    """Waits and stages that differ, in ns an event; what the instruments cost; what a server cannot tell."""
+    run = context.run.explaining(WAITS_KIND)
+    epochs = [run.server_json(epoch, WAITS_DOCUMENT, dict[str, CellWaits]) for epoch in _valid(run)]
+    cells = dict.fromkeys(cell for epoch in epochs for by_cell in epoch.values() for cell in by_cell)
+    if not cells:
+        return None
+    parts: list[Section | Table | Fold | Prose | None] = []
+    for cell, contender in _compared(context, cells):
+        found = wait_differences(
+            epochs,
+            cell=cell,
+            baseline=context.analysis.baseline,
+            contender=contender,
+            event_ns=_event_ns(context, cell),
+        )
+        parts += _waits_of(context, found, cell, contender, len(epochs))
+    missing = dict.fromkeys(
+        sentence for epoch in epochs for by_cell in epoch.values() for waits in by_cell.values() for sentence in waits.missing
+    )
+    return Section.of(
+        "Waits", *parts, _cost_table(context, run), Prose(text=" ".join(missing), small=True), anchor="why-waits",
+        in_terminal=True,
+    )  # fmt: skip
+
+
+def _waits_of(
+    context: Context, found: Sequence[WaitDifference], cell: str, contender: str, epochs: int
+) -> list[Table | Fold | Prose | None]:
+    where = _where(context, cell, contender)
+    labels = context.labels[context.analysis.baseline], context.labels[contender]
+    columns = ("wait", *labels, "difference", "ratio", "finding")
+    rows = [_wait_row(each, where) for each in found]
+    if not rows:
+        return [Prose(text=f"{where}: nothing was waited for.")]
+    note = (
+        f"Per event of the workload, {epochs} epochs with instruments; waits of threads that serve clients, and files of "
+        "all threads. Findings are corrected for the number of waits (Holm). A wait can hold another, and waits of threads "
+        "overlap: they do not add up to the time of an event."
+    )
+    name = _id("waits", cell, contender)
+    shown = Table(
+        id=name, group_title="cell", columns=columns, rows=tuple(rows[:_WAITS_SHOWN]), note=note, wide=("ratio",)
+    )
+    rest = rows[_WAITS_SHOWN:]
+    if not rest:
+        return [shown]
+    folded = Table(id=f"{name}-rest", columns=columns, rows=tuple(rest), page_only=True)
+    return [shown, Fold(title=f"{len(rest)} other waits of {where}", content=folded)]
+
+
+def _wait_row(each: WaitDifference, where: str) -> Row:
+    form = format_ns_each if each.timed else numbers.count
+    interval = each.difference.interval
+    within = ""
+    if interval.low is not None and interval.high is not None:
+        within = f"{_signed(interval.low, form)} to {_signed(interval.high, form)}"
+    finding = ""
+    if each.differs:
+        finding = "longer" if each.difference.mean > 0 else "shorter"
+        if not each.timed:
+            finding = "more often" if each.difference.mean > 0 else "less often"
+    return Row.of(
+        each.name,
+        form(each.baseline),
+        form(each.contender),
+        Value(text=_signed(each.difference.mean, form), sub=within),
+        _ratio(each.ratio),
+        finding,
+        group=where,
+    )
+
+
+def format_ns_each(ns: float) -> str:
+    """A time of an event: `0 ns`, `37 ns`, `1.2 µs`."""
+    return format_ns(round(ns)) if ns >= 1 else "0 ns"
+
+
+def _signed(value: float, form: numbers.Form) -> str:
+    text = form(abs(value))
+    if text.partition(" ")[0] == "0":
+        return text
+    return ("+" if value > 0 else numbers.MINUS) + text
+
+
+def _ratio(ratio: Estimate | None) -> Value:
+    if ratio is None:
+        return Value(text="–")
+    return Value(text=numbers.ratio(ratio.mean), sub=numbers.interval(ratio.interval))
+
+
+def _cost_table(context: Context, run: RunDirectory) -> Table | None:
+    """Throughput with the instruments over that of the epochs that count, by cell and arm."""
+    counted, explaining = context.epoch_rates, epoch_rates(run.slices())
+    rows = []
+    for (cell, arm), rates in explaining.items():
+        cost = instruments_cost(rates, counted.get((cell, arm), {}))
+        if cost:
+            rows.append(
+                Row.of(
+                    context.labels[arm],
+                    Value(
+                        text=numbers.change(cost.estimate.mean, cost.estimate.interval.half_width),
+                        sub=_change_interval(cost.estimate),
+                    ),
+                    group=context.cell_title(cell),
+                    slot=context.slots[arm],
+                )
+            )
+    return Table(
+        id="waits-cost",
+        group_title="cell",
+        columns=("arm", "throughput with instruments"),
+        rows=tuple(rows),
+        note="Against the epochs that count: what these instruments cost. No verdict rests on the epochs that have them.",
+    )
+
+
+def _change_interval(estimate: Estimate) -> str:
+    low, high = estimate.interval.low, estimate.interval.high
+    return "" if low is None or high is None else f"{numbers.change(low)} to {numbers.change(high)}"
+
+
+# ---- common ----------------------------------------------------------------------------------------------------------
+
+
+def _valid(run: RunDirectory) -> list[int]:
+    return [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
+
+
+def _compared(context: Context, cells: Sequence[str] | dict[str, CellPlans] | dict[str, None]) -> list[tuple[str, str]]:
+    """(cell, contender) of everything that was explained: what was claimed first, then what was asked for."""
+    claimed = [pair for pair in _claimed(context) if pair[0] in cells]
+    return claimed or [(each.cell, each.contender) for each in context.primary if each.cell in cells]
+
+
+def _event_ns(context: Context, cell: str) -> float | None:
+    """Time of an event of one connection of the baseline."""
+    rates = context.epoch_rates.get((cell, context.analysis.baseline), {})
+    threads = next((each.threads for each in context.primary if each.cell == cell), 0)
+    per_s = math.fsum(rates.values()) / len(rates) if rates else 0.0
+    return threads / per_s * 1e9 if per_s else None
+
+
+def _where(context: Context, cell: str, contender: str) -> str:
+    several = len(context.analysis.contenders) > 1
+    return context.cell_title(cell) + (f", {context.labels[contender]}" if several else "")
+
+
+def _id(*words: str) -> str:
+    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
+
+
+def _short(text: str, limit: int) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
