@@ -151,3 +151,12 @@ Publish = Annotated[
 NoVerdict = Annotated[
     bool, typer.Option("--no-verdict", help="Measure even if the budget is too small for a verdict on any machine.")
 ]
+ExplainBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--explain-budget",
+        metavar="DURATION",
+        help="Wall time, after the verdict, to explain what is FASTER or SLOWER. [default: a quarter of the budget]",
+    ),
+]
+NoExplain = Annotated[bool, typer.Option("--no-explain", help="Leave differences unexplained.")]

@@ -9,8 +9,10 @@ import typer
 
 from bakeoff.cli.arguments import (
     Budget,
+    ExplainBudget,
     FailOnOption,
     Format,
+    NoExplain,
     NoVerdict,
     Open,
     Precision,
@@ -21,7 +23,7 @@ from bakeoff.cli.arguments import (
     Seed,
     format_option,
 )
-from bakeoff.cli.run import RunOptions, check_and_run
+from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
 from bakeoff.results import runs_root
 from bakeoff.run.own_data import OwnData, own_data
@@ -100,6 +102,8 @@ def duel(
     ] = False,
     publish: Publish = False,
     fail_on: FailOnOption = None,
+    explain_budget: ExplainBudget = None,
+    no_explain: NoExplain = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what it would take, as `bakeoff plan`; start nothing.")
     ] = False,
@@ -208,6 +212,7 @@ def duel(
         open_report=open_report,
         publish=publish,
         fail_on=fail_on,
+        explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
     )
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 

@@ -14,9 +14,11 @@ from typing import Annotated
 import typer
 
 from bakeoff.cli.arguments import (
+    ExplainBudget,
     FailOn,
     FailOnOption,
     Format,
+    NoExplain,
     NoVerdict,
     Open,
     Publish,
@@ -37,6 +39,7 @@ from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run import run_study
 from bakeoff.run.arms import check_workloads
+from bakeoff.run.explain import BUDGET_SHARE, Explaining
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
@@ -57,6 +60,7 @@ class RunOptions:
         publish: also write the files to be published, and fail when the control does not hold.
         fail_on: what makes the exit code 1.
         samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
+        explaining: how differences are explained; None: not at all.
     """
 
     runs_root: Path
@@ -69,6 +73,28 @@ class RunOptions:
     publish: bool = False
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
+    explaining: Explaining | None = None
+
+
+def explaining(
+    budget: str | None, *, none: bool, of_s: float, only: bool = False, arms: tuple[str, str] | None = None
+) -> Explaining | None:
+    """How differences are explained.
+
+    Args:
+        budget: `--explain-budget`.
+        none: `--no-explain`.
+        of_s: the run's own budget.
+        only, arms: as in `Explaining`.
+
+    Raises:
+        SpecError: both options are given, or the budget is no duration.
+    """
+    if none and budget is not None:
+        raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
+    if none:
+        return None
+    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s, arms, only)
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -108,6 +134,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
             passwords=options.passwords,
             command_line=options.command_line,
             resume=options.resume,
+            explaining=options.explaining,
         )
         live.stage("writing the report")
         view = build_view(run, analysis, samples=options.samples)
@@ -185,6 +212,8 @@ def run(
     control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
     publish: Publish = False,
     fail_on: FailOnOption = None,
+    explain_budget: ExplainBudget = None,
+    no_explain: NoExplain = False,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
@@ -209,14 +238,17 @@ def run(
     if resume is not None:
         begun = open_run(resume, runs)
         _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control)
+        of_s = parse_duration_s(budget) if budget else begun.study().budget_s
+        options = replace(options, explaining=explaining(explain_budget, none=no_explain, of_s=of_s))
         return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
     if study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
     request = request_study(
         study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish
     )
+    asked = explaining(explain_budget, none=no_explain, of_s=request.study.budget_s)
     with naming_the_line(request):
-        return check_and_run(request.study, options, no_verdict=no_verdict)
+        return check_and_run(request.study, replace(options, explaining=asked), no_verdict=no_verdict)
 
 
 def _resume(

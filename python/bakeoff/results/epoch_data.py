@@ -6,6 +6,7 @@ zlib stream; inside, 40 bytes of header and counts as ZigZag LEB128, where a neg
 
 import base64
 import binascii
+import gzip
 import hashlib
 import json
 import os
@@ -355,6 +356,11 @@ class EpochWriter:
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
         """`variables.json`, `status-before.json`, `status-after.json`, `data-check.json`: a server's values by name."""
         write_atomically(self.server_directory(arm) / name, self._redactor.json_bytes(dict(sorted(values.items()))))
+
+    def write_server_gz(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
+        """`profile.json.gz`: likewise, compressed."""
+        content = self._redactor.json_bytes(dict(sorted(values.items())))
+        write_atomically(self.server_directory(arm) / name, gzip.compress(content, mtime=0))
 
     def finish(self, outcome: Outcome) -> None:
         """Write the tables, then the outcome: from then on the epoch counts (or counts as discarded).

@@ -10,8 +10,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 from bakeoff.engine import Engine
@@ -39,6 +37,7 @@ from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.explain import Explaining, explain
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.own_data import take_snapshots
@@ -82,6 +81,7 @@ def run_study(
     passwords: Mapping[str, str],
     command_line: Sequence[str],
     resume: RunDirectory | None = None,
+    explaining: Explaining | None = None,
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
@@ -95,6 +95,7 @@ def run_study(
         passwords: of servers named by URL, by arm name; of those whose data is taken by the data's source.
         command_line: for the manifest.
         resume: a run to go on with; its finished epochs count and are not measured again.
+        explaining: what verdicts are explained, once they are written.
 
     Raises:
         BakeoffError: it could not be started, or its measurements cannot be used.
@@ -138,6 +139,8 @@ def run_study(
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
                 tools = EpochTools(study, setups, pool, snapshots, listener, stop, max(share.at_once, 2))
+                if explaining and explaining.only:
+                    return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
                 study_run = _StudyRun(
                     study,
@@ -148,7 +151,10 @@ def run_study(
                     plan=before.plan,
                     history=list(before.history),
                 )
-                return run, study_run.run()
+                analysis = study_run.run()
+                if explaining:
+                    explain(explaining, tools, run)
+                return run, analysis
             except BaseException as error:
                 if run.finished_epochs():
                     raise _with_what_is_kept(error, run) from None
@@ -280,14 +286,8 @@ class _StudyRun:
             epoch.compare_rows()
         if self.plan is None:
             self.plan = self._make_plan(epoch, self._warm_for_pilot(epoch))
-        # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
-        # change, and longer on one version than on another.
-        for _, same_workload in groupby(map(self.plan.cell, draft.cell_order), key=attrgetter("workload")):
-            cells = tuple(same_workload)
-            epoch.warm(cells)
-            for cell in cells:
-                epoch.measure(cell, self.plan.arm_seconds(cell.name) * share)
-        epoch.servers.keep_status()
+        plan = self.plan
+        epoch.measure_all(lambda cell: plan.arm_seconds(cell) * share, plan)
         epoch.check_data()
 
     # ---- the plan, from the first epoch's pilot ----------------------------------------------------------------
