@@ -49,6 +49,12 @@ def _claimed(context: Context) -> list[tuple[str, str]]:
     return [(each.cell, each.contender) for each in context.primary if words & set(each.verdict.words)]
 
 
+def causes_section(context: Context) -> Section | None:
+    """Settings, plans and waits together."""
+    parts = (attribution_section(context), plans_section(context), waits_section(context))
+    return Section.of("Why", *parts, anchor="why", nav="Why")
+
+
 # ---- settings --------------------------------------------------------------------------------------------------------
 
 
@@ -78,7 +84,7 @@ def _attribution(context: Context, run: RunDirectory, asked: Attribution) -> Sec
     if analysis is None or design is None:
         return None
     effects = setting_effects(analysis, design, asked.contender_arm)
-    values = {each.name: each for each in asked.candidates} | {each.factor: each for each in asked.candidates}
+    values = {each.name: each for each in asked.candidates}
     labels = context.labels[asked.baseline], context.labels[asked.contender]
     table = Table(
         id=_id("settings", asked.baseline, asked.contender),
@@ -124,7 +130,7 @@ def _effect_row(context: Context, effect: SettingEffect, candidate: Candidate | 
         text=numbers.ratio(effect.effect.mean, effect.effect.interval.half_width),
         sub=numbers.interval(effect.effect.interval) or "no interval yet",
     )
-    finding = "no effect shown"
+    finding = "no effect shown" if effect.p_adjusted is not None else "cannot tell"
     if effect.carries:
         finding = "faster" if effect.effect.mean > 0 else "slower"
     return Row.of(name, *values, ratio, shown, finding, group=context.cell_title(effect.cell))
@@ -177,23 +183,28 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
 def plans_section(context: Context) -> Section | None:
     """The statements of each cell whose plans differ, with both plans; and how many are the same."""
     run = context.run.explaining(PLANS_KIND)
-    found: dict[str, CellPlans] = {}
-    for epoch in _valid(run):
-        for by_cell in run.server_json(epoch, PLANS_DOCUMENT, dict[str, CellPlans]).values():
-            found |= by_cell
-    if not found:
-        return None
+    epochs = [run.server_json(epoch, PLANS_DOCUMENT, dict[str, CellPlans]) for epoch in _valid(run)]
+    by_cell = [cells for epoch in epochs for cells in epoch.values()]
     parts: list[Section | Prose | None] = []
-    for cell, contender in _compared(context, found):
-        statements = found[cell].statements.values()
-        other = [each for each in statements if contender in each.differs]
-        if not other:
-            parts.append(Prose(text=f"{_where(context, cell, contender)}: {_same(len(statements))}"))
+    for cell, baseline, contender in _compared(context, {cell for cells in by_cell for cell in cells}):
+        found = [cells[cell] for cells in by_cell if cell in cells]
+        known = [each for each in found if all({baseline, contender} <= s.plans.keys() for s in each.statements.values())]
+        if not known:
             continue
-        tables = [_plan_parts(context, at, each, cell, contender) for at, each in enumerate(other[:_PLANS_SHOWN])]
+        statements = known[-1].statements.values()
+        other = [each for each in statements if _differ(each, baseline, contender)]
+        where = _where(context, cell, baseline, contender)
+        if not other:
+            parts.append(Prose(text=f"{where}: {_same(len(statements))}"))
+            continue
+        name = _id("plan", cell, baseline, contender)
+        tables = [
+            _plan_parts(context, f"{name}-{at}", each, baseline, contender)
+            for at, each in enumerate(other[:_PLANS_SHOWN])
+        ]
         parts.append(
             Section.of(
-                _where(context, cell, contender),
+                where,
                 Prose(text=f"{len(other)} of {len(statements)} statements have another plan."),
                 *chain(*tables),
                 in_terminal=True,
@@ -202,17 +213,24 @@ def plans_section(context: Context) -> Section | None:
     return Section.of("Plans", *parts, anchor="why-plans", in_terminal=True)
 
 
+def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
+    """Whether two arms have different plans; which differ from the first arm's is known."""
+    others = (baseline in plans.differs, contender in plans.differs)
+    return others[0] != others[1] or (all(others) and plans.plans[baseline] != plans.plans[contender])
+
+
 def _same(count: int) -> str:
     return "the plan of its one statement is the same." if count == 1 else f"the plans of its {count} statements are the same."
 
 
-def _plan_parts(context: Context, at: int, plans: StatementPlans, cell: str, contender: str) -> list[Table | Fold]:
-    arms = context.analysis.baseline, contender
+def _plan_parts(
+    context: Context, name: str, plans: StatementPlans, baseline: str, contender: str
+) -> list[Table | Fold]:
+    arms = baseline, contender
     steps = zip_longest(*(plans.plans.get(arm, ()) for arm in arms), fillvalue="")
     rows = [Row.of(str(number), *step) for number, step in enumerate(steps, start=1)]
     if plans.rows_read:
         rows.append(Row.of("rows read", *(f"{plans.rows_read.get(arm, 0):,}" for arm in arms)))
-    name = _id("plan", cell, contender, str(at))
     columns = ("step", *(context.labels[arm] for arm in arms))
     parts: list[Table | Fold] = [
         Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=_short(plans.text, _SQL_MAX))
@@ -234,19 +252,14 @@ def waits_section(context: Context) -> Section | None:
     """Waits and stages that differ, in ns an event; what the instruments cost; what a server cannot tell."""
     run = context.run.explaining(WAITS_KIND)
     epochs = [run.server_json(epoch, WAITS_DOCUMENT, dict[str, CellWaits]) for epoch in _valid(run)]
-    cells = dict.fromkeys(cell for epoch in epochs for by_cell in epoch.values() for cell in by_cell)
-    if not cells:
+    cells = {cell for epoch in epochs for by_cell in epoch.values() for cell in by_cell}
+    parts: list[Table | Fold | Prose | None] = []
+    for cell, baseline, contender in _compared(context, cells):
+        event_ns = _event_ns(context, cell, baseline)
+        found = wait_differences(epochs, cell=cell, baseline=baseline, contender=contender, event_ns=event_ns)
+        parts += _waits_of(context, found, cell, baseline, contender)
+    if not parts:
         return None
-    parts: list[Section | Table | Fold | Prose | None] = []
-    for cell, contender in _compared(context, cells):
-        found = wait_differences(
-            epochs,
-            cell=cell,
-            baseline=context.analysis.baseline,
-            contender=contender,
-            event_ns=_event_ns(context, cell),
-        )
-        parts += _waits_of(context, found, cell, contender, len(epochs))
     missing = dict.fromkeys(
         sentence for epoch in epochs for by_cell in epoch.values() for waits in by_cell.values() for sentence in waits.missing
     )
@@ -257,20 +270,20 @@ def waits_section(context: Context) -> Section | None:
 
 
 def _waits_of(
-    context: Context, found: Sequence[WaitDifference], cell: str, contender: str, epochs: int
+    context: Context, found: Sequence[WaitDifference], cell: str, baseline: str, contender: str
 ) -> list[Table | Fold | Prose | None]:
-    where = _where(context, cell, contender)
-    labels = context.labels[context.analysis.baseline], context.labels[contender]
+    where = _where(context, cell, baseline, contender)
+    labels = context.labels[baseline], context.labels[contender]
     columns = ("wait", *labels, "difference", "ratio", "finding")
     rows = [_wait_row(each, where) for each in found]
     if not rows:
         return [Prose(text=f"{where}: nothing was waited for.")]
     note = (
-        f"Per event of the workload, {epochs} epochs with instruments; waits of threads that serve clients, and files of "
-        "all threads. Findings are corrected for the number of waits (Holm). A wait can hold another, and waits of threads "
+        f"Per event of the workload, {numbers.restarts(found[0].difference.n)} with instruments; waits of threads that "
+        "serve clients, and files of all threads. Findings are corrected for the number of waits (Holm). A wait can hold another, and waits of threads "
         "overlap: they do not add up to the time of an event."
     )
-    name = _id("waits", cell, contender)
+    name = _id("waits", cell, baseline, contender)
     shown = Table(
         id=name, group_title="cell", columns=columns, rows=tuple(rows[:_WAITS_SHOWN]), note=note, wide=("ratio",)
     )
@@ -360,23 +373,27 @@ def _valid(run: RunDirectory) -> list[int]:
     return [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
 
 
-def _compared(context: Context, cells: Sequence[str] | dict[str, CellPlans] | dict[str, None]) -> list[tuple[str, str]]:
-    """(cell, contender) of everything that was explained: what was claimed first, then what was asked for."""
-    claimed = [pair for pair in _claimed(context) if pair[0] in cells]
-    return claimed or [(each.cell, each.contender) for each in context.primary if each.cell in cells]
+def _compared(context: Context, cells: set[str]) -> list[tuple[str, str, str]]:
+    """(cell, baseline, contender) of what was explained: every claim, then the pairs of arms that were asked for."""
+    baseline = context.analysis.baseline
+    claimed = [(cell, baseline, contender) for cell, contender in _claimed(context)]
+    pairs = context.run.read("explain/asked.json", list[tuple[str, str]]) or []
+    asked = [(cell, *pair) for pair in pairs if set(pair) <= context.arms.keys() for cell in context.cells]
+    return [each for each in dict.fromkeys([*claimed, *asked]) if each[0] in cells]
 
 
-def _event_ns(context: Context, cell: str) -> float | None:
-    """Time of an event of one connection of the baseline."""
-    rates = context.epoch_rates.get((cell, context.analysis.baseline), {})
+def _event_ns(context: Context, cell: str, arm: str) -> float | None:
+    """Time of an event of one connection of an arm."""
+    rates = context.epoch_rates.get((cell, arm), {})
     threads = next((each.threads for each in context.primary if each.cell == cell), 0)
     per_s = math.fsum(rates.values()) / len(rates) if rates else 0.0
     return threads / per_s * 1e9 if per_s else None
 
 
-def _where(context: Context, cell: str, contender: str) -> str:
-    several = len(context.analysis.contenders) > 1
-    return context.cell_title(cell) + (f", {context.labels[contender]}" if several else "")
+def _where(context: Context, cell: str, baseline: str, contender: str) -> str:
+    labels = [] if baseline == context.analysis.baseline else [context.labels[baseline]]
+    labels += [context.labels[contender]] if labels or len(context.analysis.contenders) > 1 else []
+    return ", ".join([context.cell_title(cell), *reversed(labels)])
 
 
 def _id(*words: str) -> str:

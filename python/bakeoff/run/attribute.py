@@ -24,51 +24,67 @@ _BUDGET_MARGIN = 1.2
 """Over the smallest budget that gives a verdict: shares take a few epochs more."""
 
 
-def attribute(
+def arms_in_between(
     run: RunDirectory,
     contender: str,
     *,
     listener: Listener,
     stop: threading.Event,
-    command_line: Sequence[str],
     baseline: str | None = None,
     budget_s: float | None = None,
-    passwords: Mapping[str, str] | None = None,
-) -> RunDirectory:
-    """Measure which of the settings that differ between two arms of a run carries their difference.
+) -> tuple[Attribution, Study]:
+    """Find the settings that differ between two arms of a run, and the study of the arms in between.
 
     Args:
         run: it has an analysis.
         contender: name of an arm.
         listener: receives what happens.
         stop: set it to end in order.
-        command_line: for the manifest.
         baseline: name of another arm; None: the run's baseline.
         budget_s: wall seconds; None: those of the run for every two arms, or what verdicts take if that is more.
-        passwords: of the data's source, as for `run_study`.
-
-    Returns:
-        The run directory of the arms in between.
 
     Raises:
         SpecError: there is nothing to tell apart, or the budget is too small.
-        BakeoffError: as `run_study`.
+        ResultsError: the run has no analysis. HostError: memory or disk are too small.
     """
     study, analysis = run.study(), run.read("analysis.json", Analysis)
     if analysis is None:
-        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Finish it: bakeoff run --resume {run.path}")
+        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
     arms = {arm.name: arm for arm in study.arms}
     first, other = arms[baseline or study.baseline.name], arms[contender]
     valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
     asked = differing(study, first, other, run.variables(valid[-1]) if valid else {})
     asked = asked.without(_refused(asked, study, first, other, listener, stop))
-    in_between, contender_arm = study_in_between(study, analysis, asked, budget_s=budget_s or study.budget_s)
-    in_between = _with_budget(in_between, budget_s)
+    in_between, name = study_in_between(study, analysis, asked, budget_s=budget_s or study.budget_s)
+    return asked.model_copy(update={"contender_arm": name}), _with_budget(in_between, budget_s)
+
+
+def attribute(
+    run: RunDirectory,
+    asked: Attribution,
+    in_between: Study,
+    *,
+    listener: Listener,
+    stop: threading.Event,
+    command_line: Sequence[str],
+    passwords: Mapping[str, str] | None = None,
+) -> RunDirectory:
+    """Measure the arms in between; returns their run directory.
+
+    Args:
+        run: that is explained.
+        asked, in_between: of `arms_in_between`.
+        listener: receives what happens.
+        stop: set it to end in order.
+        command_line: for the manifest.
+        passwords: of the data's source, as for `run_study`.
+
+    Raises:
+        BakeoffError: as `run_study`.
+    """
     names = ", ".join(each.name for each in asked.candidates)
-    listener.note(
-        f"{len(in_between.arms)} arms from {first.label} to {other.label}: {names}; "
-        f"at most {format_duration(in_between.budget_s)}"
-    )
+    budget = format_duration(in_between.budget_s)
+    listener.note(f"{len(in_between.arms)} arms with {names} of one side or the other; at most {budget}")
     found, _ = run_study(
         in_between,
         run.path / FOLDER,
@@ -77,7 +93,7 @@ def attribute(
         passwords=passwords or {},
         command_line=command_line,
     )
-    found.write_json(DOCUMENT, asked.model_copy(update={"contender_arm": contender_arm}))
+    found.write_json(DOCUMENT, asked)
     return found
 
 

@@ -20,11 +20,11 @@ from statistics import fmean
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import FACTORS_MIN, arm_names, generators, points, words
 from bakeoff.plan.model import workload_names
-from bakeoff.spec import Arm, Origin, Study
+from bakeoff.spec import Arm, Origin, Study, Workload
 from bakeoff.spec.study import Design, Factor, Fraction, Part
 from bakeoff.stats import interval as iv
 from bakeoff.stats.differences import DifferenceOrigin, differences, variable_of
-from bakeoff.stats.effects import EpochValues, Steps, contrast_weights, epoch_contrasts, epoch_values
+from bakeoff.stats.effects import Steps, contrast_weights, epoch_contrasts, epoch_values
 from bakeoff.stats.model import Analysis, Estimate, Frozen, Word
 
 DOCUMENT = "attribution.json"
@@ -254,7 +254,9 @@ def _other_defaults(
                 left_out.setdefault(f"only {label} has it", []).append(each.variable)
         elif rank is None:
             left_out.setdefault("not known to change the speed", []).append(each.variable)
-        elif value := _settable(each.variable, each.baseline, each.contender):
+        elif (value := _settable(each.variable, each.baseline, each.contender)) is None:
+            left_out.setdefault("has values that only one of them knows", []).append(each.variable)
+        else:
             candidate = Candidate(
                 factor=f"option.{each.variable}",
                 baseline=value[0],
@@ -373,7 +375,7 @@ def _arm_at(
     for candidate, level in zip(candidates, point, strict=True):
         if level:
             arm = candidate.applied(arm, contender)
-            changed.append(f"{candidate.name}={candidate.contender}" if candidate.value else candidate.name)
+            changed.append(candidate.name)
     label = baseline.label if not changed else f"{baseline.label} with {', '.join(changed)}"
     return arm.model_copy(update={"name": name, "label": label})
 
@@ -393,7 +395,7 @@ def claimed_cells(analysis: Analysis, asked: Attribution) -> dict[str, tuple[str
     }
 
 
-def _claimed_workloads(study: Study, claimed: Mapping[str, tuple[str, int]]) -> tuple[object, ...]:
+def _claimed_workloads(study: Study, claimed: Mapping[str, tuple[str, int]]) -> tuple[Workload, ...]:
     wanted = {workload for workload, _ in claimed.values()}
     names = workload_names(study.workloads)
     return tuple(workload for workload, name in zip(study.workloads, names, strict=True) if name in wanted)
@@ -419,7 +421,7 @@ class SettingEffect:
         factor: the setting's name, or `server`, or "" for interactions of three and more settings.
         effect: log ratio of throughputs, its second value over its first, the others averaged.
         share: of the log ratio of the two arms, with a 95 % interval; None while that ratio is not told from 1.
-        p_adjusted: of no effect, after Holm over the settings of the cell; None below two epochs.
+        p_adjusted: of no effect, after Holm over the settings of the cell; None while it cannot be told.
     """
 
     cell: str
@@ -470,14 +472,15 @@ def setting_effects(analysis: Analysis, design: Design, contender: str) -> tuple
         total = [whole[epoch] for epoch in epochs]
         columns = {name: [column[epoch] for epoch in epochs] for name, column in by_factor.items()}
         ordered = sorted(columns, key=lambda name: (name == SERVER, -abs(fmean(columns[name]))))
-        adjusted = iv.holm([_p_value(columns[name]) for name in ordered])
+        if len(columns) - (SERVER in columns) > 2:
+            alone = [math.fsum(each) for each in zip(*columns.values(), strict=True)]
+            columns[""] = [both - own for both, own in zip(total, alone, strict=True)]
+            ordered.append("")
+        adjusted = _adjusted([columns[name] for name in ordered], analysis)
         found += [
-            SettingEffect(cell, name, _estimate(columns[name]), _share(columns[name], total), p)
+            SettingEffect(cell, name, _estimate(columns[name], analysis), _share(columns[name], total, analysis), p)
             for name, p in zip(ordered, adjusted, strict=True)
         ]
-        rest = [whole_e - math.fsum(each) for whole_e, each in zip(total, zip(*columns.values(), strict=True), strict=True)]
-        if len(columns) - (SERVER in columns) > 2:
-            found.append(SettingEffect(cell, "", _estimate(rest), _share(rest, total), _p_value(rest)))
     return tuple(found)
 
 
@@ -487,7 +490,7 @@ def setting_interactions(analysis: Analysis, design: Design) -> tuple[SettingInt
     settings = [at for at, factor in enumerate(design.factors) if factor.name != SERVER]
     found = []
     for cell in dict.fromkeys(each.cell for each in analysis.comparisons):
-        tried: list[tuple[SettingInteraction, float | None]] = []
+        tried: list[tuple[SettingInteraction, list[float]]] = []
         for one, other in combinations(settings, 2):
             names = design.factors[one].name, design.factors[other].name
             mixed = design.fraction.mixed_with(*names) if design.fraction else ()
@@ -496,8 +499,8 @@ def setting_interactions(analysis: Analysis, design: Design) -> tuple[SettingInt
             steps = _step(design, one, analysis.baseline) | _step(design, other, analysis.baseline)
             column = list(epoch_contrasts(values, cell, contrast_weights(design, steps)[0]).values())
             if column:
-                tried.append((SettingInteraction(cell, names, _estimate(column), mixed), _p_value(column)))
-        adjusted = iv.holm([p for _, p in tried])
+                tried.append((SettingInteraction(cell, names, _estimate(column, analysis), mixed), column))
+        adjusted = _adjusted([column for _, column in tried], analysis)
         found += [
             each for (each, _), p in zip(tried, adjusted, strict=True) if p is not None and p < iv.ALPHA_PRECISE
         ]
@@ -510,18 +513,21 @@ def _step(design: Design, at: int, baseline: str) -> Steps:
     return {at: (base, other)}
 
 
-def _p_value(values: Sequence[float]) -> float | None:
-    n = len(values)
-    return iv.p_value(fmean(values), iv.standard_deviation(values), n) if n > 1 else None
+def _adjusted(columns: Sequence[Sequence[float]], analysis: Analysis) -> list[float | None]:
+    """Two-sided p-values of no effect after Holm; None below two epochs, and of a run that did not end by its rule."""
+    if analysis.stopped.anytime_only:
+        return [None] * len(columns)
+    known = [iv.p_value(fmean(c), iv.standard_deviation(c), len(c)) if len(c) > 1 else None for c in columns]
+    return iv.holm(known)
 
 
-def _estimate(values: Sequence[float]) -> Estimate:
-    return iv.estimate_of(values, iv.precision_interval)
+def _estimate(values: Sequence[float], analysis: Analysis) -> Estimate:
+    return iv.estimate_of(values, iv.live_interval if analysis.stopped.anytime_only else iv.precision_interval)
 
 
-def _share(part: Sequence[float], whole: Sequence[float]) -> Estimate | None:
+def _share(part: Sequence[float], whole: Sequence[float], analysis: Analysis) -> Estimate | None:
     """The ratio of two means over the same epochs, with the t interval of its linearisation (delta method)."""
-    if not iv.excludes_zero(_estimate(whole).interval):
+    if not iv.excludes_zero(_estimate(whole, analysis).interval):
         return None
     mean = fmean(whole)
     share = fmean(part) / mean
