@@ -83,7 +83,9 @@ def test_every_combination_of_three_options_is_an_arm_and_the_last_one_is_the_co
 
 
 def test_the_option_that_carries_the_difference_has_all_of_it():
-    found = effects_of(study_of(DURABLE, LAX), lambda arm: 1.8 if option(arm, "innodb_flush_log_at_trx_commit") == "2" else 1)
+    found = effects_of(
+        study_of(DURABLE, LAX), lambda arm: 1.8 if option(arm, "innodb_flush_log_at_trx_commit") == "2" else 1
+    )
     carrying = found["innodb_flush_log_at_trx_commit"]
     assert carrying.carries
     assert carrying.share.interval.holds(1.0)
@@ -107,7 +109,9 @@ def test_shares_of_two_options_add_up():
 
 def both(arm):
     """Only together two options are worth anything."""
-    return 2.0 if (option(arm, "innodb_flush_log_at_trx_commit"), option(arm, "sort_buffer_size")) == ("2", "512K") else 1
+    return (
+        2.0 if (option(arm, "innodb_flush_log_at_trx_commit"), option(arm, "sort_buffer_size")) == ("2", "512K") else 1
+    )
 
 
 def test_two_options_that_need_each_other_are_named():
@@ -136,7 +140,9 @@ def test_from_five_options_on_a_fraction_is_measured_that_has_both_ends(count):
     assert made.design.fraction.complete == 2**count
     (contender,) = [arm for arm in made.arms if arm.name == asked.contender_arm]
     assert dict(contender.server.options) == dict.fromkeys(names, "2")
-    found = effects_of(study, lambda arm: (0.7 if option(arm, "o2") == "2" else 1) * (1.2 if option(arm, "o4") == "2" else 1))
+    found = effects_of(
+        study, lambda arm: (0.7 if option(arm, "o2") == "2" else 1) * (1.2 if option(arm, "o4") == "2" else 1)
+    )
     assert {each.factor for each in found.values() if each.carries} == {"o2", "o4"}
     assert found["o2"].effect.interval.holds(math.log(0.7))
     assert found["o4"].effect.interval.holds(math.log(1.2))
@@ -225,7 +231,9 @@ def test_settings_without_effect_are_seldom_named(count):
     named = paired = 0
     for seed in range(400):
         analysis = measured(made, lambda _: 1.0, noise=0.01, seed=seed)
-        named += any(each.carries for each in setting_effects(analysis, made.design, asked.contender_arm) if each.factor)
+        named += any(
+            each.carries for each in setting_effects(analysis, made.design, asked.contender_arm) if each.factor
+        )
         paired += bool(setting_interactions(analysis, made.design))
     assert named <= 20
     assert paired <= 20

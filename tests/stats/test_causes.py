@@ -7,7 +7,11 @@ from bakeoff.run.sessions import _tree_line
 from bakeoff.stats.causes import CellWaits, Wait, instruments_cost, wait_differences
 
 CELL = "oltp_write_only/4"
-FSYNC, MUTEX, LOCK = "wait/io/file/innodb/innodb_log_file", "wait/synch/mutex/innodb/trx_sys_mutex", "innodb/semaphore: mutex"
+FSYNC, MUTEX, LOCK = (
+    "wait/io/file/innodb/innodb_log_file",
+    "wait/synch/mutex/innodb/trx_sys_mutex",
+    "innodb/semaphore: mutex",
+)
 
 
 def epochs(times, *, count=4, noise=0.03, seed=1):

@@ -48,7 +48,7 @@ def explain(
     quiet: Quiet = False,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
-    """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; write its report anew."""
+    """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; report it anew."""
     found = open_run(run, runs)
     study = resumed_study(found, budget_s=None)
     if attribute:
@@ -90,9 +90,7 @@ def _attribute(
                     run, contender, listener=live, stop=stop, baseline=baseline, budget_s=budget_s
                 )
             with live_for(in_between, quiet=options.quiet, json=options.json) as live:
-                attribute_arms(
-                    run, asked, in_between, listener=live, stop=stop, command_line=options.command_line
-                )
+                attribute_arms(run, asked, in_between, listener=live, stop=stop, command_line=options.command_line)
             if stop.is_set():
                 break
         view = build_view(run, analysis)

@@ -61,11 +61,14 @@ def causes_section(context: Context) -> Section | None:
 def attribution_section(context: Context) -> Section | None:
     """Which setting carries a difference, where the arms in between were measured; else the settings that differ."""
     found = _attributions(context)
-    parts: list[Section | Prose | None] = [_attribution(context, run, asked) for asked, run in found.values()]
-    for contender in dict.fromkeys(contender for _, contender in _claimed(context)):
-        if (context.analysis.baseline, contender) not in found:
-            parts.append(_not_measured(context, contender))
-    return Section.of("Settings", *parts, anchor="why-settings", in_terminal=True)
+    claimed = dict.fromkeys(contender for _, contender in _claimed(context))
+    return Section.of(
+        "Settings",
+        *(_attribution(context, run, asked) for asked, run in found.values()),
+        *(_not_measured(context, each) for each in claimed if (context.analysis.baseline, each) not in found),
+        anchor="why-settings",
+        in_terminal=True,
+    )
 
 
 def _attributions(context: Context) -> dict[tuple[str, str], tuple[Attribution, RunDirectory]]:
@@ -119,7 +122,8 @@ def _effect_row(context: Context, effect: SettingEffect, candidate: Candidate | 
         name, values = "three settings and more together", ("", "")
     else:
         name = candidate.name if candidate else effect.factor
-        values = tuple(_short(text, _VALUE_MAX) for text in (candidate.baseline, candidate.contender)) if candidate else ("", "")
+        both = (candidate.baseline, candidate.contender) if candidate else ("", "")
+        values = (_short(both[0], _VALUE_MAX), _short(both[1], _VALUE_MAX))
     share = effect.share
     shown = Value(text="cannot tell")
     if share is not None:
@@ -148,9 +152,9 @@ def _mixed(pairs: Sequence[tuple[str, str]]) -> str:
 def _attribution_notes(asked: Attribution, analysis: Analysis, fraction: Sequence[str]) -> Iterator[str]:
     epochs = analysis.epochs_used
     yield (
-        f"Arms in between, {epochs} epochs: a setting's ratio is that of its second value over its first, averaged over "
-        "the values of the others; the shares are of the log ratio. Findings are corrected for the number of settings "
-        "(Holm)."
+        f"Arms in between, {numbers.restarts(epochs)}: a setting's ratio is that of its second value over its first, "
+        "averaged over the values of the others; the shares are of the log ratio. Findings are corrected for the "
+        "number of settings (Holm)."
     )
     yield from fraction
     for reason, names in asked.left_out.items():
@@ -188,7 +192,8 @@ def plans_section(context: Context) -> Section | None:
     parts: list[Section | Prose | None] = []
     for cell, baseline, contender in _compared(context, {cell for cells in by_cell for cell in cells}):
         found = [cells[cell] for cells in by_cell if cell in cells]
-        known = [each for each in found if all({baseline, contender} <= s.plans.keys() for s in each.statements.values())]
+        pair = {baseline, contender}
+        known = [each for each in found if all(pair <= own.plans.keys() for own in each.statements.values())]
         if not known:
             continue
         statements = known[-1].statements.values()
@@ -220,7 +225,7 @@ def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
 
 
 def _same(count: int) -> str:
-    return "the plan of its one statement is the same." if count == 1 else f"the plans of its {count} statements are the same."
+    return "its one statement has the same plan." if count == 1 else f"its {count} statements have the same plans."
 
 
 def _plan_parts(
@@ -260,9 +265,8 @@ def waits_section(context: Context) -> Section | None:
         parts += _waits_of(context, found, cell, baseline, contender)
     if not parts:
         return None
-    missing = dict.fromkeys(
-        sentence for epoch in epochs for by_cell in epoch.values() for waits in by_cell.values() for sentence in waits.missing
-    )
+    all_waits = [waits for epoch in epochs for by_cell in epoch.values() for waits in by_cell.values()]
+    missing = dict.fromkeys(sentence for waits in all_waits for sentence in waits.missing)
     return Section.of(
         "Waits", *parts, _cost_table(context, run), Prose(text=" ".join(missing), small=True), anchor="why-waits",
         in_terminal=True,
@@ -280,8 +284,8 @@ def _waits_of(
         return [Prose(text=f"{where}: nothing was waited for.")]
     note = (
         f"Per event of the workload, {numbers.restarts(found[0].difference.n)} with instruments; waits of threads that "
-        "serve clients, and files of all threads. Findings are corrected for the number of waits (Holm). A wait can hold another, and waits of threads "
-        "overlap: they do not add up to the time of an event."
+        "serve clients, and files of all threads. Findings are corrected for the number of waits (Holm). A wait can hold "
+        "another, and waits of threads overlap: they do not add up to the time of an event."
     )
     name = _id("waits", cell, baseline, contender)
     shown = Table(
@@ -357,7 +361,7 @@ def _cost_table(context: Context, run: RunDirectory) -> Table | None:
         group_title="cell",
         columns=("arm", "throughput with instruments"),
         rows=tuple(rows),
-        note="Against the epochs that count: what these instruments cost. No verdict rests on the epochs that have them.",
+        note="Against the epochs that count: what the instruments cost. No verdict rests on epochs that have them.",
     )
 
 

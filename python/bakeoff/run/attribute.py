@@ -73,7 +73,8 @@ def attribute(
 
     Args:
         run: that is explained.
-        asked, in_between: of `arms_in_between`.
+        asked: the settings, of `arms_in_between`.
+        in_between: the study, likewise.
         listener: receives what happens.
         stop: set it to end in order.
         command_line: for the manifest.
@@ -177,9 +178,7 @@ class _Trial:
                 return [candidates[0].factor]
             return [factor for each in candidates for factor in self.refused([each])]
         said = [line.partition(": ")[0] for line in ignored]
-        return [
-            each.factor for each in candidates if any(option_text(*pair) in said for pair in each.value)
-        ]
+        return [each.factor for each in candidates if any(option_text(*pair) in said for pair in each.value)]
 
     def _ignored(self, arm: Arm, settings: Settings) -> list[str]:
         instance = self._pool.create("trial", self._installation, settings, env=dict(arm.server.env))

@@ -104,7 +104,7 @@ def _switch_stages_on(server: Server) -> None:
     with contextlib.suppress(ServerError):  # MySQL 5.5 has none
         server.query(
             "UPDATE performance_schema.setup_instruments SET enabled='YES', timed='YES' "
-            "WHERE name LIKE 'stage/%%' AND (enabled='NO' OR timed='NO')".replace("%%", "%")
+            "WHERE name LIKE 'stage/%' AND (enabled='NO' OR timed='NO')"
         )
 
 
@@ -274,5 +274,3 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
 
 def _first_word(text: str) -> str:
     return text.split(" ", 1)[0].upper()
-
-

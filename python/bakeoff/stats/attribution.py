@@ -53,14 +53,14 @@ _CAN_MATTER = tuple(
         r"optimizer_switch|(sort|join|read|read_rnd)_buffer_size|tmp_table_size|max_heap_table_size|temptable_max_ram",
         r"innodb_(change_buffering|flush_neighbors|io_capacity(_max)?|use_native_aio|checksum_algorithm|page_size)",
         r"innodb_(max_dirty_pages_pct(_lwm)?|lru_scan_depth|adaptive_flushing\w*|page_cleaners|purge_\w+)",
-        r"innodb_(log_buffer_size|log_writer_threads|log_spin_\w+|log_wait_\w+|log_write_ahead_size|log_compressed_pages)",
-        r"innodb_(thread_concurrency|concurrency_tickets|spin_wait_\w+|sync_\w+|(read|write)_io_threads|fsync_threshold)",
+        r"innodb_log_(buffer_size|writer_threads|spin_\w+|wait_\w+|write_ahead_size|compressed_pages)",
+        r"innodb_(thread_concurrency|concurrency_tickets|spin_wait_\w+|sync_\w+|(read|write)_io_threads|fsync_\w+)",
         r"innodb_(buffer_pool_(instances|chunk_size)|autoinc_lock_mode|deadlock_detect|stats_\w+|old_blocks_\w+)",
         r"internal_tmp_mem_storage_engine|temptable_\w+|big_tables|optimizer_\w+|eq_range_index_dive_limit",
         r"table_open_cache(_instances)?|table_definition_cache|innodb_open_files|thread_cache_size|thread_stack",
         r"transaction_isolation|autocommit|binlog_\w+|gtid_mode|slow_query_log|general_log|long_query_time",
         r"innodb_\w*(compression|read_ahead|undo_log_truncate|parallel_read_threads)\w*|histogram_\w+|use_stat_tables",
-        r"net_buffer_length|(query|range|transaction)_(alloc|prealloc)_block_size|query_prealloc_size|sql_mode|back_log",
+        r"net_buffer_length|(query|range|transaction)_(alloc|prealloc)_(block_)?size|sql_mode|back_log",
     )
 )
 _SWITCHES = ("optimizer_switch",)
@@ -129,7 +129,8 @@ class Attribution(Frozen):
             if reason := reasons.get(candidate.factor):
                 left_out[reason] = (*left_out.get(reason, ()), candidate.name)
         kept = tuple(each for each in self.candidates if each.factor not in reasons)
-        return self.model_copy(update={"candidates": kept, "left_out": left_out, "server": self.server or bool(reasons)})
+        server = self.server or bool(reasons)
+        return self.model_copy(update={"candidates": kept, "left_out": left_out, "server": server})
 
 
 # ---- what differs ----------------------------------------------------------------------------------------------------
@@ -159,7 +160,11 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
         *_typed("option", baseline.server.options, contender.server.options, mine, theirs, other_default=server),
         *_typed("env", baseline.server.env, contender.server.env, {}, {}, other_default=False),
         *(
-            Candidate(factor=part, baseline=_parts(baseline, contender, part), contender=_parts(contender, baseline, part))
+            Candidate(
+                factor=part,
+                baseline=_parts(baseline, contender, part),
+                contender=_parts(contender, baseline, part),
+            )
             for part in ("data", "connection")
             if getattr(baseline, part) != getattr(contender, part)
         ),
@@ -321,7 +326,7 @@ def study_in_between(study: Study, analysis: Analysis, asked: Attribution, *, bu
         at = point or (1,) * len(values)
         own = tuple(pair[level] for pair, level in zip(values, at, strict=True))
         levels[name] = (*own, *([binaries[not point]] if asked.server else []))
-        made.append(_arm_at(name, at, asked.candidates, baseline, contender, is_contender=is_contender))
+        made.append(_arm_at(name, at, asked.candidates, baseline, contender, is_contender))
     factors = [
         Factor(name=each.name, parts=(_part(each),), levels=pair)
         for each, pair in zip(asked.candidates, values, strict=True)
@@ -367,7 +372,13 @@ def _points(candidates: Sequence[Candidate]) -> tuple[list[tuple[int, ...]], Fra
 
 
 def _arm_at(
-    name: str, point: Sequence[int], candidates: Sequence[Candidate], baseline: Arm, contender: Arm, *, is_contender: bool
+    name: str,
+    point: Sequence[int],
+    candidates: Sequence[Candidate],
+    baseline: Arm,
+    contender: Arm,
+    *,
+    is_contender: bool,
 ) -> Arm:
     if is_contender:
         return contender.model_copy(update={"name": name})
@@ -462,7 +473,9 @@ def setting_effects(analysis: Analysis, design: Design, contender: str) -> tuple
     found: list[SettingEffect] = []
     for cell in dict.fromkeys(each.cell for each in analysis.comparisons):
         by_factor = {
-            factor.name: epoch_contrasts(values, cell, contrast_weights(design, _step(design, at, analysis.baseline))[0])
+            factor.name: epoch_contrasts(
+                values, cell, contrast_weights(design, _step(design, at, analysis.baseline))[0]
+            )
             for at, factor in enumerate(design.factors)
         }
         whole = values.get((cell, contender), {})
@@ -501,9 +514,7 @@ def setting_interactions(analysis: Analysis, design: Design) -> tuple[SettingInt
             if column:
                 tried.append((SettingInteraction(cell, names, _estimate(column, analysis), mixed), column))
         adjusted = _adjusted([column for _, column in tried], analysis)
-        found += [
-            each for (each, _), p in zip(tried, adjusted, strict=True) if p is not None and p < iv.ALPHA_PRECISE
-        ]
+        found += [each for (each, _), p in zip(tried, adjusted, strict=True) if p is not None and p < iv.ALPHA_PRECISE]
     return tuple(found)
 
 
@@ -533,5 +544,3 @@ def _share(part: Sequence[float], whole: Sequence[float], analysis: Analysis) ->
     share = fmean(part) / mean
     linear = [share + (own - share * all_) / mean for own, all_ in zip(part, whole, strict=True)]
     return iv.estimate_of(linear, lambda m, sd, n: iv.t_interval(m, sd, n, alpha=iv.ALPHA_T))
-
-

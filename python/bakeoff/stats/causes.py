@@ -101,7 +101,7 @@ class WaitDifference:
     @property
     def differs(self) -> bool:
         """Whether it is longer on one of the arms."""
-        return self.p_adjusted is not None and self.p_adjusted < iv.ALPHA_T
+        return self.p_adjusted is not None and self.p_adjusted < iv.ALPHA_PRECISE
 
 
 def wait_differences(
@@ -116,6 +116,8 @@ def wait_differences(
 
     Args:
         epochs: of each valid epoch {arm: {cell: waits}}; those without this cell on both arms are left out.
+        cell: its name.
+        baseline, contender: names of arms.
         event_ns: time of an event of one connection; None: not known, and every wait is compared.
     """
     pairs = []
@@ -150,9 +152,7 @@ def wait_differences(
     return tuple(sorted(compared, key=lambda each: (not each.timed, -abs(each.difference.mean), each.name)))
 
 
-def instruments_cost(
-    explaining: Mapping[int, float], counted: Mapping[int, float]
-) -> Unpaired | None:
+def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, float]) -> Unpaired | None:
     """Log ratio of an arm's throughput with instruments over that without, epochs unpaired; None without one of them.
 
     Args:
