@@ -37,7 +37,7 @@ from bakeoff.units import format_ns
 WAITS_KIND, PLANS_KIND = "waits", "plans"
 """Folders of the epochs that explain, below `explain/`."""
 
-_WAITS_SHOWN = 15  # of a cell; the rest is folded away
+_WAITS_SHOWN = 8  # of a cell; the rest is folded away
 _PLANS_SHOWN = 20
 _SQL_MAX = 300
 _VALUE_MAX = 60
@@ -92,10 +92,10 @@ def _attribution(context: Context, run: RunDirectory, asked: Attribution) -> Sec
     table = Table(
         id=_id("settings", asked.baseline, asked.contender),
         group_title="cell",
-        columns=("setting", *labels, "ratio", "share of the difference", "finding"),
+        columns=("setting", "from", "to", "ratio", "share of the difference", "finding"),
         rows=tuple(_effect_row(context, each, values.get(each.factor)) for each in effects),
         all_text=True,
-        note=" ".join(_attribution_notes(asked, analysis, design.fraction.sentences() if design.fraction else ())),
+        note=" ".join(_attribution_notes(asked, effects, design.fraction.sentences() if design.fraction else ())),
     )
     mixed = [
         Row.of(
@@ -149,8 +149,8 @@ def _mixed(pairs: Sequence[tuple[str, str]]) -> str:
     return "with " + ", ".join(f"{a} × {b}" for a, b in pairs) if pairs else ""
 
 
-def _attribution_notes(asked: Attribution, analysis: Analysis, fraction: Sequence[str]) -> Iterator[str]:
-    epochs = analysis.epochs_used
+def _attribution_notes(asked: Attribution, effects: Sequence[SettingEffect], fraction: Sequence[str]) -> Iterator[str]:
+    epochs = min((each.effect.n for each in effects), default=0)
     yield (
         f"Arms in between, {numbers.restarts(epochs)}: a setting's ratio is that of its second value over its first, "
         "averaged over the values of the others; the shares are of the log ratio. Findings are corrected for the "
@@ -215,7 +215,8 @@ def plans_section(context: Context) -> Section | None:
                 in_terminal=True,
             )
         )
-    return Section.of("Plans", *parts, anchor="why-plans", in_terminal=True)
+    differ = any(isinstance(part, Section) for part in parts)
+    return Section.of("Plans", *parts, anchor="why-plans", in_terminal=differ)
 
 
 def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:

@@ -326,7 +326,7 @@ def study_in_between(study: Study, analysis: Analysis, asked: Attribution, *, bu
         at = point or (1,) * len(values)
         own = tuple(pair[level] for pair, level in zip(values, at, strict=True))
         levels[name] = (*own, *([binaries[not point]] if asked.server else []))
-        made.append(_arm_at(name, at, asked.candidates, baseline, contender, is_contender))
+        made.append(_arm_at(name, at, asked.candidates, baseline, contender, is_contender=is_contender))
     factors = [
         Factor(name=each.name, parts=(_part(each),), levels=pair)
         for each, pair in zip(asked.candidates, values, strict=True)
@@ -338,6 +338,7 @@ def study_in_between(study: Study, analysis: Analysis, asked: Attribution, *, bu
         factors=tuple(factors),
         levels=levels,
         fraction=fraction,
+        together=True,
     )
     in_between = study.model_copy(
         update={
@@ -387,7 +388,7 @@ def _arm_at(
         if level:
             arm = candidate.applied(arm, contender)
             changed.append(candidate.name)
-    label = baseline.label if not changed else f"{baseline.label} with {', '.join(changed)}"
+    label = f"{baseline.label.partition(',')[0]} with {', '.join(changed)}" if changed else baseline.label
     return arm.model_copy(update={"name": name, "label": label})
 
 

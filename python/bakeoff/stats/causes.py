@@ -86,7 +86,7 @@ class WaitDifference:
         baseline, contender: ns an event, or times an event of what is only counted (`timed` False).
         difference: contender less baseline, in the same unit, with a 95 % t interval over epochs.
         ratio: log ratio likewise; None when one arm has none of it in some epoch.
-        p_adjusted: of no difference, after Holm over the waits of the cell; None with one epoch.
+        p_adjusted: of no difference (of a ratio of 1 where there is one), after Holm over the waits of the cell; None with one epoch.
     """
 
     cell: str
@@ -117,7 +117,8 @@ def wait_differences(
     Args:
         epochs: of each valid epoch {arm: {cell: waits}}; those without this cell on both arms are left out.
         cell: its name.
-        baseline, contender: names of arms.
+        baseline: name of an arm.
+        contender: name of the other.
         event_ns: time of an event of one connection; None: not known, and every wait is compared.
     """
     pairs = []
@@ -133,7 +134,7 @@ def wait_differences(
         if timed and event_ns and max(fmean(own), fmean(other)) < _SHARE_LEAST * event_ns:
             continue
         found.append((name, timed, own, other))
-    adjusted = iv.holm([_p_value([b - a for a, b in zip(own, other, strict=True)]) for _, _, own, other in found])
+    adjusted = iv.holm([_p_value(_logs(own, other) or _less(own, other)) for _, _, own, other in found])
     compared = [
         WaitDifference(
             cell=cell,
@@ -141,10 +142,8 @@ def wait_differences(
             timed=timed,
             baseline=fmean(own),
             contender=fmean(other),
-            difference=_estimate([b - a for a, b in zip(own, other, strict=True)]),
-            ratio=_estimate([math.log(b / a) for a, b in zip(own, other, strict=True)])
-            if min(*own, *other) > 0
-            else None,
+            difference=_estimate(_less(own, other)),
+            ratio=_estimate(logs) if (logs := _logs(own, other)) else None,
             p_adjusted=p,
         )
         for (name, timed, own, other), p in zip(found, adjusted, strict=True)
@@ -171,6 +170,15 @@ def _per_event(of: CellWaits, name: str, *, timed: bool) -> float:
 
 def _estimate(values: Sequence[float]) -> Estimate:
     return iv.estimate_of(values, lambda mean, sd, n: iv.t_interval(mean, sd, n, alpha=iv.ALPHA_T))
+
+
+def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [b - a for a, b in zip(own, other, strict=True)]
+
+
+def _logs(own: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Log ratios, which scatter less than differences where a whole epoch is slow; none where an arm has nothing."""
+    return [math.log(b / a) for a, b in zip(own, other, strict=True)] if min(*own, *other) > 0 else []
 
 
 def _p_value(values: Sequence[float]) -> float | None:
