@@ -67,7 +67,7 @@ def attribution_section(context: Context) -> Section | None:
         *(_attribution(context, run, asked) for asked, run in found.values()),
         *(_not_measured(context, each) for each in claimed if (context.analysis.baseline, each) not in found),
         anchor="why-settings",
-        in_terminal=True,
+        in_terminal=bool(found),
     )
 
 
@@ -236,7 +236,7 @@ def _plan_parts(
     steps = zip_longest(*(plans.plans.get(arm, ()) for arm in arms), fillvalue="")
     rows = [Row.of(str(number), *step) for number, step in enumerate(steps, start=1)]
     if plans.rows_read:
-        rows.append(Row.of("rows read", *(f"{plans.rows_read.get(arm, 0):,}" for arm in arms)))
+        rows.append(Row.of("rows read", *(numbers.count(plans.rows_read.get(arm, 0.0)) for arm in arms)))
     columns = ("step", *(context.labels[arm] for arm in arms))
     parts: list[Table | Fold] = [
         Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=_short(plans.text, _SQL_MAX))
@@ -285,8 +285,8 @@ def _waits_of(
         return [Prose(text=f"{where}: nothing was waited for.")]
     note = (
         f"Per event of the workload, {numbers.restarts(found[0].difference.n)} with instruments; waits of threads that "
-        "serve clients, and files of all threads. Findings are corrected for the number of waits (Holm). A wait can hold "
-        "another, and waits of threads overlap: they do not add up to the time of an event."
+        "serve clients, and files of all threads. Findings are corrected for the number of waits (Holm). A wait can "
+        "hold another, and waits of threads overlap: they do not add up to the time of an event."
     )
     name = _id("waits", cell, baseline, contender)
     shown = Table(

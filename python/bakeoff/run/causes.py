@@ -234,17 +234,16 @@ def plans_of(log: Path, servers: Mapping[str, Server]) -> CellPlans:
                 own.append(event)
     sessions = {arm: Sessions(server, None, now_s=0) for arm, server in servers.items()}
     try:
-        return CellPlans(
-            statements={name: _plans(digests[name]["text"], samples[name], sessions) for name in wanted},
-            counts={name: digests[name]["count"] for name in wanted},
-        )
+        found = {name: _plans(digests[name]["text"], samples[name], sessions) for name in wanted}
+        statements = {name: plans for name, plans in found.items() if plans}
+        return CellPlans(statements=statements, counts={name: digests[name]["count"] for name in statements})
     finally:
         for each in sessions.values():
             each.close()
 
 
-def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]) -> StatementPlans:
-    """The plans of one digest."""
+def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]) -> StatementPlans | None:
+    """The plans of one digest; None when it reads no table, or nobody can explain it."""
     shown: dict[str, tuple[Step, ...]] = {}
     differs: list[str] = []
     analyzed: dict[str, tuple[str, ...]] = {}
@@ -263,11 +262,13 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
             for arm, each in sessions.items():
                 _, handlers = each.examined(event, sql)
                 rows[arm] += sum(handlers.get(f"Handler_read_{name}", 0) for name in READ_HANDLERS)
+    if not any(step.table for steps in shown.values() for step in steps):
+        return None
     return StatementPlans(
         text=text,
         plans={arm: tuple(map(str, steps)) for arm, steps in shown.items()},
         differs=tuple(differs),
-        rows_read={arm: rows[arm] for arm in sessions} if rows else {},
+        rows_read={arm: rows[arm] / len(samples) for arm in sessions} if rows else {},
         analyzed={arm: lines for arm, lines in analyzed.items() if lines},
     )
 

@@ -48,14 +48,14 @@ class StatementPlans(Frozen):
         text: of the digest; it holds no literals.
         plans: by arm, a line a table; of the first sample whose plans differ, else of the first.
         differs: arms whose plan is not that of the first arm.
-        rows_read: by arm, of the samples, by the handler counters; empty of what writes.
+        rows_read: by arm, of one execution, by the handler counters; empty of what writes.
         analyzed: by arm, a line a step, of the same sample, where a plan differs.
     """
 
     text: str
     plans: dict[str, tuple[str, ...]]
     differs: tuple[str, ...] = ()
-    rows_read: dict[str, int] = {}
+    rows_read: dict[str, float] = {}
     analyzed: dict[str, tuple[str, ...]] = {}
 
 
@@ -86,7 +86,8 @@ class WaitDifference:
         baseline, contender: ns an event, or times an event of what is only counted (`timed` False).
         difference: contender less baseline, in the same unit, with a 95 % t interval over epochs.
         ratio: log ratio likewise; None when one arm has none of it in some epoch.
-        p_adjusted: of no difference (of a ratio of 1 where there is one), after Holm over the waits of the cell; None with one epoch.
+        p_adjusted: of no difference (of a ratio of 1 where there is a ratio), after Holm over the waits of the cell;
+            None with one epoch.
     """
 
     cell: str
