@@ -224,7 +224,7 @@ def slowed_duel():
     ran = shell.run(
         "duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "100%", "--workload", "oltp_point_select",
         "--tables", "1", "--table-size", "5000", "--threads", "4", "--warm-up", "1s", "--precision", "5%",
-        "--budget", "60s", "--seed", "2", "--quiet", "--fail-on", "slower",
+        "--budget", "60s", "--seed", "2", "--quiet", "--fail-on", "slower", "--no-explain",
     )  # fmt: skip
     assert ran.code == 1, ran
     (path,) = shell.runs

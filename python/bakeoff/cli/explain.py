@@ -16,7 +16,7 @@ from bakeoff.report.live import live_for
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.attribute import arms_in_between
 from bakeoff.run.attribute import attribute as attribute_arms
-from bakeoff.run.explain import explained_pairs
+from bakeoff.run.explain import explained_pairs, require_explainable
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Study
 from bakeoff.stats.model import Analysis
@@ -51,12 +51,13 @@ def explain(
     """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; report it anew."""
     found = open_run(run, runs)
     study = resumed_study(found, budget_s=None)
-    if attribute:
-        budget_s = parse_duration_s(explain_budget) if explain_budget else None
-        options = _options(found, runs, quiet=quiet, output=output, open_report=open_report)
-        return _attribute(found, study, _pair(arms, study), budget_s, options)
-    asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=_pair(arms, study))
+    pair = _pair(arms, study)
+    asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=pair)
+    assert asked
+    require_explainable(asked, found)
     options = _options(found, runs, quiet=quiet, output=output, open_report=open_report)
+    if attribute:
+        return _attribute(found, study, pair, parse_duration_s(explain_budget) if explain_budget else None, options)
     return run_and_report(study, replace(options, explaining=asked))
 
 
@@ -77,18 +78,22 @@ def _attribute(
 ) -> int:
     """Measure the arms in between every two arms in question, and report the run anew."""
     analysis = run.read("analysis.json", Analysis)
-    claimed = dict.fromkeys(name for names in explained_pairs(analysis).values() for name in names) if analysis else {}
+    assert analysis  # else there is nothing to explain
+    claimed = dict.fromkeys(name for names in explained_pairs(analysis).values() for name in names)
     pairs = [pair] if pair else [(study.baseline.name, name) for name in claimed]
-    if analysis is None or not pairs:
-        reason = "has no verdict yet" if analysis is None else "has no comparison that is FASTER or SLOWER"
-        raise SpecError(f"explain: run {run.name} {reason}.", hint="Name two arms: --arms A,B." if analysis else "")
     stop = threading.Event()
     with run.hold(), ending_in_order(stop):
         for baseline, contender in pairs:
             with live_for(study, quiet=options.quiet, json=options.json) as live:
-                asked, in_between = arms_in_between(
-                    run, contender, listener=live, stop=stop, baseline=baseline, budget_s=budget_s
-                )
+                try:
+                    asked, in_between = arms_in_between(
+                        run, contender, listener=live, stop=stop, baseline=baseline, budget_s=budget_s
+                    )
+                except SpecError as error:
+                    if len(pairs) == 1:
+                        raise
+                    live.note(str(error))  # the other contenders may have settings to tell apart
+                    continue
             with live_for(in_between, quiet=options.quiet, json=options.json) as live:
                 attribute_arms(run, asked, in_between, listener=live, stop=stop, command_line=options.command_line)
             if stop.is_set():

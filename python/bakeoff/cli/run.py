@@ -85,7 +85,8 @@ def explaining(
         budget: `--explain-budget`.
         none: `--no-explain`.
         of_s: the run's own budget.
-        only, arms: as in `Explaining`.
+        only: measure nothing else.
+        arms: that are compared, in every cell; None: those with a verdict.
 
     Raises:
         SpecError: both options are given, or the budget is no duration.

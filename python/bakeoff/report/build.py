@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.report import causes, machine, numbers, performance, queries, setups, studies, verdicts
+from bakeoff.report import causes, flame, machine, numbers, performance, queries, setups, studies, verdicts
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
@@ -16,6 +16,7 @@ BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
 SECTIONS = (
+    flame.profile_section,
     causes.causes_section,
     queries.queries_section,
     performance.throughput_section,

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report import charts, numbers, setups
+from bakeoff.report import charts, flame, numbers, setups
 from bakeoff.report.charts import VERDICTS, picture_svg
 from bakeoff.report.view import (
     ArmView,
@@ -70,8 +70,15 @@ def render_html(view: ReportView) -> str:
         # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
         "drawn": lambda panel: Markup(drawings[panel.id]),
         "explained": _explained,
+        "flame_functions": flame.flame_functions,
         "has_own_keys": _has_own_keys,
         "percent": numbers.share,
+    }
+    environment.globals |= {
+        "flame_frames": flame.flame_frames,
+        # Safe: ours, and the policy names its digest.
+        "flame_script": Markup(flame.flame_script()) if view.has_flames else "",
+        "flame_policy": Markup(flame.flame_policy()) if view.has_flames else "",
     }
     return environment.get_template("report.html.j2").render(view=view, version=bakeoff_version())
 

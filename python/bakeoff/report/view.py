@@ -324,6 +324,53 @@ class Bars(Frozen):
     bars: tuple[Bar, ...]
 
 
+class FlameFrame(Frozen):
+    """One function in a flame graph, called on one path.
+
+    Attributes:
+        function: which of the graph's.
+        level: callers above it.
+        left, width: per cent of the axis.
+        step: −4 (the contender takes much less in this function) to 4 (much more).
+    """
+
+    function: int
+    level: int
+    left: float
+    width: float
+    step: int
+
+
+class FlameSide(Frozen):
+    """One arm's half of a flame graph."""
+
+    label: str
+    slot: int
+    total: str
+    frames: tuple[FlameFrame, ...]
+
+    @property
+    def levels(self) -> int:
+        """How deep it is."""
+        return max((frame.level for frame in self.frames), default=-1) + 1
+
+
+class Flame(Frozen):
+    """Flame graphs of two arms on one scale, on the page only.
+
+    Attributes:
+        axis_ns: CPU time an event that the whole width stands for.
+        functions: name, and time an event with all it calls on either side, ns.
+    """
+
+    kind: Literal["flame"] = "flame"
+    id: str
+    title: str
+    axis_ns: float
+    sides: tuple[FlameSide, FlameSide]
+    functions: tuple[tuple[str, float, float], ...]
+
+
 class Fold(Frozen):
     """Something long, folded away, on the page only."""
 
@@ -366,7 +413,7 @@ class Section(Frozen):
                 yield from part.sections()
 
 
-Part = Prose | Steps | Code | Table | Charts | Bars | Fold | Section
+Part = Prose | Steps | Code | Table | Charts | Bars | Flame | Fold | Section
 
 
 def _is_empty(part: Part) -> bool:
@@ -460,6 +507,12 @@ class ReportView(Frozen):
         """Every chart."""
         parts = (part for section in self.sections for inner in section.sections() for part in inner.parts)
         return tuple(panel for part in parts if isinstance(part, Charts) for panel in part.panels)
+
+    @property
+    def has_flames(self) -> bool:
+        """Whether there is a flame graph, which needs the page's script."""
+        inner = (each for section in self.sections for each in section.sections())
+        return any(isinstance(part, Flame) for section in inner for part in section.parts)
 
     @property
     def dashed(self) -> frozenset[str]:

@@ -35,7 +35,7 @@ class Profile(Frozen):
         events: the workload's, in these slices.
         seconds: length of these slices.
         outside: samples between the slices, which are left out.
-        incomplete: samples whose stack does not reach a thread's beginning.
+        incomplete: samples whose stack reaches neither a thread's beginning nor the C library.
         functions: name and object of each function.
         parents: of each node; -1: none.
         calls: which function each node is.

@@ -87,6 +87,22 @@ def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
     return {cell: tuple(arms) for cell, arms in found.items()}
 
 
+def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
+    """Refuse a run in which there is nothing to explain, before anything is loaded for it.
+
+    Raises:
+        ResultsError: it has no analysis.
+        SpecError: no arms are named, and nothing is FASTER or SLOWER.
+    """
+    analysis = run.read("analysis.json", Analysis)
+    if analysis is None or run.plan() is None:
+        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
+    if not explaining.arms and not explained_pairs(analysis):
+        raise SpecError(
+            f"explain: no comparison of run {run.name} is FASTER or SLOWER.", hint="Name two arms: --arms A,B."
+        )
+
+
 def explain(explaining: Explaining, tools: EpochTools, run: RunDirectory) -> Analysis:
     """Measure epochs of every kind in turn within the budget; nothing when there is nothing to explain.
 
@@ -94,25 +110,16 @@ def explain(explaining: Explaining, tools: EpochTools, run: RunDirectory) -> Ana
 
     Returns:
         The run's analysis, unchanged.
-
-    Raises:
-        ResultsError: the run has no analysis.
-        SpecError: with `only`, there is nothing to explain.
     """
     analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
-    if analysis is None or plan is None:
-        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
+    assert analysis, "a run that ended has an analysis"
+    assert plan, "a run that ended has a plan"
     arms_of = _arms_of(explaining, analysis, plan)
-    if not arms_of:
-        if explaining.only:
-            raise SpecError(
-                f"explain: no comparison of run {run.name} is FASTER or SLOWER.", hint="Name two arms: --arms A,B."
-            )
-        return analysis
     if explaining.arms:
         asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
         run.write_json("explain/asked.json", [list(pair) for pair in dict.fromkeys([*asked, explaining.arms])])
-    _Explanation(explaining, tools, run, plan, arms_of).run_all()
+    if arms_of:
+        _Explanation(explaining, tools, run, plan, arms_of).run_all()
     return analysis
 
 

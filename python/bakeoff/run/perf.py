@@ -1,10 +1,10 @@
 """Profile the servers of an explaining epoch with Linux's perf: CPU samples with call stacks, folded at once.
 
-`perf record` runs beside each server while a cell is measured. Samples carry CLOCK_MONOTONIC, so that only those inside
-the server's own slices count: what it does while it rests, or before a slice counts, belongs to no event. Stacks are
-unwound by frame pointers, which MySQL's and MariaDB's binaries keep; DWARF would copy 8 KiB of stack a sample. The clock
-is the kernel's own (`cpu-clock`), also where there are hardware counters: a sample is then a time, and virtual machines
-without them give the same.
+`perf record` runs while a cell is measured. Samples carry CLOCK_MONOTONIC, so that only those inside a server's own
+slices count: what it does while it rests, or before a slice counts, belongs to no event. Stacks are unwound by frame
+pointers, which MySQL's and MariaDB's binaries keep; DWARF would copy 8 KiB of stack a sample. Samples come by the
+kernel's clock (`cpu-clock`) also where there are hardware counters: a sample is then a time, and virtual machines
+without counters give the same.
 """
 
 import bisect
@@ -17,11 +17,11 @@ import subprocess
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bakeoff.engine import Message
 from bakeoff.errors import HostError
@@ -31,11 +31,13 @@ from bakeoff.results.profiles import KERNEL, PROFILE_FILE, Function, Profile, St
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, last_line, spawn
+from bakeoff.units import visible
 
 PMU_FILE = "pmu.json"
 """Of an arm in an explaining epoch: cell -> events and the processor's counters, where it has any."""
 
-_PERIOD_NS = 500_009  # a prime: never in step with slices
+_PERIOD_NS = 1_000_003  # a prime: never in step with slices
+_PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most
 _BYTES_MAX = "256M"  # of the raw samples of one server in one cell
 _READY_S, _END_S, _FOLD_S = 20.0, 20.0, 120.0
 _PROBE_S = 20.0
@@ -47,35 +49,54 @@ _BEGINNINGS = frozenset(
      "__libc_start_main_impl", "__libc_start_call_main", "ret_from_fork", "ret_from_fork_asm"}
 )  # fmt: skip
 _ENTERING = frozenset({"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64"})
-_SAMPLE = re.compile(r"\s(\d+)\s+(\d+)\.(\d{9}):")
+# It keeps no frame pointers, so that some of its stacks end in it: always the same ones.
+_C_LIBRARY = re.compile(r"lib(c|pthread)[-.]")
+_SAMPLE = re.compile(r"\s(\d+)/\d+\s+(\d+)\.(\d{9}):")
 _FRAME = re.compile(r"(.*) \(([^()]*(?: \(deleted\))?)\)$")
 _SUFFIXES = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|localalias|llvm)(\.\d+)?|@plt|@@?[A-Z][\w.]*)+$")
 
 
 @dataclass(frozen=True)
 class Permission:
-    """What perf may do here; `reason`: why nothing, in a sentence."""
+    """What perf may do here.
+
+    Attributes:
+        reason: why nothing, in a sentence.
+        event: what makes the kernel sample; without idle processors, or user code only.
+        whole: the whole machine may be sampled. Otherwise the threads of servers are, whose every switch then costs
+            microseconds, most on virtual machines: the clock is set anew.
+        hardware: the processor's counters.
+    """
 
     reason: str = ""
-    event: str = "cpu-clock"
+    event: str = ""
+    whole: bool = False
     hardware: tuple[str, ...] = ()
+
+    @property
+    def period_ns(self) -> int:
+        """CPU time from sample to sample."""
+        return max(_PERIOD_NS, (os.cpu_count() or 1) * _PERIOD_A_CPU_NS) if self.whole else _PERIOD_NS
 
 
 @cache
 def permission() -> Permission:
-    """Ask perf by two short commands; the answer is kept."""
+    """Ask perf by a few short commands; the answer is kept."""
     perf = shutil.which("perf")
     if perf is None:
         return Permission("perf is not installed, so profiles cannot be made (Debian: linux-perf).")
+    asked = None
+    for event, whole in (("cpu-clock:I", True), ("cpu-clock", False), ("cpu-clock:u", False)):
+        with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
+            scope = ["--all-cpus"] if whole else []
+            command = [perf, "record", *scope, "--event", event, "-g", "--output", f"{folder}/data", "--", "true"]
+            asked = _ask(command)
+        if asked.returncode == 0:
+            counted = _ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
+            return Permission("", event, whole, tuple(counters_of(counted.stderr)))
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 2
-    event = "cpu-clock" if os.geteuid() == 0 or paranoid <= 1 else "cpu-clock:u"
-    with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
-        asked = _ask([perf, "record", "--event", event, "-g", "--output", f"{folder}/data", "--", "true"])
-    if asked.returncode:
-        why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else _complaint(asked.stderr)
-        return Permission(f"perf may not profile here ({why}), so profiles cannot be made.")
-    counted = _ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
-    return Permission(event=event, hardware=tuple(counters_of(counted.stderr)))
+    why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else _complaint(asked.stderr if asked else "")
+    return Permission(f"perf may not profile here ({why}), so profiles cannot be made.")
 
 
 def hindrance(setups: Sequence[ArmSetup]) -> str:
@@ -122,33 +143,26 @@ class Profiler:
             HostError: perf failed.
         """
         slices = Slices()
-        with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name, contextlib.ExitStack() as all_:
-            folder = Path(name)
-            recorders = {arm: _Recorder(arm, pid, folder) for arm, pid in servers.pids.items()}
-            for recorder in recorders.values():
-                all_.callback(recorder.kill)
-                recorder.start()
-            for recorder in recorders.values():
-                recorder.wait_until_ready()
-            yield slices.add
-            for recorder in recorders.values():
+        with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
+            recorder = _Recorder(servers.pids, Path(name).resolve())
+            with recorder:
+                yield slices.add
                 recorder.end()
-            for arm, recorder in recorders.items():
-                if slices.of(arm):
-                    fold = self._folds[arm].setdefault(cell.name, _Fold())
-                    fold.add(recorder.stacks(), slices.of(arm))
-                    self._keep(arm, cell, recorder, slices)
+                samples = recorder.samples()
+                for arm, windows in ((arm, slices.of(arm)) for arm in servers.pids):
+                    if windows:
+                        self._folds[arm].setdefault(cell.name, _Fold()).add(samples[arm], windows)
+                        self._keep(arm, cell, windows, recorder.counters(arm))
 
-    def _keep(self, arm: str, cell: Cell, recorder: "_Recorder", slices: "Slices") -> None:
+    def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
         profiles = {name: fold.profile().model_dump(mode="json") for name, fold in self._folds[arm].items()}
         self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
-        if counted := recorder.counters():
+        if counted:
             # These counted during guards, too.
-            mine = slices.of(arm)
-            length_ns = sum(each.end_ns - each.begin_ns for each in mine)
-            whole = (length_ns + len(mine) * cell.slices.guard_ns) / length_ns
+            length_ns = sum(window.end_ns - window.begin_ns for window in windows)
+            whole = (length_ns + len(windows) * cell.slices.guard_ns) / length_ns
             self._counters[arm][cell.name] = {
-                "events": round(whole * sum(each.events for each in mine)),
+                "events": round(whole * sum(window.events for window in windows)),
                 "seconds": whole * length_ns / 1e9,
                 "counters": {f"pmu.{name.replace('-', '_')}": count for name, count in counted.items()},
             }
@@ -188,49 +202,66 @@ class Slices:
 
 
 class _Recorder:
-    """One `perf record`, and one `perf stat` where the machine counts anything, beside one server."""
+    """One `perf record` for all servers, and a `perf stat` beside each where the machine counts anything.
 
-    def __init__(self, arm: str, pid: int, folder: Path) -> None:
-        self._arm = arm
-        self._pid = pid
-        self._data = folder / f"{pid}.data"
-        self._said = folder / f"{pid}.said"
-        self._errors = folder / f"{pid}.errors"
-        self._counted = folder / f"{pid}.counted"
+    Use as a context manager: sampling has begun when the block begins, and perf has ended after it in any case.
+
+    Args:
+        pids: of the servers, by arm.
+        folder: for perf's files.
+    """
+
+    def __init__(self, pids: Mapping[str, int], folder: Path) -> None:
+        self._pids = dict(pids)
+        self._folder = folder
+        self._data = folder / "samples"
+        self._said = folder / "said"
+        self._errors = folder / "errors"
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> None:
-        """Start recording, at rest until it is ready."""
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+            self._wait_until_ready()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+
+    def _start(self) -> None:
         allowed = permission()
+        scope = ["--all-cpus"] if allowed.whole else ["--pid", ",".join(map(str, self._pids.values()))]
         self._spawn(
-            "record", "--event", allowed.event, "--count", str(_PERIOD_NS), "--call-graph", "fp",
+            "record", "--event", allowed.event, "--count", str(allowed.period_ns), "--call-graph", "fp",
             "--clockid", "CLOCK_MONOTONIC", "--no-buildid", "--no-buildid-cache", "--max-size", _BYTES_MAX,
-            "--delay", "-1", "--control", "fd:0,1", "--output", str(self._data),
+            "--delay", "-1", "--control", "fd:0,1", "--output", str(self._data), *scope,
         )  # fmt: skip
         if allowed.hardware:
             events = ",".join(allowed.hardware)
-            self._spawn("stat", "--field-separator", ",", "--event", events, "--output", str(self._counted))
+            for arm, pid in self._pids.items():
+                self._spawn(
+                    "stat", "--field-separator", ",", "--event", events, "--pid", str(pid),
+                    "--output", str(self._counted(arm)),
+                )  # fmt: skip
 
     def _spawn(self, *arguments: str) -> None:
-        perf = shutil.which("perf") or "perf"
         self._running.append(
             spawn(
-                [perf, *arguments, "--pid", str(self._pid)],
+                [shutil.which("perf") or "perf", *arguments],
                 Identity("", os.geteuid(), os.getegid(), switch=False),
-                env=os.environ | {"LC_ALL": "C", "PERF_BUILDID_DIR": str(self._data.parent)},
-                cwd=self._data.parent,
+                env=os.environ | {"LC_ALL": "C"},
+                cwd=self._folder,
                 log=self._said,
                 error_log=self._errors,
                 stdin=subprocess.PIPE,
             )
         )
 
-    def wait_until_ready(self) -> None:
-        """Begin sampling, and return when it has begun.
-
-        Raises:
-            HostError: perf ended, or does not answer.
-        """
+    def _wait_until_ready(self) -> None:
+        """Let it begin to sample, and return when it has begun."""
         recording, until = self._running[0], time.monotonic() + _READY_S
         with contextlib.suppress(BrokenPipeError):
             assert recording.stdin
@@ -257,8 +288,7 @@ class _Recorder:
         if not self._data.exists():
             raise self._failed()
 
-    def kill(self) -> None:
-        """End it in any way; safe after `end`."""
+    def _kill(self) -> None:
         for process in self._running:
             if process.poll() is None:
                 process.kill()
@@ -267,33 +297,44 @@ class _Recorder:
                 with contextlib.suppress(OSError):
                     process.stdin.close()
 
-    def stacks(self) -> Iterator[tuple[int, Stack]]:
-        """Moment (ns of CLOCK_MONOTONIC) and stack of every sample.
+    def samples(self) -> dict[str, list[tuple[int, Stack]]]:
+        """By arm the moment (ns of CLOCK_MONOTONIC) and stack of every sample of its server.
 
         Raises:
             HostError: perf cannot read its own file.
         """
-        fields = "comm,tid,time,ip,sym,dso"
-        argv = ["perf", "script", "--input", str(self._data), "--no-inline", "--ns", "--fields", fields]
+        arms = {pid: arm for arm, pid in self._pids.items()}
+        found: dict[str, list[tuple[int, Stack]]] = {arm: [] for arm in self._pids}
+        argv = [
+            shutil.which("perf") or "perf", "script", "--input", str(self._data), "--no-inline", "--ns",
+            "--pid", ",".join(map(str, arms)), "--fields", "comm,pid,tid,time,ip,sym,dso",
+        ]  # fmt: skip
         with (
             self._errors.open("wb") as errors,
             subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as reading,
         ):
             assert reading.stdout
             try:
-                yield from samples_of(reading.stdout)
+                for pid, at_ns, stack in samples_of(reading.stdout):
+                    if pid in arms:
+                        found[arms[pid]].append((at_ns, stack))
                 failed = reading.wait(_FOLD_S) != 0
             finally:
                 reading.kill()
         if failed:
             raise self._failed()
+        return found
 
-    def counters(self) -> dict[str, int]:
+    def counters(self, arm: str) -> dict[str, int]:
         """The processor's counters by name; empty where it has none."""
-        return counters_of(self._counted.read_text("ascii", "replace")) if self._counted.exists() else {}
+        file = self._counted(arm)
+        return counters_of(file.read_text("ascii", "replace")) if file.exists() else {}
+
+    def _counted(self, arm: str) -> Path:
+        return self._folder / f"counted-{self._pids[arm]}"
 
     def _failed(self) -> HostError:
-        return HostError(f"perf failed beside arm {self._arm}: {last_line(self._errors.read_text('utf-8', 'replace'))}")
+        return HostError(f"perf failed: {last_line(self._errors.read_text('utf-8', 'replace'))}")
 
 
 @dataclass
@@ -314,7 +355,7 @@ class _Fold:
                 self.outside += 1
                 continue
             whole = without_beginning(stack)
-            self.incomplete += whole is stack
+            self.incomplete += whole is stack and not _C_LIBRARY.match(stack[0].object if stack else "")
             self.stacks[whole] += 1
         self.events += sum(window.events for window in windows)
         self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
@@ -323,7 +364,7 @@ class _Fold:
         return Profile.of_stacks(
             self.stacks,
             event=permission().event,
-            period_ns=_PERIOD_NS,
+            period_ns=permission().period_ns,
             events=self.events,
             seconds=self.length_ns / 1e9,
             outside=self.outside,
@@ -331,26 +372,28 @@ class _Fold:
         )
 
 
-def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, Stack]]:
-    """Moment (ns) and stack of the samples in the text of `perf script`, whose stacks begin with what runs."""
+def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, int, Stack]]:
+    """Process, moment (ns) and stack of the samples in the text of `perf script`, whose stacks begin with what runs."""
     known: dict[str, Function] = {}
+    pid = 0
     at_ns: int | None = None
     stack: list[Function] = []
     for line in lines:
         if not line.strip():
             if at_ns is not None:
-                yield at_ns, tuple(reversed(stack))
+                yield pid, at_ns, tuple(reversed(stack))
             at_ns, stack = None, []
         elif at_ns is None:
             found = _SAMPLE.search(line)
-            at_ns = int(found[2]) * 10**9 + int(found[3]) if found else None
+            if found:
+                pid, at_ns = int(found[1]), int(found[2]) * 10**9 + int(found[3])
         else:
             text = line.strip().partition(" ")[2]
             function = known.get(text) or known.setdefault(text, _function(text))
             if not (function.object == KERNEL and function.name in _ENTERING):
                 stack.append(function)
     if at_ns is not None:
-        yield at_ns, tuple(reversed(stack))
+        yield pid, at_ns, tuple(reversed(stack))
 
 
 def without_beginning(stack: Stack) -> Stack:
@@ -365,11 +408,11 @@ def without_beginning(stack: Stack) -> Stack:
 def _function(text: str) -> Function:
     found = _FRAME.match(text)
     if not found:
-        return Function(text, "")
+        return Function(visible(text), "")
     where = found[2].removesuffix(" (deleted)")
     is_kernel = where.startswith(("[kernel", "[guest.kernel")) or "/lib/modules/" in where or where.endswith(".ko")
     is_kernel = is_kernel or bool(re.fullmatch(r"\[(?!vdso|unknown|heap|stack|vsyscall)\w+\]", where))
-    return Function(plain_name(found[1]), KERNEL if is_kernel else where.rpartition("/")[2])
+    return Function(visible(plain_name(found[1])), KERNEL if is_kernel else where.rpartition("/")[2])
 
 
 def plain_name(symbol: str) -> str:

@@ -142,7 +142,7 @@ def run_study(
                 if explaining and explaining.only:
                     return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
-                study_run = _StudyRun(
+                analysis = _StudyRun(
                     study,
                     run,
                     tools,
@@ -150,11 +150,8 @@ def run_study(
                     builds=max((build + 1 for _, build in snapshots), default=study.builds),
                     plan=before.plan,
                     history=list(before.history),
-                )
-                analysis = study_run.run()
-                if explaining:
-                    explain(explaining, tools, run)
-                return run, analysis
+                ).run()
+                return run, explain(explaining, tools, run) if explaining else analysis
             except BaseException as error:
                 if run.finished_epochs():
                     raise _with_what_is_kept(error, run) from None
