@@ -168,10 +168,10 @@ def test_of_two_versions_the_defaults_that_changed_are_candidates_and_the_rest_i
         "optimizer_switch": ("mrr_cost_based=on", "mrr_cost_based=off", False),
     }
     assert asked.left_out == {
-        "not known to change the speed": ("lc_messages",),
+        "it is not known to change the speed": ("lc_messages",),
         "only a has it": ("query_cache_size",),
         "only b has it": ("temptable_max_ram",),
-        "has values that only one of them knows": ("sql_mode",),
+        "it has values that only one of them knows": ("sql_mode",),
     }
     assert [factor.name for factor in made.design.factors][-1] == SERVER
     assert len(made.arms) == 9  # eight on the old binaries

@@ -112,7 +112,7 @@ def _attribution(context: Context, run: RunDirectory, asked: Attribution) -> Sec
         rows=tuple(mixed),
         note="What both do together over what each does alone.",
     )
-    return Section.of(f"{labels[1]} over {labels[0]}", table, interactions, in_terminal=True)
+    return Section.of(f"{labels[1]} over {labels[0]}", table, interactions, _left_out(asked), in_terminal=True)
 
 
 def _effect_row(context: Context, effect: SettingEffect, candidate: Candidate | None) -> Row:
@@ -156,11 +156,16 @@ def _attribution_notes(asked: Attribution, effects: Sequence[SettingEffect], fra
         "averaged over the values of the others; the shares are of the log ratio. Findings are corrected for the "
         "number of settings (Holm)."
     )
-    yield from fraction
-    for reason, names in asked.left_out.items():
-        yield f"Not told apart ({reason}): {', '.join(names)}."
-    if asked.left_out:
-        yield "What these do is part of the version itself."
+    yield from fraction[:2]  # which interactions are mixed stands beside those that are shown
+    if count := sum(map(len, asked.left_out.values())):
+        yield f"{count} other settings that differ are part of the version itself."
+
+
+def _left_out(asked: Attribution) -> Fold:
+    rows = tuple(Row.of(name, reason) for reason, names in asked.left_out.items() for name in names)
+    name = _id("settings-left-out", asked.baseline, asked.contender)
+    table = Table(id=name, columns=("setting", "not told apart because"), rows=rows, all_text=True)
+    return Fold(title=f"Settings that differ and are not told apart ({len(rows)})", content=table)
 
 
 def _not_measured(context: Context, contender: str) -> Prose | None:

@@ -56,13 +56,14 @@ _CAN_MATTER = tuple(
         r"innodb_log_(buffer_size|writer_threads|spin_\w+|wait_\w+|write_ahead_size|compressed_pages)",
         r"innodb_(thread_concurrency|concurrency_tickets|spin_wait_\w+|sync_\w+|(read|write)_io_threads|fsync_\w+)",
         r"innodb_(buffer_pool_(instances|chunk_size)|autoinc_lock_mode|deadlock_detect|stats_\w+|old_blocks_\w+)",
-        r"internal_tmp_mem_storage_engine|temptable_\w+|big_tables|optimizer_\w+|eq_range_index_dive_limit",
+        r"internal_tmp_mem_storage_engine|temptable_\w+|big_tables|optimizer_(?!trace)\w+|eq_range_index_dive_limit",
         r"table_open_cache(_instances)?|table_definition_cache|innodb_open_files|thread_cache_size|thread_stack",
         r"transaction_isolation|autocommit|binlog_\w+|gtid_mode|slow_query_log|general_log|long_query_time",
         r"innodb_\w*(compression|read_ahead|undo_log_truncate|parallel_read_threads)\w*|histogram_\w+|use_stat_tables",
         r"net_buffer_length|(query|range|transaction)_(alloc|prealloc)_(block_)?size|sql_mode|back_log",
     )
 )
+_ROUNDING = 1e-9
 _SWITCHES = ("optimizer_switch",)
 _LISTS = ("sql_mode",)
 
@@ -246,21 +247,22 @@ def _other_defaults(
 ) -> list[Candidate]:
     """Settings that nobody typed and that both servers know, with another value: those that can matter."""
     baseline, contender = pair.arms
+    off = ("binlog_", "gtid_") if {mine.get("log_bin"), theirs.get("log_bin")} <= {"OFF", "0"} else ()
     in_files = {variable_of(name) for arm in pair.arms for name in arm.server.cnf_options}
     ranked = []
     for each in differences(mine, theirs, pair, contender):
         follows = each.origin is DifferenceOrigin.DECLARED and each.variable not in in_files
         if each.variable in known or follows:
             continue
-        rank = next((at for at, known_ in enumerate(_CAN_MATTER) if known_.fullmatch(each.variable)), None)
+        rank = None if each.variable.startswith(off) else _rank(each.variable)
         if each.baseline is None or each.contender is None:
             if rank is not None:
                 label = (baseline if each.contender is None else contender).label
                 left_out.setdefault(f"only {label} has it", []).append(each.variable)
         elif rank is None:
-            left_out.setdefault("not known to change the speed", []).append(each.variable)
+            left_out.setdefault("it is not known to change the speed", []).append(each.variable)
         elif (value := _settable(each.variable, each.baseline, each.contender)) is None:
-            left_out.setdefault("has values that only one of them knows", []).append(each.variable)
+            left_out.setdefault("it has values that only one of them knows", []).append(each.variable)
         else:
             candidate = Candidate(
                 factor=f"option.{each.variable}",
@@ -271,6 +273,11 @@ def _other_defaults(
             )
             ranked.append((rank, candidate))
     return [candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _rank(variable: str) -> int | None:
+    """Place among those that can matter, the likeliest first; None: it is not known to."""
+    return next((at for at, known in enumerate(_CAN_MATTER) if known.fullmatch(variable)), None)
 
 
 def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
@@ -293,7 +300,7 @@ def _most(found: Sequence[Candidate], left_out: dict[str, list[str]]) -> list[Ca
     others = [each for each in found if not each.declared]
     kept = [*declared[:SETTINGS_MAX], *others[:room]]
     if beyond := [each.name for each in found if each not in kept]:
-        left_out["more than can be told apart in one run"] = beyond
+        left_out["more cannot be told apart in one run"] = beyond
     return kept
 
 
@@ -486,9 +493,10 @@ def setting_effects(analysis: Analysis, design: Design, contender: str) -> tuple
         total = [whole[epoch] for epoch in epochs]
         columns = {name: [column[epoch] for epoch in epochs] for name, column in by_factor.items()}
         ordered = sorted(columns, key=lambda name: (name == SERVER, -abs(fmean(columns[name]))))
-        if len(columns) - (SERVER in columns) > 2:
-            alone = [math.fsum(each) for each in zip(*columns.values(), strict=True)]
-            columns[""] = [both - own for both, own in zip(total, alone, strict=True)]
+        alone = [math.fsum(each) for each in zip(*columns.values(), strict=True)]
+        rest = [both - own for both, own in zip(total, alone, strict=True)]
+        if max(map(abs, rest)) > _ROUNDING:  # else the design has no room for it: the effects hold all of it
+            columns[""] = rest
             ordered.append("")
         adjusted = _adjusted([columns[name] for name in ordered], analysis)
         found += [
