@@ -16,6 +16,7 @@ COMMANDS = (
     "run",
     "plan",
     "report",
+    "explain",
     "compare",
     "capture",
     "list",

@@ -32,11 +32,11 @@ def read(run, kind, document, model):
     return [explaining.server_json(epoch, document, dict[str, model]) for epoch in explaining.finished_epochs()]
 
 
-@pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.5", "mariadb:10.11"])
+@pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.6.24", "mysql:5.5.9", "mariadb:10.11"])
 def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
     run = duel(
         shell, server, f"{server},innodb_flush_log_at_trx_commit=0",
-        "--workload", "oltp_update_non_index", "--budget", "60s", "--explain-budget", "90s",
+        "--workload", "oltp_update_non_index", "--budget", "100s", "--explain-budget", "90s",
     )  # fmt: skip
     found = wait_differences(
         read(run, "waits", WAITS_DOCUMENT, CellWaits),
@@ -46,7 +46,7 @@ def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
     assert any("innodb_log" in name for name in named[:5]), [(each.name, each.difference) for each in found][:10]
 
 
-@pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.5", "mariadb:10.11"])
+@pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.6.24", "mysql:5.5.9", "mariadb:10.11"])
 def test_a_dropped_index_is_shown_by_the_plans(shell, server, tmp_path):
     study = shell.folder / "index.yaml"
     study.write_text(
@@ -60,7 +60,7 @@ threads: [4]
 tables: 1
 table_size: 5000
 warm_up: 1s
-budget: 60s
+budget: 90s
 """
     )
     ran = shell.run("run", str(study), "--explain-budget", "60s", "--quiet", limit_s=600)
@@ -90,7 +90,7 @@ def test_the_option_that_carries_the_difference_is_found_among_innocent_ones(she
         shell,
         "mysql:8.0.15,innodb_flush_log_at_trx_commit=1,sort_buffer_size=256K,max_connect_errors=100",
         "mysql:8.0.15,innodb_flush_log_at_trx_commit=2,sort_buffer_size=512K,max_connect_errors=200",
-        "--workload", "oltp_update_non_index", "--budget", "60s", "--no-explain",
+        "--workload", "oltp_update_non_index", "--budget", "100s", "--no-explain",
     )  # fmt: skip
     ran, asked, effects = attributed(shell, run)
     assert len(asked.candidates) == 3
@@ -108,7 +108,7 @@ def test_of_five_options_a_fraction_is_measured(shell):
         "eq_range_index_dive_limit",
     )  # fmt: skip
     mine, theirs = (",".join(["mysql:5.7.22", *(f"{name}={value}" for name in names)]) for value in "12")
-    run = duel(shell, mine, theirs, "--workload", "oltp_update_non_index", "--budget", "60s", "--no-explain")
+    run = duel(shell, mine, theirs, "--workload", "oltp_update_non_index", "--budget", "100s", "--no-explain")
     _, asked, effects = attributed(shell, run)
     assert len(asked.candidates) == 5
     assert next(iter(effects)) == "innodb_flush_log_at_trx_commit"
