@@ -1,17 +1,26 @@
 """`bakeoff explain`: measure epochs that explain a finished run's differences, and report it anew."""
 
 import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bakeoff.cli.arguments import ExplainBudget, Format, Open, Quiet, Runs, format_option
-from bakeoff.cli.run import RunOptions, explaining, run_and_report
-from bakeoff.errors import SpecError
-from bakeoff.results import open_run, runs_root
-from bakeoff.run.explain import require_explainable
+from bakeoff.cli.run import RunOptions, ending_in_order, explaining, run_and_report, show_report
+from bakeoff.errors import ExitCode, SpecError
+from bakeoff.report import build_view, render_html
+from bakeoff.report.live import live_for
+from bakeoff.results import RunDirectory, open_run, runs_root
+from bakeoff.run.attribute import arms_in_between
+from bakeoff.run.attribute import attribute as attribute_arms
+from bakeoff.run.explain import explained_pairs, require_explainable
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Study
+from bakeoff.stats.model import Analysis
+from bakeoff.units import parse_duration_s
 
 
 def explain(
@@ -25,6 +34,14 @@ def explain(
             "--arms", metavar="A,B", help="These two, in every cell. [default: every comparison FASTER or SLOWER]"
         ),
     ] = None,
+    attribute: Annotated[
+        bool,
+        typer.Option(
+            "--attribute",
+            help="Measure arms in between instead: which of the settings that differ carries the difference. "
+            "[default budget: the run's own for every two arms]",
+        ),
+    ] = False,
     explain_budget: ExplainBudget = None,
     runs: Runs = None,
     open_report: Open = False,
@@ -34,10 +51,18 @@ def explain(
     """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; report it anew."""
     found = open_run(run, runs)
     study = resumed_study(found, budget_s=None)
-    asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=_pair(arms, study))
+    pair = _pair(arms, study)
+    asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=pair)
     assert asked
     require_explainable(asked, found)
-    options = RunOptions(
+    options = _options(found, runs, quiet=quiet, output=output, open_report=open_report)
+    if attribute:
+        return _attribute(found, study, pair, parse_duration_s(explain_budget) if explain_budget else None, options)
+    return run_and_report(study, replace(options, explaining=asked))
+
+
+def _options(found: RunDirectory, runs: Path | None, *, quiet: bool, output: Format, open_report: bool) -> RunOptions:
+    return RunOptions(
         runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),
         passwords={},
@@ -45,9 +70,38 @@ def explain(
         json=output is Format.JSON,
         open_report=open_report,
         resume=found,
-        explaining=asked,
     )
-    return run_and_report(study, options)
+
+
+def _attribute(
+    run: RunDirectory, study: Study, pair: tuple[str, str] | None, budget_s: float | None, options: RunOptions
+) -> int:
+    """Measure the arms in between every two arms in question, and report the run anew."""
+    analysis = run.read("analysis.json", Analysis)
+    assert analysis  # else there is nothing to explain
+    claimed = dict.fromkeys(name for names in explained_pairs(analysis).values() for name in names)
+    pairs = [pair] if pair else [(study.baseline.name, name) for name in claimed]
+    stop = threading.Event()
+    with run.hold(), ending_in_order(stop):
+        for baseline, contender in pairs:
+            with live_for(study, quiet=options.quiet, json=options.json) as live:
+                try:
+                    asked, in_between = arms_in_between(
+                        run, contender, listener=live, stop=stop, baseline=baseline, budget_s=budget_s
+                    )
+                except SpecError as error:
+                    if len(pairs) == 1:
+                        raise
+                    live.note(str(error))  # the other contenders may have settings to tell apart
+                    continue
+            with live_for(in_between, quiet=options.quiet, json=options.json) as live:
+                attribute_arms(run, asked, in_between, listener=live, stop=stop, command_line=options.command_line)
+            if stop.is_set():
+                break
+        view = build_view(run, analysis)
+        run.write_text("report.html", render_html(view))
+    show_report(run, view, options)
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
 
 
 def _pair(text: str | None, study: Study) -> tuple[str, str] | None:

@@ -121,7 +121,6 @@ def run_and_report(study: Study, options: RunOptions) -> int:
     The first Ctrl-C (or SIGTERM) drops the epoch in flight and reports the anytime-valid interval.
     """
     stop = threading.Event()
-    page = console()
     with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
         running = [str(arm.server) for arm in study.arms if arm.server.origin is Origin.URL]
         if running:
@@ -141,12 +140,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         view = build_view(run, analysis, samples=options.samples)
         run.write_text("report.html", render_html(view))
         published = publish(run, view) if options.publish else None
-    if options.json:
-        print(render_json(view))
-    else:
-        render_terminal(view, page)
-    if options.open_report:
-        webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
+    show_report(run, view, options)
     if published:
         print(f"bakeoff: to be published: {published}", file=sys.stderr)
         reason = objection(analysis)
@@ -156,6 +150,16 @@ def run_and_report(study: Study, options: RunOptions) -> int:
     if stop.is_set():
         return ExitCode.INTERRUPTED
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
+
+
+def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> None:
+    """Print a report, and open its page when that was asked for."""
+    if options.json:
+        print(render_json(view))
+    else:
+        render_terminal(view, console())
+    if options.open_report:
+        webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
 
 
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:

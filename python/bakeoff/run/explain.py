@@ -14,7 +14,7 @@ from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.plan import EpochDraft, Plan, epoch_draft
 from bakeoff.plan.model import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
-from bakeoff.run import perf
+from bakeoff.run import causes, perf
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, Watch
@@ -44,15 +44,23 @@ class Kind:
         hindrance: why it cannot be had for these arms, in a sentence; empty: it can.
         watch: what surrounds the measuring of every cell, and writes what it found through the epoch's writer.
         prepare: changes the servers of its epochs.
+        epochs: how many are of use.
+        replays: it tells something of a replay, too.
     """
 
     name: str
     hindrance: Callable[[Sequence[ArmSetup]], str]
     watch: Callable[[EpochWriter], Watch]
     prepare: Callable[[EpochTools], EpochTools] = lambda tools: tools
+    epochs: int = _EPOCHS_MAX
+    replays: bool = True
 
 
-KINDS = (Kind("profile", perf.hindrance, perf.Profiler),)
+KINDS = (
+    Kind("plans", causes.plans_hindrance, causes.Plans, epochs=1, replays=False),
+    Kind("profile", perf.hindrance, perf.Profiler),
+    Kind("waits", causes.waits_hindrance, causes.Waits, causes.with_instruments),
+)
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,10 @@ class _Explanation:
         wanted = {arm for arms in self.arms_of.values() for arm in arms}
         setups = [setup for setup in self.tools.setups if setup.arm.name in wanted]
         kinds = []
+        only_replays = all(self.plan.cell(cell).replay for cell in self.arms_of)
         for kind in KINDS:
+            if only_replays and not kind.replays:
+                continue
             hindrance = kind.hindrance(setups)
             notes[kind.name] = [hindrance] if hindrance else []
             kinds += [] if hindrance else [kind]
@@ -154,7 +165,7 @@ class _Explanation:
         """An epoch of each kind after the other, as long as another is expected to fit."""
         overhead_s, begin = self._overhead_s(), time.monotonic()
         turns = sum(map(len, self.arms_of.values()))
-        share_s = self.explaining.budget_s / len(kinds) / EPOCHS_MIN
+        share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN) for kind in kinds)
         arm_s = min(_ARM_S, max(_ARM_MIN_S, (share_s - overhead_s) / turns))
         longest_s = dict.fromkeys((kind.name for kind in kinds), overhead_s + turns * arm_s)
         if self.explaining.budget_s < min(longest_s.values()):
@@ -162,8 +173,10 @@ class _Explanation:
             self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed}.")
             return
         failures = dict.fromkeys(longest_s, 0)
-        for _ in range(_EPOCHS_MAX):
+        for turn in range(_EPOCHS_MAX):
             for kind in kinds:
+                if turn >= kind.epochs:
+                    continue
                 left_s = self.explaining.budget_s - (time.monotonic() - begin)
                 if self.tools.stop.is_set() or left_s < longest_s[kind.name]:
                     return

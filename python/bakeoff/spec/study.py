@@ -113,6 +113,8 @@ class Design(Frozen):
         levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
         excluded: combinations left out by `where`.
         fraction: how the combinations were chosen; None: all that `where` leaves.
+        together: an arm is measured until its cell is finished, also when its own ratio is settled: effects need epochs
+            that have every arm.
     """
 
     question: str = ""
@@ -122,6 +124,7 @@ class Design(Frozen):
     levels: dict[str, tuple[str, ...]] = {}
     excluded: int = 0
     fraction: Fraction | None = None
+    together: bool = False
     published: Published | None = None
 
 

@@ -90,11 +90,12 @@ def decide(
     """
     states = _states(history, study, plan)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
+    together = study.design is not None and study.design.together
     open_states = [state for state in states if state.cell not in finished]
     settled = frozenset(
         (state.cell, state.contender)
         for state in states
-        if state.cell in finished or (state.stop is not Stop.RUNNING and not state.is_control)
+        if state.cell in finished or (state.stop is not Stop.RUNNING and not state.is_control and not together)
     )
     arms_left = Counter(state.cell for state in open_states if (state.cell, state.contender) not in settled)
     planned_s = plan.measuring_seconds({cell: arms + 1 for cell, arms in arms_left.items()})
