@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -57,6 +57,7 @@ class RunOptions:
         publish: also write the files to be published, and fail when the control does not hold.
         fail_on: what makes the exit code 1.
         samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
+        finish: writes what else is written of a finished run; returns its exit code.
     """
 
     runs_root: Path
@@ -69,6 +70,7 @@ class RunOptions:
     publish: bool = False
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
+    finish: Callable[[RunDirectory, ReportView], ExitCode] | None = None
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -125,8 +127,11 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         if reason:
             print(f"bakeoff: not yet: {reason}", file=sys.stderr)
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
+    code = options.finish(run, view) if options.finish else ExitCode.DONE
     if stop.is_set():
         return ExitCode.INTERRUPTED
+    if code is not ExitCode.DONE:
+        return code
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
 
