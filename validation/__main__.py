@@ -345,7 +345,7 @@ def simulate_gates(
     """How often `bakeoff gate` passes, fails and cannot tell, by known slowdowns; beside it the rules of others."""
     recorded = gates.read_epochs()
     print(
-        f"{runs} gates a line, 2 % allowed, 10 minutes; {len(recorded.values)} recorded epochs "
+        f"{runs} gates a line, 2 % allowed; {len(recorded.values) // 2} recorded epochs "
         f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
     )
     print(gates.table(gates.all_rates(seed, runs=runs)))

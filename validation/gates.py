@@ -46,7 +46,7 @@ class Recorded:
     """Epochs of equal servers.
 
     Attributes:
-        values: log ratio of each.
+        values: log ratio of each, and its opposite: of equal servers either may be called the contender.
         load_s: before the first epoch, median of the duels.
         overhead_s: of an epoch with nothing to warm and nothing to measure.
         warm_s, measure_s: of one cell in an epoch.
@@ -72,10 +72,9 @@ def read_epochs(path: Path = DUELS) -> Recorded:
         seconds = [sum(duel["phases_s"].get(phase, 0.0) for phase in phases) / len(duel["points"]) for duel in kept]
         return float(median(seconds))
 
+    points = [point + math.log1p(duel["slowdown_percent"] / 100) for duel in kept for point in duel["points"]]
     return Recorded(
-        values=np.array(
-            [point + math.log1p(duel["slowdown_percent"] / 100) for duel in kept for point in duel["points"]]
-        ),
+        values=np.array([*points, *(-point for point in points)]),
         load_s=median(duel["phases_s"]["load"] for duel in kept),
         overhead_s=of_an_epoch("restore", "start", "readiness", "check", "stop", "other"),
         warm_s=of_an_epoch("warm"),
@@ -180,6 +179,7 @@ class Rates:
 
     cells: int
     slow_cells: int
+    budget_s: float
     slowdown_percent: float
     runs: int
     told: Mapping[Answer, float]
@@ -212,6 +212,7 @@ def rates(
     return Rates(
         cells=cells,
         slow_cells=slow_cells,
+        budget_s=budget_s,
         slowdown_percent=slowdown_percent,
         runs=runs,
         told={answer: told[answer] / runs for answer in Answer},
@@ -221,25 +222,27 @@ def rates(
 
 
 def all_rates(seed: int, *, runs: int) -> list[Rates]:
-    """Gates of one cell, and of three of which one or all are slower."""
-    shapes = [(1, 1), (3, 1), (3, 3)]
+    """Gates of one cell, and of three of which one or all are slower; what is hard with more time, too."""
+    asked = [(cells, slow, 600.0, percent) for cells, slow in ((1, 1), (3, 1), (3, 3)) for percent in SLOWDOWNS]
+    asked += [(3, slow, 900.0, percent) for slow in (1, 3) for percent in (1.0, 3.0)]
     return [
-        rates(seed, runs=runs, cells=cells, slow_cells=slow, slowdown_percent=percent)
-        for cells, slow in shapes
-        for percent in SLOWDOWNS
-        if percent or cells == slow  # with nothing slow both of three cells are one
+        rates(seed, runs=runs, cells=cells, slow_cells=slow, slowdown_percent=percent, budget_s=budget_s)
+        for cells, slow, budget_s, percent in asked
+        if percent or cells == slow  # without a slow cell the two ways are one
     ]
 
 
 def table(found: Sequence[Rates]) -> str:
     """A Markdown table of gates, and below it one of the other rules' failures."""
-    heads = ["cells", "slower in", "by", *(answer.value for answer in Answer), "median minutes"]
+    heads = ["cells", "slower in", "by", "budget", *(answer.value for answer in Answer), "median minutes"]
     others = ["cells", "slower in", "by", *found[0].others]
     rows, rows_of_others = [], []
     for each in found:
         truth = [str(each.cells), str(each.slow_cells), f"{each.slowdown_percent:g} %"]
-        rows.append([*truth, *(f"{each.told[answer]:.1%}" for answer in Answer), f"{each.minutes:.1f}"])
-        rows_of_others.append([*truth, *(f"{share:.1%}" for share in each.others.values())])
+        told = [f"{each.told[answer]:.1%}" for answer in Answer]
+        rows.append([*truth, f"{each.budget_s / 60:.0f} min", *told, f"{each.minutes:.1f}"])
+        if each.budget_s == found[0].budget_s:
+            rows_of_others.append([*truth, *(f"{share:.1%}" for share in each.others.values())])
     return "\n\n".join(_markdown(*part) for part in ((heads, rows), (others, rows_of_others)))
 
 

@@ -8,8 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bakeoff.cli.gate import OnUnclear, Outputs
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.gate import annotations, gate_markdown, junit
+from bakeoff.results import RunDirectory
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.gate import as_gate
 from bakeoff.stats.model import Stop
@@ -112,3 +114,23 @@ def test_junit_has_a_test_for_each_comparison(view_of, effect, unclear, kinds):
     assert all(
         f"{'fail' if effect == SLOWER else 'cannot tell'}: throughput " in child.get("message") for child in found
     )
+
+
+@pytest.mark.parametrize(
+    ("effect", "on_unclear", "bisect", "code"),
+    [
+        (EQUAL, None, False, 0),
+        (EQUAL, OnUnclear.FAIL, True, 0),
+        (SLOWER, None, False, 1),
+        (SLOWER, OnUnclear.PASS, True, 1),
+        (AT_THE_LIMIT, None, False, 6),
+        (AT_THE_LIMIT, None, True, 125),
+        (AT_THE_LIMIT, OnUnclear.PASS, True, 0),
+        (AT_THE_LIMIT, OnUnclear.FAIL, False, 1),
+    ],
+)
+def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, code):
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    outputs = Outputs("gate", tmp_path / "gate.xml", on_unclear, bisect=bisect)
+    assert outputs.write(RunDirectory(tmp_path), view_of(effect)) == code
+    assert (tmp_path / "gate.md").exists() and (tmp_path / "gate.xml").exists()

@@ -131,7 +131,7 @@ def gate(
             share=_share(max_slowdown),
             inject_slowdown=inject_slowdown,
         )
-        outputs = _Outputs(_checked_name(name), _writable(junit_file), on_unclear, bisect=bisect)
+        outputs = Outputs(_checked_name(name), _writable(junit_file), on_unclear, bisect=bisect)
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
         specs = parse_servers(asked.servers, "gate") if asked.servers or study is None else []
@@ -269,7 +269,7 @@ def _require_builds(study: Study) -> None:
 
 
 @dataclass(frozen=True)
-class _Outputs:
+class Outputs:
     """What a gate writes besides the report, and its exit code."""
 
     name: str
