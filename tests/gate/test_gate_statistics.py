@@ -110,6 +110,23 @@ def test_decisive_about_the_limit_is_no_claim_of_a_difference():
     assert low > LIMIT, "the interval that is shown excludes the limit as well"
 
 
+def test_what_is_decisive_about_the_limit_alone_lends_no_strength_to_other_claims():
+    """Holm counts a comparison as rejected, which eases the others, only where its own ratio is not 1."""
+    study, plan = study_and_plan(cells=2)
+    equal = history_of(study, plan, [0.0, 0.0])
+    noisy = sample(0.0, scale=5.0).values
+    half = iv.precision_half_width(iv.standard_deviation(noisy), 8)
+    first, second = (cell.name for cell in plan.cells)
+    history = [
+        gates.EpochEstimates(epoch=at, build=0, pairs=(each.pairs[0], gates._pair(second, at, noisy[at] + 1.02 * half)))
+        for at, each in enumerate(equal)
+    ]
+    context = AnalysisContext(study=study, family=2, control=None, ended=Stop.BUDGET, epoch_s=20.0)
+    decisive, other = compare(by_comparison(history), plan, context)
+    assert (decisive.cell, decisive.stop, other.stop) == (first, Stop.DECISIVE, Stop.BUDGET)
+    assert "FASTER" not in other.verdict.words
+
+
 def test_simulated_runs_are_judged_as_real_ones_are():
     """The simulation's short cut over `compare` gives the answers of `judge`."""
     recorded = gates.read_epochs()
