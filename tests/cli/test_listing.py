@@ -12,6 +12,7 @@ from bakeoff.results import RunDirectory
 
 COMMANDS = (
     "duel",
+    "gate",
     "replay",
     "run",
     "plan",

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -61,6 +61,7 @@ class RunOptions:
         fail_on: what makes the exit code 1.
         samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
         explaining: how differences are explained; None: not at all.
+        finish: writes what else is written of a finished run; returns its exit code.
     """
 
     runs_root: Path
@@ -74,6 +75,7 @@ class RunOptions:
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
     explaining: Explaining | None = None
+    finish: Callable[[RunDirectory, ReportView], ExitCode] | None = None
 
 
 def explaining(
@@ -147,8 +149,11 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         if reason:
             print(f"bakeoff: not yet: {reason}", file=sys.stderr)
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
+    code = options.finish(run, view) if options.finish else ExitCode.DONE
     if stop.is_set():
         return ExitCode.INTERRUPTED
+    if code is not ExitCode.DONE:
+        return code
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
 

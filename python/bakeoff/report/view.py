@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import field_validator
 
 from bakeoff.stats import model
+from bakeoff.stats.gate import Gate
 from bakeoff.units import visible
 
 
@@ -455,6 +456,7 @@ class ReportView(Frozen):
         key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
+        gate: the answer of a gate; None: the run is none.
         records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
         costs: one for each comparison and counter.
     """
@@ -478,6 +480,7 @@ class ReportView(Frozen):
     effort: tuple[str, ...]
     command: str
     footnotes: tuple[Footnote, ...]
+    gate: Gate | None = None
     records: tuple[dict[str, str | int | float | bool | None], ...]
     costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
 

@@ -57,6 +57,7 @@ from bakeoff.spec import Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
+from bakeoff.stats.gate import forecast_sentence
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
@@ -381,7 +382,10 @@ class _StudyRun:
         if len(valid) == PILOT_EPOCHS == len(self.history):
             slices = Frame.concat([data.slices for data in valid])
             _note_other_bakeoffs(self.tools.listener)
-            self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
+            card = noise_card(estimates, self.study, self.plan, slices=slices)
+            self.tools.listener.noise_card(card)
+            if sentence := forecast_sentence(card, self.study, self.plan):
+                self.tools.listener.note(sentence)
             if decision.stop is Stop.RUNNING and may_start_anew:
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
