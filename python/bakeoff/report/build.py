@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.report import causes, flame, gate, machine, numbers, performance, queries, setups, studies, verdicts, why
+from bakeoff.report import gate, machine, numbers, performance, queries, setups, studies, verdicts, why
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
@@ -18,8 +18,6 @@ BUSY_SHARE = 0.10
 SECTIONS = (
     gate.gate_section,
     why.why_section,
-    flame.profile_section,
-    causes.causes_section,
     queries.queries_section,
     performance.throughput_section,
     performance.stability_section,

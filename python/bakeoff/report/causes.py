@@ -49,12 +49,6 @@ def _claimed(context: Context) -> list[tuple[str, str]]:
     return [(each.cell, each.contender) for each in context.primary if words & set(each.verdict.words)]
 
 
-def causes_section(context: Context) -> Section | None:
-    """Settings, plans and waits together."""
-    parts = (attribution_section(context), plans_section(context), waits_section(context))
-    return Section.of("Why", *parts, anchor="why", nav="Why")
-
-
 # ---- settings --------------------------------------------------------------------------------------------------------
 
 

@@ -52,9 +52,7 @@ def profile_section(context: Context) -> Section | None:
     parts = []
     for number, (pair, found) in enumerate(compared(context), start=1):
         parts.append(_comparison_section(context, pair, found, number))
-    return Section.of(
-        "Where the CPU goes", *(Prose(text=note) for note in notes), *parts, anchor="profiles", nav="CPU profiles"
-    )
+    return Section.of("Where the CPU goes", *(Prose(text=note) for note in notes), *parts, anchor="profiles")
 
 
 def compared(context: Context) -> Iterator[tuple[Pair, ProfileComparison]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bakeoff.report import numbers
+from bakeoff.report import causes, flame, numbers
 from bakeoff.report.context import Context
 from bakeoff.report.verdicts import Record
 from bakeoff.report.view import Prose, Row, Section, Table, Value
@@ -20,7 +20,16 @@ def why_section(context: Context) -> Section | None:
     explained = [each for each in context.explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     return Section.of(
-        "Why", *_sentences(context, explained), _costs(context, explained), anchor="why", nav="Why", in_terminal=True
+        "Why",
+        *_sentences(context, explained),
+        _costs(context, explained),
+        flame.profile_section(context),
+        causes.attribution_section(context),
+        causes.plans_section(context),
+        causes.waits_section(context),
+        anchor="why",
+        nav="Why",
+        in_terminal=bool(explained),
     )
 
 
