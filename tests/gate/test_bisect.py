@@ -58,7 +58,14 @@ def test_the_information_of_one_value():
     assert _information(0.3, 2.0) == pytest.approx(_information(0.7, 2.0), abs=1e-6)
 
 
-@pytest.mark.parametrize(("percent", "confidence"), [(3.0, 0.95), (3.0, 0.999), (5.0, 0.95)])
+@pytest.mark.parametrize(
+    ("percent", "confidence"),
+    [
+        pytest.param(3.0, 0.95, marks=pytest.mark.slow),
+        pytest.param(3.0, 0.999, marks=pytest.mark.slow),
+        (5.0, 0.95),
+    ],
+)
 def test_simulated_bisections_are_right_and_take_half_of_the_epochs(percent, confidence):
     """The plain way is nearly always right; at 0.999 so is this one, still with half of the epochs."""
     runs = 100

@@ -89,6 +89,7 @@ def test_the_commands_of_the_github_workflow_run(shell, commands):
 
 
 @pytest.mark.server
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_gitlab_job_run(shell, commands):
     job = load("gitlab-gate.yml")["performance"]

@@ -129,6 +129,7 @@ class TestAGateThatFails:
 
 
 @pytest.mark.server
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_equal_builds_of_a_study_pass(shell):
     study = write_study(
@@ -144,6 +145,7 @@ def test_equal_builds_of_a_study_pass(shell):
 
 
 @pytest.mark.server
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_gate_that_cannot_tell(shell):
     """Slower by exactly what is allowed, which no budget can decide."""
@@ -158,7 +160,7 @@ def test_a_gate_that_cannot_tell(shell):
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_ctrl_c_reports_what_is_known_and_exits_with_130(shell):
-    process = shell.start("gate", *PAIR, *SMALL[:-4], "--max-slowdown", "1%", "--budget", "5m")
+    process = shell.start("gate", *PAIR, *SMALL)
     err = []
 
     def watch():
