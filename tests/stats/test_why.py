@@ -28,9 +28,7 @@ def counted(*, slower=0.2, named=(), claimed=True):
         p_adjusted=1.0, word="unclear", carries=None,
     )  # fmt: skip
     best = tuple(cost.model_copy(update={"family": name, "word": "more", "carries": 1.0}) for name in named)
-    return Explanation(
-        cell="c", contender="B", time=of_time(slower), claimed=claimed, costs=(cost, *best), causes=best
-    )
+    return Explanation(cell="c", contender="B", time=of_time(slower), claimed=claimed, costs=(cost, *best), causes=best)
 
 
 def profiles(rng, more=None, *, epochs=3, restart=0.02):

@@ -298,9 +298,7 @@ def waits_section(context: Context, waits: Mapping[Pair, Sequence[WaitDifference
     )
 
 
-def _waits_of(
-    context: Context, found: Sequence[WaitDifference], pair: Pair
-) -> list[Table | Fold | Prose | None]:
+def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> list[Table | Fold | Prose | None]:
     where = _where(context, *pair)
     labels = context.labels[pair.baseline], context.labels[pair.contender]
     columns = ("wait", *labels, "difference", "ratio", "finding")
