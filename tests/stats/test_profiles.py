@@ -125,6 +125,14 @@ def test_functions_without_a_symbol_are_told_apart_by_their_callers():
     assert tree.by_group()["row access"][0] / 50 == 42
 
 
+def test_a_library_without_symbols_or_callers_keeps_its_group():
+    nowhere, allocator = Function("[unknown]", "[unknown]"), Function("[unknown]", "libjemalloc.so.2")
+    tree = tree_of([profile({(nowhere, allocator): 40, (allocator, allocator): 30, (nowhere,): 5, READ: 9})])
+    assert tree.by_group()["memory allocation"][0] / 50 == 70
+    own = {name: times[0][0] / 50 for name, times in tree.by_function().items()}
+    assert own["(no symbol) in libjemalloc"] == 70 and own["(no symbol)"] == 5
+
+
 def test_a_library_whose_caller_is_not_known_has_a_line_of_its_own():
     tree = tree_of([profile({(Function("__vfprintf_internal", LIBC),): 9, (Function("odd", SERVER),): 4})])
     assert {name: costs[0] / 50 for name, costs in tree.by_group().items()} == {

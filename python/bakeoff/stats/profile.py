@@ -131,6 +131,21 @@ def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
     return f"{name} ({_SO.sub('', function.object).strip('[]')})"
 
 
+def _nameless(function: Function, group: str, caller: str) -> str:
+    """How a function without a symbol is named; empty: its caller has none either, and they are taken as one.
+
+    Args:
+        group: of its file, when that alone tells it, as an allocator's does.
+        caller: name of the node that calls it; empty: it is the first of its stack.
+    """
+    if group:
+        name = f"{NAMELESS} in {_SO.sub('', function.object)}"
+        return "" if caller == name else name
+    if caller.startswith(NAMELESS):
+        return ""
+    return f"{NAMELESS} below {caller}" if caller else NAMELESS
+
+
 def _is_servers(function: Function) -> bool:
     return not function.object or bool(_SERVERS.fullmatch(function.object))
 
@@ -152,9 +167,7 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
             above = places[parent] if parent >= 0 else -1
             name = shown[call]
             if name == NAMELESS:
-                name = f"{NAMELESS} below {node_names[above]}" if above >= 0 else NAMELESS
-                if above >= 0 and node_names[above].startswith(NAMELESS):
-                    name = ""
+                name = _nameless(profile.functions[call], own_groups[call], node_names[above] if above >= 0 else "")
             if name:
                 key = (above, names.setdefault(name, len(names)))
                 node = nodes.setdefault(key, len(nodes))

@@ -8,7 +8,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.causes import WaitDifference
 from bakeoff.stats.costs import BUSY, NAMED_FROM, TIME, Cost, Explanation, name_of
 from bakeoff.stats.model import Estimate
-from bakeoff.stats.profile import CALLER_UNKNOWN, KERNEL_OTHER, OTHER, ProfileComparison, Subsystems
+from bakeoff.stats.profile import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
 from bakeoff.units import format_ns
 
 _SAID_FROM = 0.1  # share of a difference from which a sentence has a part of it
@@ -133,7 +133,8 @@ def _function(profile: ProfileComparison, part: str) -> str:
     """The function that takes most of a part's difference itself, where it is clear and takes `NAMED_FROM` of it."""
     (whole,) = [cost.difference.mean for name, cost in profile.groups if name == part]
     for each in profile.functions:  # by size
-        if each.group == part and each.own.is_clear and each.own.difference.mean / whole >= NAMED_FROM:
+        is_most = each.own.is_clear and each.own.difference.mean / whole >= NAMED_FROM
+        if each.group == part and is_most and not each.name.startswith(NAMELESS):
             return f" (`{each.name}`)"
     return ""
 
