@@ -8,6 +8,7 @@ budget was changed. When it ends was then chosen with results in sight. That is 
 later resume must know it too.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -45,9 +46,16 @@ def read_before(run: RunDirectory) -> Before:
     return Before(
         history=tuple(run.load_epochs()),
         plan=run.read("plan.json", Plan),
-        used_s=loading_seconds(run.builds().values())
-        + sum(run.outcome(epoch).wall_s for epoch in run.finished_epochs()),
+        used_s=loading_seconds(run.builds().values()) + _measuring_s(run),
     )
+
+
+def _measuring_s(run: RunDirectory) -> float:
+    """Wall seconds of the epochs: hosts measure at the same time, each one epoch after another."""
+    by_host: defaultdict[str, float] = defaultdict(float)
+    for outcome in map(run.outcome, run.finished_epochs()):
+        by_host[outcome.host] += outcome.wall_s
+    return max(by_host.values(), default=0.0)
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
