@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Ray's daemons cost the servers of a node: the same servers, measured in turn with the daemons running and stopped.
+"""What Ray's daemons cost the servers of a node: the same servers in turn with the daemons running and stopped.
 
     bench/cluster/daemons.py [--server mysql:8.0.15] [--pairs 60] [--seconds 2]
 
@@ -37,14 +37,15 @@ from bakeoff.run.runner import load
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Connection, Data, Study, Workload, parse_server
-from bakeoff.stats.interval import t_quantile
+from bakeoff.stats.interval import t_interval
 
 
 class Daemons:
     """The processes that Ray has started here for this program."""
 
     def __init__(self):
-        self.processes = [each for each in psutil.Process().children(recursive=True) if "ray" in " ".join(each.cmdline())]
+        ours = psutil.Process().children(recursive=True)
+        self.processes = [each for each in ours if "ray" in " ".join(each.cmdline())]
         self.used_s = self.ran_s = 0.0
 
     def send(self, number):
@@ -140,8 +141,8 @@ def main():
     with connected(LOCAL):
         values, share, count = measure(given.server, given.pairs, given.seconds, given.folder)
     mean = fmean(values)
-    half = t_quantile(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    low, high = math.exp(mean - half), math.exp(mean + half)
+    interval = t_interval(mean, stdev(values), len(values), alpha=0.05)
+    low, high = math.exp(interval.low), math.exp(interval.high)
     print(f"with daemons over without: {math.exp(mean):.4f} ({low:.4f} to {high:.4f}), {len(values)} pairs")
     print(f"{count} processes took {share:.2%} of a CPU of {os.cpu_count()}")
 

@@ -182,12 +182,14 @@ On = Annotated[
 ]
 
 
-def nodes_wanted(ray: str | None, hosts: int | None, on: str | None) -> Wanted | None:
+def nodes_wanted(ray: str | None, hosts: int | None, on: str | None, *, explain_budget: str | None) -> Wanted | None:
     """Where a run is measured; None: on this machine.
 
     Raises:
-        SpecError: an option of a cluster without one.
+        SpecError: an option of a cluster without one, or of one machine with one.
     """
+    if ray is not None and explain_budget is not None:
+        raise SpecError("--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out.")
     if ray is None:
         for option, given in (("--hosts", hosts), ("--on", on)):
             if given is not None:

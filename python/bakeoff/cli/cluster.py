@@ -51,7 +51,9 @@ def check(
     ] = RUNNING,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
-    """Say what each node is, what Ray's own daemons burn there, and whether a run may use the nodes together.
+    """Say what each node is, and whether the nodes are alike.
+
+    Ray's own daemons are watched for five seconds.
 
     The exit code is 3 when a node cannot take part, 1 when nodes differ.
     """

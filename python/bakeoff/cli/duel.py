@@ -216,7 +216,7 @@ def duel(
         publish=publish,
         fail_on=fail_on,
         explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
-        cluster=nodes_wanted(ray, hosts, on),
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget),
     )
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 

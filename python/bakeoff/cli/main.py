@@ -171,10 +171,10 @@ def run(arguments: list[str]) -> int:
 
 def with_address(arguments: list[str]) -> list[str]:
     """The arguments with `--ray auto` where `--ray` is followed by no address: its value may be left out."""
-    following = [*arguments[1:], ""]
+    following = [*arguments, ""][1:]
     return [
         f"{word}=auto" if word == "--ray" and not _ADDRESS.fullmatch(after) else word
-        for word, after in zip(arguments, following, strict=True)
+        for word, after in zip(arguments, following, strict=False)
     ]
 
 

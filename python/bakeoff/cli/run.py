@@ -272,7 +272,7 @@ def run(
         open_report=open_report,
         publish=publish,
         fail_on=fail_on,
-        cluster=nodes_wanted(ray, hosts, on),
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget),
     )
     if resume is not None:
         begun = open_run(resume, runs)

@@ -7,7 +7,7 @@ A node is a block: all arms of an epoch are measured on it. An epoch that is los
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -274,7 +274,8 @@ class RayHosts:
         closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
         self.ray.wait([reference for _, reference in closing], num_returns=len(closing), timeout=_CLOSE_S)
         for remote, _ in closing:
-            self.ray.kill(remote.actor)
+            with suppress(self.ray.exceptions.RayError):  # the cluster itself may be lost
+                self.ray.kill(remote.actor)
 
     # ---- as `bakeoff.run.runner.Hosts` -----------------------------------------------------------------------------
 

@@ -212,9 +212,6 @@ class Worker:
         self._open = contextlib.ExitStack()
         self._tools: EpochTools | None = None
         self._run: RunDirectory | None = None
-        # Ray starts workers at niceness 15, and servers would inherit it; without privileges it stays (a note says so).
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, _OWN_NICENESS)
         # The kernel would take servers first when memory is short: Ray raises it for its workers.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
@@ -258,6 +255,7 @@ class Worker:
         study = with_captures(given.study)
         check_workloads(study.workloads, study.arms)
         require_disk(forecast(study))
+        _be_no_nicer()
         if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > _OWN_NICENESS:
             told.note(f"servers run at niceness {niceness}, as Ray's workers do; start Ray with RAY_worker_niceness=0")
         setups = prepare_arms(
@@ -291,6 +289,13 @@ class Worker:
         parcel = Parcel(done, pack(self._run.path, only=names))
         shutil.rmtree(self._run.path / epoch)
         return parcel
+
+
+def _be_no_nicer() -> None:
+    """Ray starts workers at niceness 15, which servers would inherit. Without privileges it stays, and a note says so."""
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 — numbers, not paths; each thread has a niceness
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, int(thread), _OWN_NICENESS)
 
 
 def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, ...] = ()) -> bytes:
