@@ -292,7 +292,7 @@ class Worker:
 
 
 def _be_no_nicer() -> None:
-    """Ray starts workers at niceness 15, which servers would inherit. Without privileges it stays, and a note says so."""
+    """Ray starts workers at niceness 15, which servers would inherit; without privileges it stays."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 — numbers, not paths; each thread has a niceness
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, int(thread), _OWN_NICENESS)
