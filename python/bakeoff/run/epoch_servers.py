@@ -59,6 +59,7 @@ class EpochTools:
         at_once: how many servers fit into memory; more arms than that take rounds.
         replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
         called: what an epoch is called while it goes on.
+        host: this machine's name in a cluster; empty without one.
     """
 
     study: Study
@@ -70,6 +71,7 @@ class EpochTools:
     at_once: int
     replay_rates: dict[tuple[str, bool], float] = field(default_factory=dict)
     called: str = "epoch"
+    host: str = ""
 
 
 class EpochServers:
