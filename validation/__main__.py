@@ -20,7 +20,7 @@ from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
 from validation import campaign as campaigns
 from validation import causes as planted
-from validation import gates, machines, procedures, procedures_measured, simulation
+from validation import gates, histories, machines, procedures, procedures_measured, simulation
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
@@ -372,6 +372,22 @@ def simulate_gates(
         f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
     )
     print(gates.table(gates.all_rates(seed, runs=runs)))
+
+
+@app.command("histories")
+def simulate_histories(
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated histories of each kind.")] = 1000,
+    seed: Seed = 1,
+    others: Annotated[
+        bool, typer.Option("--others", help="Also Otava and ruptures, from an environment made for them by pip.")
+    ] = False,
+    watched: Annotated[bool, typer.Option("--watched", help="Only: one that is looked at after every run.")] = False,
+) -> int:
+    """Change points in simulated histories: false ones, and true ones found (docs/history.md)."""
+    if watched:
+        print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever had a change")
+    else:
+        print(histories.table(seed=seed, runs=runs, others=others))
     return ExitCode.DONE
 
 

@@ -24,6 +24,7 @@ from bakeoff.cli.duel import (
     workloads_of,
 )
 from bakeoff.cli.run import RunOptions, check_and_run
+from bakeoff.cli.history import add_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
 from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit
 from bakeoff.report.live import live_for
@@ -106,6 +107,9 @@ def gate(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="Of this gate, where a project has several: letters, digits, . _ -")
     ] = DEFAULT_NAME,
+    history: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add the run to this history, as series --name (docs/history.md).")
+    ] = None,
     inject_slowdown: Annotated[
         str | None,
         typer.Option("--inject-slowdown", metavar="PERCENT", help="Slow the last server down, to try the gate: 5%."),
@@ -131,7 +135,10 @@ def gate(
             share=_share(max_slowdown),
             inject_slowdown=inject_slowdown,
         )
-        outputs = Outputs(_checked_name(name), _writable(junit_file), on_unclear, bisect=bisect)
+        outputs = Outputs(
+            _checked_name(name), _writable(junit_file, "--junit"), on_unclear, bisect=bisect,
+            history=_writable(history, "--history"),
+        )  # fmt: skip
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
         specs = parse_servers(asked.servers, "gate") if asked.servers or study is None else []
@@ -247,10 +254,10 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _writable(path: Path | None) -> Path | None:
+def _writable(path: Path | None, option: str) -> Path | None:
     """The file, before minutes are spent, when something can be written there."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise SpecError(f"--junit: {path} cannot be written.", hint="Name a file in a folder that exists.")
+        raise SpecError(f"{option}: {path} cannot be written.", hint="Name a file in a folder that exists.")
     return path
 
 
@@ -276,6 +283,7 @@ class Outputs:
     junit_file: Path | None
     on_unclear: OnUnclear | None
     bisect: bool
+    history: Path | None = None
 
     def write(self, run: RunDirectory, view: ReportView) -> ExitCode:
         """Write the Markdown summary, annotations and JUnit XML that were asked for."""
@@ -292,7 +300,16 @@ class Outputs:
         if self.junit_file:
             unclear = _UNCLEAR_TESTS[self.on_unclear] if self.on_unclear else "error"
             self.junit_file.write_text(junit(view, self.name, unclear=unclear), encoding="utf-8")
+        self._remember(run)
         return self._code(view.gate.answer)
+
+    def _remember(self, run: RunDirectory) -> None:
+        """Add the run to the history; what keeps it out is said and does not change the gate's answer."""
+        if self.history:
+            try:
+                add_run(run, self.history, series=self.name)
+            except BakeoffError as error:
+                print(f"bakeoff: not in the history: {error}", file=sys.stderr)
 
     def _code(self, answer: Answer) -> ExitCode:
         if answer is not Answer.UNCLEAR:

@@ -55,6 +55,7 @@ _COMMANDS = {
     "report": _Source("bakeoff.cli.report", "report", "Render a run's report: HTML, or another format."),
     "explain": _Source("bakeoff.cli.explain", "explain", "Say where a run's differences come from, by more epochs."),
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
+    "history": _Source("bakeoff.cli.history", "app", "Keep what runs found over months: what changed when."),
     "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
     "doctor": _Source(
