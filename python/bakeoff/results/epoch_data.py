@@ -43,6 +43,7 @@ class Outcome(Frozen):
         seeds: `order`, `keys`, `padding`.
         readiness: for each arm what was waited for before measuring.
         other_bakeoffs: processes of other bakeoffs that had servers on this machine.
+        host: the node of a cluster that measured it; empty: the machine of the run directory.
     """
 
     epoch: int
@@ -58,6 +59,7 @@ class Outcome(Frozen):
     seeds: dict[str, int] = {}
     readiness: dict[str, dict[str, JsonValue]] = {}
     other_bakeoffs: tuple[int, ...] = ()
+    host: str = ""
 
 
 class Load(TypedDict):
