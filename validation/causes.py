@@ -1,7 +1,7 @@
 """Planted causes on real servers: one setting makes the difference, and the section "Why" must name its family first.
 
 Each cause is a study of two arms and one cell, run as a user runs it. What no counter of a server sees (an instrument,
-an allocator, a loop) must be given no name at all.
+an allocator, a loop) is explained, too: its part of the CPU time must be named.
 """
 
 import json
@@ -15,12 +15,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from bakeoff.report.causes import compared_waits
 from bakeoff.report.context import Context
+from bakeoff.report.flame import compared_profiles
+from bakeoff.report.why import evidence
 from bakeoff.results import open_run
-from bakeoff.stats.costs import Explanation, sentence
 from bakeoff.stats.model import Analysis
+from bakeoff.stats.why import Evidence, causes, sentence
 
-_LIMIT_S = 600.0  # beyond the budget: fetching, loading, a busy machine
+_LIMIT_S = 900.0  # beyond the budget: fetching, loading, a busy machine
 
 
 class Cause(BaseModel):
@@ -28,9 +31,10 @@ class Cause(BaseModel):
 
     Attributes:
         arms: settings of the baseline and of the contender, as in a study file.
-        families: any of these may be named first; none at all: nothing may be named.
+        families: any of these may be named first.
         common: settings of both arms.
         options: of the workload's script.
+        explain_budget: for profiles and waits; empty: counters alone.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,6 +48,7 @@ class Cause(BaseModel):
     table_size: int = 20_000
     threads: int = 4
     budget: str = "4m"
+    explain_budget: str = ""
 
     def study(self, name: str, *, seed: int) -> dict[str, Any]:
         """The study file's content."""
@@ -111,14 +116,22 @@ CAUSES = {
         table_size=100_000,
         budget="5m",
     ),
-    "performance schema": Cause(arms=_option("performance_schema", "OFF", "ON"), families=(), budget="5m"),
+    "performance schema": Cause(
+        arms=_option("performance_schema", "OFF", "ON"),
+        families=("performance schema",),
+        budget="5m",
+        explain_budget="3m",
+    ),
     "allocator": Cause(
         arms=({"preload": "default"}, {"preload": "libjemalloc.so.2"}),
-        families=("", "memory allocation"),
+        families=("memory allocation",),
         workload="oltp_read_only",
         budget="5m",
+        explain_budget="3m",
     ),
-    "CPU loop": Cause(arms=({"preload": "default"}, {"preload": "LOOP"}), families=()),
+    "CPU loop": Cause(
+        arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), explain_budget="2m"
+    ),
 }
 """What is planted, by name."""
 
@@ -165,36 +178,41 @@ def plant(name: str, folder: Path, *, seed: int) -> Told:
     )
     study = folder / "study.yaml"  # YAML holds JSON
     study.write_text(text, encoding="utf-8")
+    explaining = ("--explain-budget", cause.explain_budget) if cause.explain_budget else ("--no-explain",)
     command = (sys.executable, "-m", "bakeoff.cli.start", "run", str(study), "--runs", str(folder / "runs"), "--quiet")
     try:
         ran = subprocess.run(
-            [*command, "--no-verdict"], capture_output=True, text=True, check=False, timeout=_LIMIT_S, env=os.environ
+            [*command, "--no-verdict", *explaining],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LIMIT_S,
+            env=os.environ,
         )
         if ran.returncode != 0:
             raise RuntimeError(f"{name}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
-        (explanation,) = explanations(next((folder / "runs").iterdir()))
-        return judge(name, explanation)
+        return judge(name, found_in(next((folder / "runs").iterdir())))
     finally:
         shutil.rmtree(folder / "runs", ignore_errors=True)
 
 
-def explanations(path: Path) -> tuple[Explanation, ...]:
-    """Those of a run directory."""
+def found_in(path: Path) -> Evidence:
+    """What the run directory of a study of two arms and one cell says."""
     run = open_run(path)
-    return Context.read(run, Analysis.model_validate(run.analysis())).explanations
+    context = Context.read(run, Analysis.model_validate(run.analysis()))
+    (explanation,) = context.explanations
+    return evidence(context, explanation, compared_profiles(context), compared_waits(context))
 
 
-def judge(name: str, explanation: Explanation) -> Told:
-    """Whether the right family is named first, or none where none is to be named."""
-    wanted = CAUSES[name].families
-    named = tuple(family for family, _ in explanation.families)
-    right = named[:1] == () if not wanted else (named[0] if named else "") in wanted
+def judge(name: str, found: Evidence) -> Told:
+    """Whether the right family is named first."""
+    named = causes(found)
     return Told(
         cause=name,
-        claimed=explanation.claimed,
+        claimed=found.costs.claimed,
         named=named,
-        right=explanation.claimed and right,
-        sentence=sentence(explanation, name),
+        right=found.costs.claimed and named[:1] != () and named[0] in CAUSES[name].families,
+        sentence=sentence(found, name),
     )
 
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from bakeoff.report.context import Context
-from bakeoff.report.flame import compared, without_profiler
+from bakeoff.report.flame import compared_profiles, without_profiler
 from bakeoff.results import open_run
 from bakeoff.run.perf import permission
 from bakeoff.stats.model import Analysis
@@ -28,7 +28,7 @@ def needs_perf():
 def profiles_of(run):
     """By cell what the profiles found in the only comparison."""
     context = Context.read(run, Analysis.model_validate(run.analysis()))
-    return {pair.cell: found for pair, found in compared(context)}
+    return {pair.cell: found for pair, found in compared_profiles(context).items()}
 
 
 def digests(folder):
@@ -116,10 +116,10 @@ def test_widths_add_up_to_the_cpu_time_measured_without_a_profiler(shell):
         known = [without_profiler(context, cell, arm) for arm in "AB"]
         for profiled, without in zip((found.all.baseline, found.all.contender), known, strict=True):
             assert profiled == pytest.approx(without, rel=0.2), cell  # what the profiler itself costs
-        low, high = found.all.interval.low, found.all.interval.high
+        low, high = found.all.difference.interval.low, found.all.difference.interval.high
         slack = (high - low) / 2
         assert low - slack <= known[1] - known[0] <= high + slack, cell
-        assert sum(cost.difference for _, cost in found.groups) == pytest.approx(found.all.difference)
+        assert sum(cost.difference.mean for _, cost in found.groups) == pytest.approx(found.all.difference.mean)
         unknown = next((each.own for each in found.functions if each.name == "[unknown]"), None)
         assert unknown is None or unknown.baseline < 0.03 * found.all.baseline
         assert max(found.incomplete) < 0.1
@@ -165,7 +165,7 @@ def test_a_loop_in_a_preloaded_library_is_named(shell):
     (found,) = profiles_of(run).values()
     assert found.functions[0].name == "burn (libburn)" and found.functions[0].own.is_clear
     assert found.groups[0][0] == "library libburn.so"
-    assert found.functions[0].own.difference == pytest.approx(found.all.difference, rel=0.2)
+    assert found.functions[0].own.difference.mean == pytest.approx(found.all.difference.mean, rel=0.2)
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ void free(void *block) { __libc_free(block); }
         "--explain-budget", "90s",
     )  # fmt: skip
     (found,) = profiles_of(run).values()
-    parts = [name for name, cost in found.groups if cost.is_clear and cost.difference > 0]
+    parts = [name for name, cost in found.groups if cost.is_clear and cost.difference.mean > 0]
     assert parts[0] in ("memory allocation", "library libslowmalloc.so")
     assert found.functions[0].name == "scribble (libslowmalloc)"
-    assert math.isfinite(found.all.difference) and json.loads((run.path / "analysis.json").read_text())
+    assert math.isfinite(found.all.difference.mean) and json.loads((run.path / "analysis.json").read_text())

@@ -9,8 +9,9 @@ import pytest
 
 from bakeoff.results.frame import Frame
 from bakeoff.stats import costs
-from bakeoff.stats.costs import BUSY, explain, family_of, sentence
+from bakeoff.stats.costs import BUSY, explain, family_of
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
+from bakeoff.stats.why import Evidence, sentence
 
 CELL = "oltp_read_only/4"
 RECORDED = Path(__file__).with_name("recorded_counters.json")
@@ -90,6 +91,10 @@ def duel(rng, *, slower=1.5, epochs=8, **counts):
     return by_arm, counted
 
 
+def families(found):
+    return [cost.family for cost in found.causes]
+
+
 def test_cpu_and_waiting_add_up_to_the_difference_in_time():
     rng = np.random.default_rng(1)
     by_arm = {
@@ -113,8 +118,8 @@ def test_rows_that_an_index_would_have_saved_are_named():
     rng = np.random.default_rng(2)
     counts = {"status.Handler_read_rnd_next": (0, 2000), "status.Handler_read_key": (1, 1), "status.Questions": (1, 1)}
     found = explained(*duel(rng, slower=5.0, **counts))
-    assert found.families == (("row access", 1.0),)
-    text = sentence(found, "mysql:8.0")
+    assert [(cost.family, cost.carries) for cost in found.causes] == [("row access", 1.0)]
+    text = sentence(Evidence(found), "mysql:8.0")
     assert "Handler_read_rnd_next 0 → 2,000 an event" in text and "Row access can carry all of it" in text
     assert text.startswith("mysql:8.0 takes ")
 
@@ -126,7 +131,7 @@ def test_a_count_that_takes_too_little_time_is_not_named():
     (cost,) = [cost for cost in found.costs if cost.counter == "status.Handler_read_key"]
     assert cost.word == "more"
     assert cost.carries == pytest.approx(0.1 * 20_000 * 2 / 100_000, rel=0.1)
-    assert not found.families and sentence(found, "B").endswith("No counter explains it.")
+    assert not found.causes and sentence(Evidence(found), "B").endswith("No counter explains it.")
 
 
 def test_a_count_carries_at_most_its_own_growth():
@@ -140,30 +145,30 @@ def test_what_grows_on_the_faster_arm_is_a_cause_only_if_it_saves():
     rng = np.random.default_rng(5)
     counts = {"status.Qcache_hits": (0.9, 0), "status.Handler_read_rnd_next": (2000, 0)}
     found = explained(*duel(rng, **counts))
-    assert [name for name, _ in found.families] == ["query cache"]
+    assert families(found) == ["query cache"]
     # The rows that the slower arm reads are those that the hits have saved the faster one.
     found = explained(*duel(rng, **{"status.Qcache_hits": (0.9, 0), "status.Handler_read_next": (10, 50_000)}))
-    assert [name for name, _ in found.families] == ["query cache", "row access"]
+    assert families(found) == ["query cache", "row access"]
 
 
 def test_generic_counters_name_a_family_only_alone():
     rng = np.random.default_rng(6)
     disk = {"io.write_bytes": (100, 8000)}
-    assert explained(*duel(rng, **disk)).families[0][0] == "logging and durability"
+    assert families(explained(*duel(rng, **disk))) == ["logging and durability"]
     spilled = explained(*duel(rng, **disk, **{"status.Sort_merge_passes": (0, 1)}))
-    assert [name for name, _ in spilled.families] == ["temporary tables and sorts"]
+    assert families(spilled) == ["temporary tables and sorts"]
 
 
 def test_four_restarts_are_too_few():
     found = explained(*duel(np.random.default_rng(7), epochs=4, **{"status.Handler_read_rnd_next": (0, 2000)}))
-    assert not found.families and {cost.word for cost in found.costs} == {"not tested"}
-    assert sentence(found, "B").endswith("Counters are compared from 5 restarts on.")
+    assert not found.causes and {cost.word for cost in found.costs} == {"not tested"}
+    assert sentence(Evidence(found), "B").endswith("Counters are compared from 5 restarts on.")
 
 
 def test_nothing_is_named_without_a_verdict():
     counts = {"status.Handler_read_rnd_next": (0, 2000)}
     found = explained(*duel(np.random.default_rng(8), **counts), word=Word.INCONCLUSIVE)
-    assert not found.claimed and not found.families
+    assert not found.claimed and not found.causes
     assert found.costs
 
 

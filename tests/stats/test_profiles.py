@@ -5,7 +5,7 @@ import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, contender_stacks, profile
 
 from bakeoff.results.profiles import Profile
-from bakeoff.stats.profile import Subsystems, compare_profiles, shown_name, tree_of
+from bakeoff.stats.profile import Subsystems, compare_processors, compare_profiles, shown_name, tree_of
 
 
 def compared(epochs=5, seed=1, baseline=STACKS, contender=None):
@@ -21,21 +21,21 @@ def test_a_sample_is_a_time_and_the_parts_add_up_to_all():
     found = compare_profiles({0: profile(STACKS)}, {0: profile(contender_stacks())})
     whole = sum(STACKS.values()) * 500_000 / 10_000
     assert found.all.baseline == pytest.approx(whole)
-    assert found.all.difference == pytest.approx(0.3 * STACKS[READ] * 50)
+    assert found.all.difference.mean == pytest.approx(0.3 * STACKS[READ] * 50)
     for costs in ([cost for _, cost in found.groups], [each.own for each in found.functions]):
         assert sum(cost.baseline for cost in costs) == pytest.approx(whole)
-        assert sum(cost.difference for cost in costs) == pytest.approx(found.all.difference)
-    assert found.all.interval.low is None, "one epoch has no interval"
+        assert sum(cost.difference.mean for cost in costs) == pytest.approx(found.all.difference.mean)
+    assert found.all.difference.interval.low is None, "one epoch has no interval"
 
 
 def test_the_function_that_takes_more_is_first_and_its_callers_hold_it():
     found = compared()
     first = found.functions[0]
     assert (first.name, first.group) == ("row_search_mvcc", "row access") and first.own.is_clear
-    assert first.own.interval.holds(0.3 * STACKS[READ] * 50)
+    assert first.own.difference.interval.holds(0.3 * STACKS[READ] * 50)
     assert found.groups[0][0] == "row access"
     root = next(each for each in found.functions if each.name == "handle_connection")
-    assert root.total.difference == pytest.approx(found.all.difference) and not root.own.is_clear
+    assert root.total.difference.mean == pytest.approx(found.all.difference.mean) and not root.own.is_clear
 
 
 def test_intervals_of_equal_arms_hold_zero_as_often_as_they_say():
@@ -103,6 +103,9 @@ def test_functions_of_all_versions_have_their_part(group):
         ("je_malloc", "libjemalloc.so.2", "memory allocation"),
         ("anything", "libtcmalloc_minimal.so.4", "memory allocation"),
         ("burn", "libburn.so", "library libburn.so"),
+        ("recv", "libburn.so", "library libburn.so"),
+        ("recv", LIBC, "network and protocol"),
+        ("malloc", LIBC, "memory allocation"),
         ("memcpy", LIBC, ""),
         ("foo", "libstdc++.so.6.0.30", ""),
         ("foo", "libpthread-2.31.so", ""),
@@ -147,3 +150,37 @@ def test_a_profile_that_is_no_tree_is_refused(change):
     Profile.model_validate(good)
     with pytest.raises(ValueError, match="1 validation error"):
         Profile.model_validate(good | change)
+
+
+def counted(instructions, cycles, *, epochs=4, seed=1):
+    """By epoch what the processor counted in 1,000 events, with noise of a hundredth."""
+    rng = np.random.default_rng(seed)
+    return {
+        epoch: {
+            "events": 1000,
+            "seconds": 1.0,
+            "counters": {
+                "pmu.instructions": 1000 * instructions * (1 + rng.normal(0, 0.01)),
+                "pmu.cycles": 1000 * cycles * (1 + rng.normal(0, 0.01)),
+                "pmu.cache_misses": 5000,
+            },
+        }
+        for epoch in range(epochs)
+    }
+
+
+def test_what_the_processor_counted_is_compared_per_event():
+    found = dict(compare_processors(counted(200_000, 100_000), counted(260_000, 100_000, seed=2)))
+    assert list(found) == ["instructions", "cycles", "instructions per cycle", "cache misses"]
+    assert found["instructions"].is_clear and found["instructions"].difference.interval.holds(60_000)
+    assert found["instructions per cycle"].baseline == pytest.approx(2.0, rel=0.02)
+    assert found["instructions per cycle"].difference.interval.holds(0.6)
+    assert not found["cycles"].is_clear
+    assert (found["cache misses"].contender, found["cache misses"].difference.mean) == (5.0, 0.0)
+
+
+def test_what_one_processor_does_not_count_is_left_out():
+    both = counted(200_000, 100_000)
+    alone = {epoch: {**each, "counters": {"pmu.cycles": 1.0}} for epoch, each in both.items()}
+    assert [name for name, _ in compare_processors(both, alone)] == ["cycles"]
+    assert compare_processors(both, {}) == ()

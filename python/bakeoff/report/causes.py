@@ -1,14 +1,14 @@
 """Parts of the section "Why": which setting carries a difference, how the plans differ, what the servers wait for."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
+from bakeoff.report.context import Context, Pair
 from bakeoff.report.view import Fold, Prose, Row, Section, Table, Value
-from bakeoff.results import RunDirectory
+from bakeoff.results import RunDirectory, list_runs
 from bakeoff.stats.attribution import (
     DOCUMENT,
     FOLDER,
@@ -21,7 +21,9 @@ from bakeoff.stats.attribution import (
     setting_interactions,
 )
 from bakeoff.stats.causes import (
+    PLANS,
     PLANS_DOCUMENT,
+    WAITS,
     WAITS_DOCUMENT,
     CellPlans,
     CellWaits,
@@ -31,22 +33,12 @@ from bakeoff.stats.causes import (
     wait_differences,
 )
 from bakeoff.stats.estimate import epoch_rates
-from bakeoff.stats.model import Analysis, Estimate, Word
-from bakeoff.units import format_ns
-
-WAITS_KIND, PLANS_KIND = "waits", "plans"
-"""Folders of the epochs that explain, below `explain/`."""
+from bakeoff.stats.model import Analysis, Estimate, Stop
 
 _WAITS_SHOWN = 8  # of a cell; the rest is folded away
 _PLANS_SHOWN = 20
 _SQL_MAX = 300
 _VALUE_MAX = 60
-
-
-def _claimed(context: Context) -> list[tuple[str, str]]:
-    """(cell, contender) of the verdicts FASTER and SLOWER."""
-    words = {Word.FASTER, Word.SLOWER}
-    return [(each.cell, each.contender) for each in context.primary if words & set(each.verdict.words)]
 
 
 # ---- settings --------------------------------------------------------------------------------------------------------
@@ -55,10 +47,11 @@ def _claimed(context: Context) -> list[tuple[str, str]]:
 def attribution_section(context: Context) -> Section | None:
     """Which setting carries a difference, where the arms in between were measured; else the settings that differ."""
     found = _attributions(context)
-    claimed = dict.fromkeys(contender for _, contender in _claimed(context))
+    claimed = dict.fromkeys(each.contender for each in context.primary if each.verdict.claims)
     return Section.of(
         "Settings",
         *(_attribution(context, run, asked) for asked, run in found.values()),
+        *_unfinished(context, found),
         *(_not_measured(context, each) for each in claimed if (context.analysis.baseline, each) not in found),
         anchor="why-settings",
         in_terminal=bool(found),
@@ -71,9 +64,22 @@ def _attributions(context: Context) -> dict[tuple[str, str], tuple[Attribution, 
     runs = [RunDirectory(path.parent) for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}")]
     for run in sorted(runs, key=lambda run: run.manifest().created_at):
         asked = run.read(DOCUMENT, Attribution)
-        if asked and {asked.baseline, asked.contender} <= context.arms.keys():
+        if asked and {asked.baseline, asked.contender} <= context.arms.keys() and run.read("analysis.json", Analysis):
             found[asked.baseline, asked.contender] = asked, run
     return found
+
+
+def _unfinished(
+    context: Context, finished: Mapping[tuple[str, str], tuple[Attribution, RunDirectory]]
+) -> Iterator[Prose]:
+    """A line for two arms of which no run of the arms in between has come to its end."""
+    titles = {run.manifest().title for _, run in finished.values()}
+    begun = {each.title for each in list_runs(context.run.path / FOLDER) if each.title} - titles
+    for title in sorted(begun):
+        yield Prose(
+            text=f"{title}: the arms in between are unfinished, so that no shares are shown. "
+            f"`bakeoff explain {context.run.name} --attribute` measures them anew."
+        )
 
 
 def _attribution(context: Context, run: RunDirectory, asked: Attribution) -> Section | None:
@@ -81,15 +87,16 @@ def _attribution(context: Context, run: RunDirectory, asked: Attribution) -> Sec
     if analysis is None or design is None:
         return None
     effects = setting_effects(analysis, design, asked.contender_arm)
-    values = {each.name: each for each in asked.candidates}
+    fraction = design.fraction.sentences() if design.fraction else ()
+    factors = {each.name: each for each in asked.candidates}
     labels = context.labels[asked.baseline], context.labels[asked.contender]
     table = Table(
         id=_id("settings", asked.baseline, asked.contender),
         group_title="cell",
         columns=("setting", "from", "to", "ratio", "share of the difference", "finding"),
-        rows=tuple(_effect_row(context, each, values.get(each.factor)) for each in effects),
+        rows=tuple(_effect_row(context, each, factors.get(each.factor)) for each in effects),
         all_text=True,
-        note=" ".join(_attribution_notes(asked, effects, design.fraction.sentences() if design.fraction else ())),
+        note=" ".join(_attribution_notes(asked, effects, fraction, analysis.stopped)),
     )
     mixed = [
         Row.of(
@@ -122,8 +129,8 @@ def _effect_row(context: Context, effect: SettingEffect, candidate: Candidate | 
     shown = Value(text="cannot tell")
     if share is not None:
         low, high = share.interval.low, share.interval.high
-        within = "" if low is None or high is None else f"{_percent(low)} to {_percent(high)}"
-        shown = Value(text=_percent(share.mean), sub=within)
+        within = "" if low is None or high is None else f"{numbers.percent(low)} to {numbers.percent(high)}"
+        shown = Value(text=numbers.percent(share.mean), sub=within)
     ratio = Value(
         text=numbers.ratio(effect.effect.mean, effect.effect.interval.half_width),
         sub=numbers.interval(effect.effect.interval) or "no interval yet",
@@ -134,22 +141,21 @@ def _effect_row(context: Context, effect: SettingEffect, candidate: Candidate | 
     return Row.of(name, *values, ratio, shown, finding, group=context.cell_title(effect.cell))
 
 
-def _percent(share: float) -> str:
-    text = f"{abs(share):.0%}"
-    return text if share >= 0 or text == "0%" else numbers.MINUS + text
-
-
 def _mixed(pairs: Sequence[tuple[str, str]]) -> str:
     return "with " + ", ".join(f"{a} × {b}" for a, b in pairs) if pairs else ""
 
 
-def _attribution_notes(asked: Attribution, effects: Sequence[SettingEffect], fraction: Sequence[str]) -> Iterator[str]:
+def _attribution_notes(
+    asked: Attribution, effects: Sequence[SettingEffect], fraction: Sequence[str], ended: Stop
+) -> Iterator[str]:
     epochs = min((each.effect.n for each in effects), default=0)
     yield (
         f"Arms in between, {numbers.restarts(epochs)}: a setting's ratio is that of its second value over its first, "
         "averaged over the values of the others; the shares are of the log ratio. Findings are corrected for the "
         "number of settings (Holm)."
     )
+    if ended is Stop.ABORTED:
+        yield "The run was ended before it was done: what has an effect cannot be told."
     yield from fraction[:2]  # which interactions are mixed stands beside those that are shown
     if count := sum(map(len, asked.left_out.values())):
         yield f"{count} other settings that differ are part of the version itself."
@@ -185,14 +191,13 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
 
 def plans_section(context: Context) -> Section | None:
     """The statements of each cell whose plans differ, with both plans; and how many are the same."""
-    run = context.run.explaining(PLANS_KIND)
-    epochs = [run.server_json(epoch, PLANS_DOCUMENT, dict[str, CellPlans]) for epoch in _valid(run)]
-    by_cell = [cells for epoch in epochs for cells in epoch.values()]
-    parts: list[Section | Prose | None] = []
-    for cell, baseline, contender in _compared(context, {cell for cells in by_cell for cell in cells}):
+    epochs = context.explaining(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
+    by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
+    parts: list[Section | Prose | None] = [Prose(text=note) for note in context.explaining_notes(PLANS)]
+    for cell, baseline, contender in context.explained_pairs:
         found = [cells[cell] for cells in by_cell if cell in cells]
-        pair = {baseline, contender}
-        known = [each for each in found if all(pair <= own.plans.keys() for own in each.statements.values())]
+        arms = {baseline, contender}
+        known = [each for each in found if all(arms <= own.plans.keys() for own in each.statements.values())]
         if not known:
             continue
         statements = known[-1].statements.values()
@@ -253,31 +258,49 @@ def _plan_parts(
 # ---- waits -----------------------------------------------------------------------------------------------------------
 
 
-def waits_section(context: Context) -> Section | None:
-    """Waits and stages that differ, in ns an event; what the instruments cost; what a server cannot tell."""
-    run = context.run.explaining(WAITS_KIND)
-    epochs = [run.server_json(epoch, WAITS_DOCUMENT, dict[str, CellWaits]) for epoch in _valid(run)]
-    cells = {cell for epoch in epochs for by_cell in epoch.values() for cell in by_cell}
-    parts: list[Table | Fold | Prose | None] = []
-    for cell, baseline, contender in _compared(context, cells):
-        event_ns = _event_ns(context, cell, baseline)
-        found = wait_differences(epochs, cell=cell, baseline=baseline, contender=contender, event_ns=event_ns)
-        parts += _waits_of(context, found, cell, baseline, contender)
-    if not parts:
-        return None
-    all_waits = [waits for epoch in epochs for by_cell in epoch.values() for waits in by_cell.values()]
-    missing = dict.fromkeys(sentence for waits in all_waits for sentence in waits.missing)
+def compared_waits(context: Context) -> dict[Pair, tuple[WaitDifference, ...]]:
+    """What was waited for in every comparison for which it was recorded."""
+    epochs = [*context.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
+    recorded = {(cell, arm) for by_arm in epochs for arm, cells in by_arm.items() for cell in cells}
+    return {
+        pair: wait_differences(
+            epochs, cell=pair.cell, baseline=pair.baseline, contender=pair.contender,
+            event_ns=event_ns(context, pair.cell, pair.baseline),
+        )
+        for pair in context.explained_pairs
+        if {(pair.cell, pair.baseline), (pair.cell, pair.contender)} <= recorded
+    }  # fmt: skip
+
+
+def waits_section(context: Context, waits: Mapping[Pair, Sequence[WaitDifference]]) -> Section | None:
+    """Waits and stages that differ, in ns an event; what the instruments cost; what a server cannot tell.
+
+    `waits`: of `compared_waits`.
+    """
+    parts = [part for pair, found in waits.items() for part in _waits_of(context, found, pair)]
+    notes = [Prose(text=note) for note in context.explaining_notes(WAITS)]
+    epochs = context.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits])
+    missing = dict.fromkeys(
+        sentence
+        for by_arm in epochs.values()
+        for by_cell in by_arm.values()
+        for found in by_cell.values()
+        for sentence in found.missing
+    )
     return Section.of(
-        "Waits", *parts, _cost_table(context, run), Prose(text=" ".join(missing), small=True), anchor="why-waits",
+        "Waits",
+        *notes,
+        *parts,
+        _cost_table(context) if waits else None,
+        Prose(text=" ".join(missing), small=True),
+        anchor="why-waits",
         in_terminal=True,
-    )  # fmt: skip
+    )
 
 
-def _waits_of(
-    context: Context, found: Sequence[WaitDifference], cell: str, baseline: str, contender: str
-) -> list[Table | Fold | Prose | None]:
-    where = _where(context, cell, baseline, contender)
-    labels = context.labels[baseline], context.labels[contender]
+def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> list[Table | Fold | Prose | None]:
+    where = _where(context, *pair)
+    labels = context.labels[pair.baseline], context.labels[pair.contender]
     columns = ("wait", *labels, "difference", "ratio", "finding")
     rows = [_wait_row(each, where) for each in found]
     if not rows:
@@ -287,7 +310,7 @@ def _waits_of(
         "serve clients, and files of all threads. Findings are corrected for the number of waits (Holm). A wait can "
         "hold another, and waits of threads overlap: they do not add up to the time of an event."
     )
-    name = _id("waits", cell, baseline, contender)
+    name = _id("waits", *pair)
     shown = Table(
         id=name, group_title="cell", columns=columns, rows=tuple(rows[:_WAITS_SHOWN]), note=note, wide=("ratio",)
     )
@@ -299,11 +322,7 @@ def _waits_of(
 
 
 def _wait_row(each: WaitDifference, where: str) -> Row:
-    form = format_ns_each if each.timed else numbers.count
-    interval = each.difference.interval
-    within = ""
-    if interval.low is not None and interval.high is not None:
-        within = f"{_signed(interval.low, form)} to {_signed(interval.high, form)}"
+    form = numbers.of_event if each.timed else numbers.count
     finding = ""
     if each.differs:
         finding = "longer" if each.difference.mean > 0 else "shorter"
@@ -313,23 +332,14 @@ def _wait_row(each: WaitDifference, where: str) -> Row:
         each.name,
         form(each.baseline),
         form(each.contender),
-        Value(text=_signed(each.difference.mean, form), sub=within),
+        Value(
+            text=numbers.signed(each.difference.mean, form),
+            sub=numbers.signed_interval(each.difference.interval, form),
+        ),
         _ratio(each.ratio),
         finding,
         group=where,
     )
-
-
-def format_ns_each(ns: float) -> str:
-    """A time of an event: `0 ns`, `37 ns`, `1.2 µs`."""
-    return format_ns(round(ns)) if ns >= 1 else "0 ns"
-
-
-def _signed(value: float, form: numbers.Form) -> str:
-    text = form(abs(value))
-    if text.partition(" ")[0] == "0":
-        return text
-    return ("+" if value > 0 else numbers.MINUS) + text
 
 
 def _ratio(ratio: Estimate | None) -> Value:
@@ -338,9 +348,9 @@ def _ratio(ratio: Estimate | None) -> Value:
     return Value(text=numbers.ratio(ratio.mean), sub=numbers.interval(ratio.interval))
 
 
-def _cost_table(context: Context, run: RunDirectory) -> Table | None:
+def _cost_table(context: Context) -> Table:
     """Throughput with the instruments over that of the epochs that count, by cell and arm."""
-    counted, explaining = context.epoch_rates, epoch_rates(run.slices())
+    counted, explaining = context.epoch_rates, epoch_rates(context.run.explaining(WAITS).slices())
     rows = []
     for (cell, arm), rates in explaining.items():
         cost = instruments_cost(rates, counted.get((cell, arm), {}))
@@ -373,20 +383,7 @@ def _change_interval(estimate: Estimate) -> str:
 # ---- common ----------------------------------------------------------------------------------------------------------
 
 
-def _valid(run: RunDirectory) -> list[int]:
-    return [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
-
-
-def _compared(context: Context, cells: set[str]) -> list[tuple[str, str, str]]:
-    """(cell, baseline, contender) of what was explained: every claim, then the pairs of arms that were asked for."""
-    baseline = context.analysis.baseline
-    claimed = [(cell, baseline, contender) for cell, contender in _claimed(context)]
-    pairs = context.run.read("explain/asked.json", list[tuple[str, str]]) or []
-    asked = [(cell, *pair) for pair in pairs if set(pair) <= context.arms.keys() for cell in context.cells]
-    return [each for each in dict.fromkeys([*claimed, *asked]) if each[0] in cells]
-
-
-def _event_ns(context: Context, cell: str, arm: str) -> float | None:
+def event_ns(context: Context, cell: str, arm: str) -> float | None:
     """Time of an event of one connection of an arm."""
     rates = context.epoch_rates.get((cell, arm), {})
     threads = next((each.threads for each in context.primary if each.cell == cell), 0)

@@ -6,23 +6,23 @@ The graphs are HTML that needs no script to be seen; the page's one script (`tem
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 from markupsafe import Markup
 
 from bakeoff.report import numbers
 from bakeoff.report.charts import TEMPLATES
-from bakeoff.report.context import Context
+from bakeoff.report.context import Context, Pair
 from bakeoff.report.view import Flame, FlameFrame, FlameSide, Prose, Row, Section, Table, Value
-from bakeoff.results.profiles import PROFILE_FILE, Profile
-from bakeoff.stats.model import Interval, Word
-from bakeoff.stats.profile import Cost, ProfileComparison, Tree, compare_profiles
+from bakeoff.results.epoch_data import CellCounters
+from bakeoff.results.profiles import PMU_FILE, PROFILE_FILE, PROFILES, Profile
+from bakeoff.stats.interval import Paired
+from bakeoff.stats.profile import ProfileComparison, Tree, compare_processors, compare_profiles
 from bakeoff.units import format_ns
 
-KIND = "profile"
-"""Folder of the explaining epochs in which servers were profiled."""
+T = TypeVar("T")
 
 _COMPARISONS_MAX = 4
 _FUNCTIONS_MAX = 12
@@ -36,70 +36,44 @@ _INCOMPLETE = 0.2
 _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the script
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two arms in one cell, and how far apart they are by the verdict."""
+def profile_section(context: Context, profiles: Mapping[Pair, ProfileComparison]) -> Section | None:
+    """Every comparison that was profiled, the largest differences first; why there is none, where that was noted.
 
-    cell: str
-    baseline: str
-    contender: str
-    size: float
-
-
-def profile_section(context: Context) -> Section | None:
-    """Every comparison that was profiled, the largest differences first; why there is none, where that was noted."""
-    notes = (context.run.read("explain/notes.json", dict[str, list[str]]) or {}).get(KIND, [])
-    parts = []
-    for number, (pair, found) in enumerate(compared(context), start=1):
-        parts.append(_comparison_section(context, pair, found, number))
-    return Section.of("Where the CPU goes", *(Prose(text=note) for note in notes), *parts, anchor="profiles")
+    `profiles`: of `compared_profiles`.
+    """
+    counted = context.explaining(PROFILES, PMU_FILE, dict[str, CellCounters]) if profiles else {}
+    parts = [
+        _comparison_section(context, pair, found, _processors_table(context, pair, counted, number), number)
+        for number, (pair, found) in enumerate(profiles.items(), start=1)
+    ]
+    notes = (Prose(text=note) for note in context.explaining_notes(PROFILES))
+    return Section.of("Where the CPU goes", *notes, *parts, anchor="profiles")
 
 
-def compared(context: Context) -> Iterator[tuple[Pair, ProfileComparison]]:
+def compared_profiles(context: Context) -> dict[Pair, ProfileComparison]:
     """The largest differences that were profiled, at most `_COMPARISONS_MAX` of them.
 
     Raises:
         ResultsError: a profile is damaged.
     """
-    pairs = sorted(_pairs(context), key=lambda pair: -pair.size)[:_COMPARISONS_MAX]
-    if not pairs:
-        return
-    profiles = _profiles(context)
-    for pair in pairs:
-        sides = (profiles.get((pair.cell, arm), {}) for arm in (pair.baseline, pair.contender))
-        if found := compare_profiles(*sides):
-            yield pair, found
+    pairs = context.explained_pairs[:_COMPARISONS_MAX]
+    epochs = context.explaining(PROFILES, PROFILE_FILE, dict[str, Profile]) if pairs else {}
+    found = {pair: compare_profiles(*_sides(pair, epochs)) for pair in pairs}
+    return {pair: profile for pair, profile in found.items() if profile}
 
 
-def _pairs(context: Context) -> Iterator[Pair]:
-    claimed = set()
-    for each in context.primary:
-        if {Word.FASTER, Word.SLOWER} & set(each.verdict.words):
-            claimed.add((each.cell, context.analysis.baseline, each.contender))
-            yield Pair(each.cell, context.analysis.baseline, each.contender, abs(each.estimate.mean))
-    asked = context.run.read("explain/asked.json", list[tuple[str, str]]) or []
-    sizes = {(each.cell, each.contender): abs(each.estimate.mean) for each in context.primary}
-    for baseline, contender in asked:
-        context.of_the_study("explain/asked.json", {baseline: 0, contender: 0})
-        for cell in context.cells:
-            if (cell, baseline, contender) not in claimed:
-                yield Pair(cell, baseline, contender, sizes.get((cell, contender), 0.0))
+def _sides(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
+    """What the baseline and the contender have of a cell, by epoch."""
+    baseline, contender = (
+        {epoch: by_arm[arm][pair.cell] for epoch, by_arm in epochs.items() if pair.cell in by_arm.get(arm, {})}
+        for arm in (pair.baseline, pair.contender)
+    )
+    return baseline, contender
 
 
-def _profiles(context: Context) -> dict[tuple[str, str], dict[int, Profile]]:
-    """(cell, arm) -> epoch -> profile."""
-    run = context.run.explaining(KIND)
-    found: dict[tuple[str, str], dict[int, Profile]] = {}
-    for epoch in run.finished_epochs():
-        if run.outcome(epoch).valid:
-            by_arm = context.of_the_study(PROFILE_FILE, run.server_json(epoch, PROFILE_FILE, dict[str, Profile]))
-            for arm, by_cell in by_arm.items():
-                for cell, profile in by_cell.items():
-                    found.setdefault((cell, arm), {})[epoch] = profile
-    return found
-
-
-def _comparison_section(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Section | None:
+def _comparison_section(
+    context: Context, pair: Pair, found: ProfileComparison, processors: Table, number: int
+) -> Section | None:
     labels = (context.labels[pair.baseline], context.labels[pair.contender])
     title = context.cell_title(pair.cell)
     if len(context.study.arms) > 2:
@@ -110,6 +84,7 @@ def _comparison_section(context: Context, pair: Pair, found: ProfileComparison, 
         _groups_table(found, labels, number),
         _flame(context, pair, found, number),
         functions,
+        processors,
         note=" ".join(_sentences(context, pair, found, labels)),
         in_terminal=True,
     )
@@ -117,10 +92,10 @@ def _comparison_section(context: Context, pair: Pair, found: ProfileComparison, 
 
 def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: tuple[str, str]) -> Iterator[str]:
     cost = found.all
-    within = _interval(cost.interval)
+    within = numbers.signed_interval(cost.difference.interval, numbers.of_event)
     yield (
         f"An event takes {format_ns(cost.baseline)} of {labels[0]}'s CPU and {format_ns(cost.contender)} of "
-        f"{labels[1]}'s: {_signed(cost.difference)}{f' ({within})' if within else ''}, by CPU samples in "
+        f"{labels[1]}'s: {_signed(cost)}{f' ({within})' if within else ''}, by CPU samples in "
         f"{found.epochs} epoch{'s' if found.epochs > 1 else ''} that count for no verdict."
     )
     known = [without_profiler(context, pair.cell, arm) for arm in (pair.baseline, pair.contender)]
@@ -153,8 +128,8 @@ def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int
     least = _GROUP_SHARE * max(found.all.baseline, found.all.contender)
     rows = []
     for name, cost in found.groups:
-        worthwhile = max(cost.baseline, cost.contender) >= least or abs(cost.difference) >= _GROUP_SHARE * abs(
-            found.all.difference
+        worthwhile = max(cost.baseline, cost.contender) >= least or abs(cost.difference.mean) >= _GROUP_SHARE * abs(
+            found.all.difference.mean
         )
         if worthwhile:
             rows.append(Row.of(name, *_values(cost, found.all), _of_all(cost, found.all)))
@@ -171,7 +146,7 @@ def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int
 
 def _functions_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:
     rows = tuple(
-        Row.of(Value(text=each.name, sub=each.group), *_values(each.own, found.all), _signed(each.total.difference))
+        Row.of(Value(text=each.name, sub=each.group), *_values(each.own, found.all), _signed(each.total))
         for each in found.functions[:_FUNCTIONS_MAX]
     )
     return Table(
@@ -183,35 +158,56 @@ def _functions_table(found: ProfileComparison, labels: tuple[str, str], number: 
     )
 
 
-def _values(cost: Cost, whole: Cost) -> tuple[Value, ...]:
+def _processors_table(
+    context: Context, pair: Pair, counted: Mapping[int, Mapping[str, Mapping[str, CellCounters]]], number: int
+) -> Table:
+    rows = tuple(
+        Row.of(
+            name,
+            numbers.count(each.baseline),
+            numbers.count(each.contender),
+            numbers.signed(each.difference.mean, numbers.count),
+            numbers.signed_interval(each.difference.interval, numbers.count) + _clear(each),
+        )
+        for name, each in compare_processors(*_sides(pair, counted))
+    )
+    return Table(
+        id=f"profile-{number}-processor",
+        columns=(
+            "an event's",
+            context.labels[pair.baseline],
+            context.labels[pair.contender],
+            "difference",
+            "95% interval",
+        ),
+        rows=rows,
+        note="What the processor counted for the server, in the same epochs.",
+    )
+
+
+def _values(cost: Paired, whole: Paired) -> tuple[Value, ...]:
     sides = ((cost.baseline, whole.baseline), (cost.contender, whole.contender))
     return (
         *(
             Value(text=format_ns(own) if own else "0", sub=numbers.share(own / total) if own and total else "")
             for own, total in sides
         ),
-        Value(text=_signed(cost.difference)),
-        Value(text=_interval(cost.interval) + (" ·" if cost.is_clear else "")),
+        Value(text=_signed(cost)),
+        Value(text=numbers.signed_interval(cost.difference.interval, numbers.of_event) + _clear(cost)),
     )
 
 
-def _of_all(cost: Cost, whole: Cost) -> str:
+def _clear(cost: Paired) -> str:
+    return " ·" if cost.is_clear else ""
+
+
+def _of_all(cost: Paired, whole: Paired) -> str:
     """Share of the whole difference; nothing where that one is not clear."""
-    if not whole.is_clear:
-        return ""
-    share = f"{cost.difference / whole.difference:.0%}".replace("-", numbers.MINUS)
-    return "0%" if share == f"{numbers.MINUS}0%" else share
+    return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
 
 
-def _signed(ns: float) -> str:
-    """`+1.2 µs`."""
-    return ("+" if ns > 0 else numbers.MINUS if ns < 0 else "") + format_ns(abs(ns))
-
-
-def _interval(interval: Interval) -> str:
-    if interval.low is None or interval.high is None:
-        return ""
-    return f"{_signed(interval.low)} to {_signed(interval.high)}"
+def _signed(cost: Paired) -> str:
+    return numbers.signed(cost.difference.mean, numbers.of_event)
 
 
 # ---- the graphs ------------------------------------------------------------------------------------------------------
@@ -228,7 +224,7 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
         frames = tuple(
             FlameFrame(
                 function=numbered.setdefault(name, len(numbered)), level=level, left=left, width=width,
-                step=_step(functions[name].difference / axis_ns),
+                step=_step(functions[name].difference.mean / axis_ns),
             )
             for name, level, left, width in _frames(tree, axis_ns)
         )  # fmt: skip

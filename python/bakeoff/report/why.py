@@ -1,12 +1,15 @@
 """The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bakeoff.report import causes, flame, numbers
-from bakeoff.report.context import Context
+from bakeoff.report.context import Context, Pair
 from bakeoff.report.verdicts import Record
 from bakeoff.report.view import Prose, Row, Section, Table, Value
-from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of, sentence
+from bakeoff.stats.causes import WaitDifference
+from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of
+from bakeoff.stats.profile import ProfileComparison
+from bakeoff.stats.why import Evidence, sentence
 from bakeoff.units import format_bytes, format_ns
 
 _ROWS = 15
@@ -19,24 +22,44 @@ def why_section(context: Context) -> Section | None:
     """What differs beside the time, and what of it can be why; None where nothing is faster or slower."""
     explained = [each for each in context.explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
+    profiles, waits = flame.compared_profiles(context), causes.compared_waits(context)
     return Section.of(
         "Why",
-        *_sentences(context, explained),
+        *_sentences(context, explained, profiles, waits),
         _costs(context, explained),
-        flame.profile_section(context),
+        flame.profile_section(context, profiles),
         causes.attribution_section(context),
         causes.plans_section(context),
-        causes.waits_section(context),
+        causes.waits_section(context, waits),
         anchor="why",
         nav="Why",
         in_terminal=bool(explained),
     )
 
 
-def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[Prose]:
+def evidence(
+    context: Context,
+    explanation: Explanation,
+    profiles: Mapping[Pair, ProfileComparison],
+    waits: Mapping[Pair, Sequence[WaitDifference]],
+) -> Evidence:
+    """All that was found out about a comparison with the run's baseline."""
+    pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
+    mine, theirs = (causes.event_ns(context, pair.cell, arm) for arm in (pair.baseline, pair.contender))
+    longer_ns = theirs - mine if mine and theirs else 0.0
+    return Evidence(explanation, profiles.get(pair), waits.get(pair), longer_ns)
+
+
+def _sentences(
+    context: Context,
+    explained: Sequence[Explanation],
+    profiles: Mapping[Pair, ProfileComparison],
+    waits: Mapping[Pair, Sequence[WaitDifference]],
+) -> Iterator[Prose]:
     for each in explained[:_COMPARISONS]:
         where = f"{context.cell_title(each.cell)}: " if len(context.cells) > 1 else ""
-        yield Prose(text=f"{where}{sentence(each, context.labels[each.contender])}")
+        found = evidence(context, each, profiles, waits)
+        yield Prose(text=f"{where}{sentence(found, context.labels[each.contender])}")
     if (left := len(explained) - _COMPARISONS) > 0:
         yield Prose(text=f"{left} more comparisons are explained in `--format json`.", small=True)
 
@@ -86,7 +109,7 @@ def _row(cost: Cost, group: str) -> Row:
     ratio = numbers.ratio_of(cost.estimate) if cost.baseline and cost.contender else ""
     carries = ""
     if cost.carries is not None:
-        carries = f"{cost.carries:.0%}" if cost.counter.startswith("cpu.") else f"≤ {cost.carries:.0%}"
+        carries = ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.carries)
     return Row.of(
         Value(text=name_of(cost.counter), sub="" if cost.family == TIME else cost.family),
         _amount(cost.counter, cost.baseline),
@@ -94,7 +117,7 @@ def _row(cost: Cost, group: str) -> Row:
         ratio,
         numbers.interval(cost.estimate.interval) if ratio else "",
         cost.word,
-        carries.replace("-", numbers.MINUS),
+        carries,
         group=group,
     )
 

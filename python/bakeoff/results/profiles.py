@@ -8,6 +8,12 @@ from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from bakeoff.spec import Frozen
 
+PROFILES = "profile"
+"""Kind of the explaining epochs in which servers are profiled."""
+
+PMU_FILE = "pmu.json"
+"""Of an arm in such an epoch: cell -> `CellCounters` of the processor, where it counts anything."""
+
 PROFILE_FILE = "profile.json.gz"
 """Of an arm in an explaining epoch: cell -> `Profile`."""
 

@@ -14,19 +14,19 @@ from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.plan import EpochDraft, Plan, epoch_draft
 from bakeoff.plan.model import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
+from bakeoff.results.profiles import PROFILES
 from bakeoff.run import causes, perf
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, Watch
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.stats.model import Analysis, Word
+from bakeoff.stats.causes import PLANS, WAITS
+from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
+from bakeoff.stats.model import Analysis
 from bakeoff.units import format_duration
 
 BUDGET_SHARE = 0.25
 """Of the run's budget: what explaining takes besides, unless it is said otherwise."""
-
-EPOCHS_MIN = 3
-"""Epochs of a kind below which there are no intervals."""
 
 _EPOCHS_MAX = 6
 # Measuring seconds of an arm in a cell: at 1,000 samples a CPU second a function with a hundredth of the time is then
@@ -57,9 +57,9 @@ class Kind:
 
 
 KINDS = (
-    Kind("plans", causes.plans_hindrance, causes.Plans, epochs=1, replays=False),
-    Kind("profile", perf.hindrance, perf.Profiler),
-    Kind("waits", causes.waits_hindrance, causes.Waits, causes.with_instruments),
+    Kind(PLANS, causes.plans_hindrance, causes.Plans, epochs=1, replays=False),
+    Kind(PROFILES, perf.hindrance, perf.Profiler),
+    Kind(WAITS, causes.waits_hindrance, causes.Waits, causes.with_instruments),
 )
 
 
@@ -82,7 +82,7 @@ def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
     """By cell, the contenders with a difference that was claimed."""
     found: dict[str, list[str]] = {}
     for comparison in analysis.comparisons:
-        if not comparison.is_control and {Word.FASTER, Word.SLOWER} & set(comparison.verdict.words):
+        if not comparison.is_control and comparison.verdict.claims:
             found.setdefault(comparison.cell, []).append(comparison.contender)
     return {cell: tuple(arms) for cell, arms in found.items()}
 
@@ -165,11 +165,11 @@ class _Explanation:
         """An epoch of each kind after the other, as long as another is expected to fit."""
         overhead_s, begin = self._overhead_s(), time.monotonic()
         turns = sum(map(len, self.arms_of.values()))
-        share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN) for kind in kinds)
+        share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
         arm_s = min(_ARM_S, max(_ARM_MIN_S, (share_s - overhead_s) / turns))
         longest_s = dict.fromkeys((kind.name for kind in kinds), overhead_s + turns * arm_s)
         if self.explaining.budget_s < min(longest_s.values()):
-            needed = format_duration(math.ceil(EPOCHS_MIN * sum(longest_s.values())))
+            needed = format_duration(math.ceil(EPOCHS_MIN_PAIRED * sum(longest_s.values())))
             self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed}.")
             return
         failures = dict.fromkeys(longest_s, 0)

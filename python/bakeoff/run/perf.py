@@ -27,14 +27,11 @@ from bakeoff.engine import Message
 from bakeoff.errors import HostError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
-from bakeoff.results.profiles import KERNEL, PROFILE_FILE, Function, Profile, Stack
+from bakeoff.results.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, last_line, spawn
 from bakeoff.units import visible
-
-PMU_FILE = "pmu.json"
-"""Of an arm in an explaining epoch: cell -> events and the processor's counters, where it has any."""
 
 _PERIOD_NS = 1_000_003  # a prime: never in step with slices
 _PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most

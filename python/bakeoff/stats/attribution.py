@@ -25,7 +25,7 @@ from bakeoff.spec.study import Design, Factor, Fraction, Part
 from bakeoff.stats import interval as iv
 from bakeoff.stats.differences import DifferenceOrigin, differences, variable_of
 from bakeoff.stats.effects import Steps, contrast_weights, epoch_contrasts, epoch_values
-from bakeoff.stats.model import Analysis, Estimate, Frozen, Word
+from bakeoff.stats.model import Analysis, Estimate, Frozen
 
 DOCUMENT = "attribution.json"
 """File of the run directory of the arms in between: the `Attribution` it was measured for."""
@@ -410,7 +410,7 @@ def claimed_cells(analysis: Analysis, asked: Attribution) -> dict[str, tuple[str
     return {
         each.cell: (each.workload, each.threads)
         for each in analysis.comparisons
-        if each.contender == asked.contender and {Word.FASTER, Word.SLOWER} & set(each.verdict.words)
+        if each.contender == asked.contender and each.verdict.claims
     }
 
 
@@ -552,4 +552,4 @@ def _share(part: Sequence[float], whole: Sequence[float], analysis: Analysis) ->
     mean = fmean(whole)
     share = fmean(part) / mean
     linear = [share + (own - share * all_) / mean for own, all_ in zip(part, whole, strict=True)]
-    return iv.estimate_of(linear, lambda m, sd, n: iv.t_interval(m, sd, n, alpha=iv.ALPHA_T))
+    return iv.t_estimate(linear)

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bakeoff.stats import interval as iv
-from bakeoff.stats.interval import Unpaired, welch
+from bakeoff.stats.interval import Paired, Unpaired, welch
 from bakeoff.stats.model import Estimate, Frozen
+
+WAITS, PLANS = "waits", "plans"
+"""Kinds of epochs that explain: folders below `explain/`."""
 
 WAITS_DOCUMENT = "waits.json"
 """File of an arm's server in an epoch that explains: {cell: `CellWaits`}."""
@@ -78,24 +81,18 @@ _SHARE_LEAST = 0.002
 
 
 @dataclass(frozen=True)
-class WaitDifference:
-    """One wait of two arms in one cell.
+class WaitDifference(Paired):
+    """One wait of two arms in one cell: ns an event, or times an event of what is only counted (`timed` False).
 
     Attributes:
         name: of the instrument.
-        baseline, contender: ns an event, or times an event of what is only counted (`timed` False).
-        difference: contender less baseline, in the same unit, with a 95 % t interval over epochs.
-        ratio: log ratio likewise; None when one arm has none of it in some epoch.
+        ratio: log ratio with its interval likewise; None when one arm has none of it in some epoch.
         p_adjusted: of no difference (of a ratio of 1 where there is a ratio), after Holm over the waits of the cell;
-            None with one epoch.
+            None below `EPOCHS_MIN_PAIRED` epochs.
     """
 
-    cell: str
     name: str
     timed: bool
-    baseline: float
-    contender: float
-    difference: Estimate
     ratio: Estimate | None
     p_adjusted: float | None
 
@@ -138,13 +135,10 @@ def wait_differences(
     adjusted = iv.holm([_p_value(_logs(own, other) or _less(own, other)) for _, _, own, other in found])
     compared = [
         WaitDifference(
-            cell=cell,
+            **vars(Paired.of(own, other)),
             name=name,
             timed=timed,
-            baseline=fmean(own),
-            contender=fmean(other),
-            difference=_estimate(_less(own, other)),
-            ratio=_estimate(logs) if (logs := _logs(own, other)) else None,
+            ratio=iv.t_estimate(logs) if (logs := _logs(own, other)) else None,
             p_adjusted=p,
         )
         for (name, timed, own, other), p in zip(found, adjusted, strict=True)
@@ -169,10 +163,6 @@ def _per_event(of: CellWaits, name: str, *, timed: bool) -> float:
     return (wait.ns if timed else wait.count) / of.events
 
 
-def _estimate(values: Sequence[float]) -> Estimate:
-    return iv.estimate_of(values, lambda mean, sd, n: iv.t_interval(mean, sd, n, alpha=iv.ALPHA_T))
-
-
 def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
     return [b - a for a, b in zip(own, other, strict=True)]
 
@@ -184,7 +174,7 @@ def _logs(own: Sequence[float], other: Sequence[float]) -> list[float]:
 
 def _p_value(values: Sequence[float]) -> float | None:
     n, mean, sd = len(values), fmean(values), iv.standard_deviation(values)
-    if n < 2:
+    if n < iv.EPOCHS_MIN_PAIRED:
         return None
     if sd == 0:
         return 1.0 if mean == 0 else 0.0

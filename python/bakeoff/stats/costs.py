@@ -20,7 +20,7 @@ from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.frame import Frame
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import with_rates
-from bakeoff.stats.model import Comparison, Estimate, Frozen, Interval, Stop, Word
+from bakeoff.stats.model import Comparison, Estimate, Frozen, Interval, Stop
 
 TIME = "time"
 """Family of what is time itself."""
@@ -50,8 +50,6 @@ NAMES = {
 }
 """What a reader calls a counter; status variables have their own names, groups of threads theirs."""
 
-_SAID_FROM = 0.1  # share of a difference from which a sentence has a part of it
-_TWICE = math.log(2.0)
 _FLOOR = 0.5  # units that a counter with none is given, so that its logarithm exists
 _SLICE_COLUMNS = ("server_cpu_ns", "client_ns", "context_switches")
 
@@ -88,7 +86,7 @@ class Explanation(Frozen):
         time: log ratio of the time per event; its interval is that of the verdict.
         claimed: the verdict is FASTER or SLOWER.
         costs: first those of the family `TIME`, then those that carry most.
-        families: what is named as a cause, with the share it can carry, the first one first.
+        causes: what is named as a cause: of each family its best counter, the first family first.
     """
 
     cell: str
@@ -96,7 +94,7 @@ class Explanation(Frozen):
     time: Estimate
     claimed: bool
     costs: tuple[Cost, ...]
-    families: tuple[tuple[str, float], ...]
+    causes: tuple[Cost, ...]
 
 
 class Family(NamedTuple):
@@ -222,7 +220,7 @@ def _explanation(
     lost_ns = abs(per_event_ns[1] - per_event_ns[0]) / max(1.0, comparison.threads / cpus)
     samples = _time_samples(time, cells, own) | _count_samples(cells, own, known)
     costs = _judged(samples, log_time, lost_ns, anytime=ended.anytime_only)
-    claimed = bool({Word.FASTER, Word.SLOWER} & set(comparison.verdict.words))
+    claimed = comparison.verdict.claims
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     interval = Interval(low=None if high is None else -high, high=None if low is None else -low)
     return Explanation(
@@ -231,7 +229,7 @@ def _explanation(
         time=Estimate(mean=log_time, interval=interval, n=comparison.estimate.n),
         claimed=claimed,
         costs=costs,
-        families=named(costs) if claimed else (),
+        causes=named(costs) if claimed else (),
     )
 
 
@@ -368,26 +366,20 @@ def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) 
     return min(1.0, taken, grown)
 
 
-def named(costs: Sequence[Cost]) -> tuple[tuple[str, float], ...]:
-    """Families that can carry `NAMED_FROM` of the difference, by their best counter; generic ones only alone."""
-    best: dict[bool, dict[str, _Rank]] = {False: {}, True: {}}
+def named(costs: Sequence[Cost]) -> tuple[Cost, ...]:
+    """Of each family that can carry `NAMED_FROM` of the difference its best counter; generic counters only alone."""
+    best: dict[bool, dict[str, Cost]] = {False: {}, True: {}}
     for cost in costs:
         family = family_of(cost.counter)
         if family is None or cost.word not in ("more", "less") or cost.family in (TIME, "other"):
             continue
-        carries = cost.carries or 0.0
-        if carries < NAMED_FROM:
-            continue
-        kept = best[family.generic]
-        kept[cost.family] = max(kept.get(cost.family, (0.0, False, 0.0)), _rank(cost))
-    chosen = best[False] or best[True]
-    return tuple((name, rank[0]) for name, rank in sorted(chosen.items(), key=lambda item: item[1], reverse=True))
+        if (cost.carries or 0.0) >= NAMED_FROM:
+            kept = best[family.generic]
+            kept[cost.family] = max(kept.get(cost.family, cost), cost, key=_rank)
+    return tuple(sorted((best[False] or best[True]).values(), key=_rank, reverse=True))
 
 
-_Rank = tuple[float, bool, float]
-
-
-def _rank(cost: Cost) -> _Rank:
+def _rank(cost: Cost) -> tuple[float, bool, float]:
     """What carries more; of two that can carry all of it what saves work, then the one whose own time has grown more.
 
     That work was saved is why other counters are lower, never the other way round.
@@ -396,77 +388,9 @@ def _rank(cost: Cost) -> _Rank:
     return min(1.0, cost.carries or 0.0), family.saves, abs(cost.contender - cost.baseline) * family.ns
 
 
-def _is_generic(cost: Cost) -> bool:
-    family = family_of(cost.counter)
-    return family is not None and family.generic
-
-
 def name_of(counter: str) -> str:
     """What a reader calls a counter: `Handler_read_next`, `server CPU, kernel`, `server CPU, log threads`."""
     if counter.startswith("cpu.thread."):
         group = counter.removeprefix("cpu.thread.").removesuffix("_ns").replace("_", " ")
         return f"server CPU, {group} threads" if group != "connections" else "server CPU, connections"
     return NAMES.get(counter, counter.removeprefix("status."))
-
-
-def sentence(explanation: Explanation, contender: str) -> str:
-    """What the intervals carry, in words: how much longer an event takes, in what, and the family that can be why.
-
-    `contender`: its label.
-    """
-    text = f"{contender} takes {_longer(explanation.time)} per event."
-    tested = [cost for cost in explanation.costs if cost.word != "not tested"]
-    if not tested:
-        return f"{text} Counters are compared from {iv.N_MIN_DECISIVE} restarts on."
-    return f"{text}{_measured(tested)} {_cause(explanation)}"
-
-
-def _longer(time: Estimate) -> str:
-    """`18% (13% to 23%) more time`, `12 times (9.1 to 16) the time`; from a log ratio."""
-    ends = [end for end in (time.interval.low, time.interval.high) if end is not None]
-    if time.mean > _TWICE:
-        within = f" ({' to '.join(_number(math.exp(end)) for end in ends)})" if ends else ""
-        return f"{_number(math.exp(time.mean))} times{within} the time"
-    sizes = sorted(abs(math.expm1(end)) for end in ends)
-    within = f" ({' to '.join(map(_percent, sizes))})" if ends else ""
-    return f"{_percent(abs(math.expm1(time.mean)))}{within} {'more' if time.mean > 0 else 'less'} time"
-
-
-def _measured(costs: Sequence[Cost]) -> str:
-    """What of the difference is CPU of which kind, and what is waiting, from `_SAID_FROM` on."""
-    parts = [
-        ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.carries)
-        for cost in costs
-        if cost.family == TIME and cost.word in ("more", "less") and not cost.counter.startswith("cpu.thread.")
-        if cost.carries is not None and abs(cost.carries) >= _SAID_FROM
-    ]
-    for_it = [f"{name} {share:.0%}" for name, share in parts if share > 0]
-    against = [f"{name} {-share:.0%}" for name, share in parts if share < 0]
-    if not for_it:
-        return ""
-    back = f"; less {', '.join(against)}" if against else ""
-    return f" Of the difference: {', '.join(for_it)}{back}."
-
-
-def _cause(explanation: Explanation) -> str:
-    if not explanation.families:
-        return "No counter explains it."
-    said = []
-    for family, share in explanation.families[:2]:
-        best = max(
-            (each for each in explanation.costs if each.family == family and each.word in ("more", "less")),
-            key=lambda each: (not _is_generic(each) and (each.carries or 0.0) >= NAMED_FROM, *_rank(each)),
-        )
-        part = "all of it" if share > 0.995 else f"up to {share:.0%} of it"
-        counted = f"{name_of(best.counter)} {_number(best.baseline)} → {_number(best.contender)} an event"
-        said.append(f"{family} can carry {part} ({counted})")
-    text = ", ".join(said)
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _percent(share: float) -> str:
-    return f"{_number(100 * share)}%"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -43,6 +43,9 @@ ALPHA_LIVE = 0.05
 ALPHA_T = 0.05
 """Error share of the t intervals that no verdict rests on: throughput of an arm, flags, runs of different hours."""
 
+EPOCHS_MIN_PAIRED = 3
+"""Fewest epochs for the t intervals of what explains a verdict."""
+
 EPOCHS_MIN_UNPAIRED = 3
 """Fewest epochs of either run for Welch's interval."""
 
@@ -245,6 +248,40 @@ def estimate_of(values: Sequence[float], interval_of: IntervalOf) -> Estimate:
     """Mean of one value an epoch, with its interval; the mean of nothing is 0."""
     n, mean = len(values), fmean(values) if values else 0.0
     return Estimate(mean=mean, interval=interval_of(mean, standard_deviation(values), n), n=n)
+
+
+def t_estimate(values: Sequence[float]) -> Estimate:
+    """Mean of one value an epoch, with its 95 % t interval; without ends below `EPOCHS_MIN_PAIRED` epochs."""
+    return estimate_of(
+        values,
+        lambda mean, sd, n: t_interval(mean, sd if n >= EPOCHS_MIN_PAIRED else math.inf, n, alpha=ALPHA_T),
+    )
+
+
+@dataclass(frozen=True)
+class Paired:
+    """What an event takes on two arms that were measured in the same epochs, in one unit.
+
+    Attributes:
+        baseline, contender: means over epochs.
+        difference: contender less baseline, as in `t_estimate`.
+    """
+
+    baseline: float
+    contender: float
+    difference: Estimate
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval excludes 0."""
+        return excludes_zero(self.difference.interval)
+
+    @staticmethod
+    def of(baseline: Sequence[float], contender: Sequence[float]) -> "Paired":
+        """Of one value an epoch."""
+        return Paired(
+            fmean(baseline), fmean(contender), t_estimate([b - a for a, b in zip(baseline, contender, strict=True)])
+        )
 
 
 def throughput_interval(values: Sequence[float]) -> tuple[float, float, float]:

@@ -89,6 +89,11 @@ class Verdict(Frozen):
     at_least: float | None
     sentence: str
 
+    @property
+    def claims(self) -> bool:
+        """Whether the contender is FASTER or SLOWER."""
+        return bool({Word.FASTER, Word.SLOWER} & set(self.words))
+
 
 class CarryOver(Frozen):
     """How much faster a slice is right after one of the same arm; None below two epochs.

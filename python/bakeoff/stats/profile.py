@@ -15,12 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.profiles import KERNEL, Function, Profile
-from bakeoff.stats.interval import ALPHA_T, excludes_zero, t_interval
-from bakeoff.stats.model import Interval
-
-EPOCHS_MIN = 3
-"""Epochs below which there are no intervals."""
+from bakeoff.stats.interval import Paired
 
 OTHER, KERNEL_OTHER, CALLER_UNKNOWN = "other server code", "kernel: other", "libraries, caller unknown"
 NAMELESS = "(no symbol)"
@@ -70,17 +67,18 @@ class Subsystems:
     def group_of(self, function: Function) -> str:
         """Name of the group of a function; empty: it belongs to whoever calls it."""
         is_kernel = function.object == KERNEL
-        for group in self.groups:
-            by_name = group.kernel == is_kernel and group.functions.fullmatch(function.name)
-            if by_name or (not is_kernel and group.objects.fullmatch(function.object)):
-                return group.name
-        if is_kernel or _is_servers(function):
-            return ""
-        return "" if _COMMON.fullmatch(function.object) else f"library {function.object}"
+        if not (is_kernel or _is_servers(function) or _COMMON.fullmatch(function.object)):
+            # Whatever its functions are called: a preloaded library may have a `recv` of its own.
+            by_file = (group.name for group in self.groups if group.objects.fullmatch(function.object))
+            return next(by_file, f"library {function.object}")
+        return next(
+            (each.name for each in self.groups if each.kernel == is_kernel and each.functions.fullmatch(function.name)),
+            "",
+        )
 
     def family_of(self, group: str) -> str:
-        """The family of a group; empty of one that is in no file."""
-        return next((each.family for each in self.groups if each.name == group), "")
+        """The DBA's word for a group; its own name when it has none, as a library has."""
+        return next((each.family for each in self.groups if each.name == group), group)
 
 
 @dataclass(frozen=True)
@@ -184,42 +182,13 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """CPU time an event of one function, group or all, on both arms, in ns.
-
-    Attributes:
-        baseline, contender: means over epochs.
-        difference: mean of the contender's minus the baseline's.
-        interval: of the difference, 95 %; without ends below `EPOCHS_MIN` epochs.
-    """
-
-    baseline: float
-    contender: float
-    difference: float
-    interval: Interval
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval excludes 0."""
-        return excludes_zero(self.interval)
-
-    @classmethod
-    def of(cls, baseline: Column, contender: Column) -> "Cost":
-        """Of an event, by epoch."""
-        differences = contender - baseline
-        n, mean = len(differences), float(differences.mean())
-        sd = float(differences.std(ddof=1)) if n >= EPOCHS_MIN else float("inf")
-        return cls(float(baseline.mean()), float(contender.mean()), mean, t_interval(mean, sd, n, alpha=ALPHA_T))
-
-
-@dataclass(frozen=True)
 class FunctionCost:
-    """What a function takes itself, and with all that it calls."""
+    """CPU time an event, in ns, that a function takes itself, and with all that it calls."""
 
     name: str
     group: str
-    own: Cost
-    total: Cost
+    own: Paired
+    total: Paired
 
 
 @dataclass(frozen=True)
@@ -228,7 +197,7 @@ class ProfileComparison:
 
     Attributes:
         epochs: how many both have.
-        all: the whole CPU time.
+        all: the whole CPU time of an event, in ns, as that of groups and functions.
         groups, functions: by size of the difference, functions by their own.
         trees: the baseline's and the contender's.
         events: what the kernel sampled by (`cpu-clock:u`: the kernel's part is missing).
@@ -236,8 +205,8 @@ class ProfileComparison:
     """
 
     epochs: int
-    all: Cost
-    groups: tuple[tuple[str, Cost], ...]
+    all: Paired
+    groups: tuple[tuple[str, Paired], ...]
     functions: tuple[FunctionCost, ...]
     trees: tuple[Tree, Tree]
     events: frozenset[str]
@@ -267,23 +236,53 @@ def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Pr
         FunctionCost(
             name,
             home[name],
-            Cost.of(*(each[name][0] if name in each else none for each in functions)),
-            Cost.of(*(each[name][1] if name in each else none for each in functions)),
+            _paired(*(each[name][0] if name in each else none for each in functions)),
+            _paired(*(each[name][1] if name in each else none for each in functions)),
         )
         for name in dict.fromkeys([*functions[0], *functions[1]])
     ]
     by_group = [
-        (name, Cost.of(*(each.get(name, none) for each in groups))) for name in dict.fromkeys([*groups[0], *groups[1]])
+        (name, _paired(*(each.get(name, none) for each in groups))) for name in dict.fromkeys([*groups[0], *groups[1]])
     ]
     return ProfileComparison(
         epochs=len(common),
-        all=Cost.of(trees[0].own_ns.sum(axis=0), trees[1].own_ns.sum(axis=0)),
-        groups=tuple(sorted(by_group, key=lambda each: -abs(each[1].difference))),
-        functions=tuple(sorted(costs, key=lambda each: -abs(each.own.difference))),
+        all=_paired(trees[0].own_ns.sum(axis=0), trees[1].own_ns.sum(axis=0)),
+        groups=tuple(sorted(by_group, key=lambda each: -abs(each[1].difference.mean))),
+        functions=tuple(sorted(costs, key=lambda each: -abs(each.own.difference.mean))),
         trees=trees,
         events=frozenset(profile.event for side in sides for profile in side),
         incomplete=(_incomplete(sides[0]), _incomplete(sides[1])),
     )
+
+
+def _paired(baseline: Column, contender: Column) -> Paired:
+    return Paired.of(baseline.tolist(), contender.tolist())
+
+
+def compare_processors(
+    baseline: Mapping[int, CellCounters], contender: Mapping[int, CellCounters]
+) -> tuple[tuple[str, Paired], ...]:
+    """What the processor counted an event, by name, and instructions per cycle; of epochs in which both arms have it.
+
+    Args:
+        baseline: by epoch, with counters `pmu.*`.
+        contender: likewise.
+    """
+    pairs = [(baseline[epoch], contender[epoch]) for epoch in sorted(baseline.keys() & contender.keys())]
+    common = [pair for pair in pairs if all(side["events"] for side in pair)]
+    if not common:
+        return ()
+    counted = [side["counters"].keys() for pair in common for side in pair]
+    names = [name for name in counted[0] if all(name in each for each in counted)]
+    found = []
+    for name in names:
+        sides = ([pair[at]["counters"][name] / pair[at]["events"] for pair in common] for at in (0, 1))
+        found.append((name.removeprefix("pmu.").replace("_", " "), Paired.of(*sides)))
+    both = ("pmu.instructions", "pmu.cycles")
+    if set(both) <= set(names) and all(side["counters"]["pmu.cycles"] for pair in common for side in pair):
+        sides = ([pair[at]["counters"][both[0]] / pair[at]["counters"][both[1]] for pair in common] for at in (0, 1))
+        found.insert(2, ("instructions per cycle", Paired.of(*sides)))
+    return tuple(found)
 
 
 def _home_groups(trees: Sequence[Tree]) -> dict[str, str]:
