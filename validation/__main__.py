@@ -372,6 +372,7 @@ def simulate_gates(
         f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
     )
     print(gates.table(gates.all_rates(seed, runs=runs)))
+    return ExitCode.DONE
 
 
 @app.command("histories")

@@ -3,6 +3,7 @@
 Runs in the environment that `validation.histories` makes, which has no bakeoff.
 """
 
+import itertools
 import json
 import math
 import statistics
@@ -28,7 +29,7 @@ def pelt(values: list[float]) -> list[int]:
     import numpy
     import ruptures
 
-    steps = [abs(after - before) for before, after in zip(values, values[1:], strict=False)]
+    steps = [abs(after - before) for before, after in itertools.pairwise(values)]
     s = statistics.median(steps) / 0.6745 / math.sqrt(2)
     signal = numpy.array(values) / s
     found = ruptures.Pelt(model="l2", min_size=3, jump=1).fit(signal).predict(pen=2 * math.log(len(values)))

@@ -23,8 +23,8 @@ from bakeoff.cli.duel import (
     threads_of,
     workloads_of,
 )
-from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.cli.history import add_run
+from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
 from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit
 from bakeoff.report.live import live_for
@@ -108,7 +108,7 @@ def gate(
         str, typer.Option(metavar="NAME", help="Of this gate, where a project has several: letters, digits, . _ -")
     ] = DEFAULT_NAME,
     history: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Add the run to this history, as series --name (docs/history.md).")
+        Path | None, typer.Option(metavar="FILE", help="Add the run to this history, as series --name.")
     ] = None,
     inject_slowdown: Annotated[
         str | None,

@@ -50,7 +50,8 @@ Series = Annotated[
     str, typer.Option("--series", metavar="NAME", help="Only this series. [default: all]", show_default=False)
 ]
 Cell = Annotated[
-    str, typer.Option("--cell", metavar="CELL", help="Only this one, as show names it. [default: all]", show_default=False)
+    str,
+    typer.Option("--cell", metavar="CELL", help="Only this one, as `show` has it. [default: all]", show_default=False),
 ]
 Metric = Annotated[
     str, typer.Option("--metric", metavar="NAME", help="Only throughput, or p95. [default: all]", show_default=False)
@@ -83,9 +84,7 @@ def add(
         add_run(open_run(name, runs), history, series=series, commit=commit, date=date)
 
 
-def add_run(
-    run: RunDirectory, file: Path, *, series: str, commit: str | None = None, date: str | None = None
-) -> None:
+def add_run(run: RunDirectory, file: Path, *, series: str, commit: str | None = None, date: str | None = None) -> None:
     """Add a run to a history, and say so on standard error.
 
     Raises:
@@ -197,9 +196,7 @@ def report(
     """Write one HTML page: every line with its intervals, changes and annotations. It needs no network."""
     found = History(history)
     folder = to.absolute().parent
-    view = history_view(
-        _points(found, series), found.annotations(), title=history.name, alpha=ALPHA, beside=folder
-    )
+    view = history_view(_points(found, series), found.annotations(), title=history.name, alpha=ALPHA, beside=folder)
     to.write_text(render_html(view), encoding="utf-8")
     typer.echo(f"{to}")
 

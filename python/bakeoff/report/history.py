@@ -8,6 +8,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -35,7 +37,7 @@ UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 # ---- the points of a run ---------------------------------------------------------------------------------------------
 
 
-def points_of(run: RunDirectory, *, series: str, commit: str = "", at: Any = None) -> list[Point]:  # noqa: ANN401
+def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
     """The points of a run: throughput of each comparison over its baseline, and of events the 95th percentile.
 
     Args:
@@ -139,8 +141,8 @@ class Line:
 def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
     """The lines of a history with their change points.
 
-    Points of one series, cell, metric and baseline make a line, whatever the contender is called; where runs had several
-    contenders, one for each. Single runs of two tools are two lines.
+    Points of one series, cell, metric and baseline make a line, whatever the contender is called; where a run had
+    several contenders, one for each, unless they have dates of their own. Single runs of two tools are two lines.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
@@ -148,7 +150,7 @@ def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
         groups.setdefault((point.series, point.cell, point.metric, point.baseline, tool), []).append(point)
     lines = []
     for (series, cell, metric, baseline, tool), own in groups.items():
-        several = max(Counter(point.run for point in own).values()) > 1
+        several = max(Counter((point.run, point.at) for point in own).values()) > 1
         for contender in dict.fromkeys(point.contender for point in own) if several else [""]:
             kept = tuple(point for point in own if contender in ("", point.contender))
             about = tool or f"over {baseline}"
@@ -223,7 +225,7 @@ def history_view(
 
 
 SINGLE = (
-    "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. Whatever "
+    "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. What "
     "moved the machine is part of every difference; there is no verdict, and no change point is looked for."
 )
 
@@ -235,8 +237,8 @@ def _lead(lines: Sequence[Line], alpha: float) -> str:
     if short:
         text += f"; {short} {'has' if short == 1 else 'have'} fewer than {POINTS_MIN} points, too few to ask"
     return (
-        f"{text}. Asked of the ratios to the reference of the same run, with each point's own uncertainty; of histories "
-        f"without a change at most {alpha:.0%} show any."
+        f"{text}. Asked of the ratios to the reference of the same run, with each point's own uncertainty; of "
+        f"histories without a change at most {alpha:.0%} show any."
     )
 
 
@@ -315,21 +317,23 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
     points, single = line.points, line.is_single
     x = tuple(float(at) for at in range(1, len(points) + 1))
     y = [point.value or 0.0 if single else math.exp(point.ratio or 0.0) for point in points]
-    shown = [Series(name=line.metric, key="arm-0", x=x, y=numbers.rounded(y), tips=tuple(map(_tip, points)), line=False)]
+    tips = tuple(map(_tip, points))
+    shown = [Series(name=line.metric, key="arm-0", x=x, y=numbers.rounded(y), tips=tips, line=False)]
     if not single:
         ends = [[point.low, point.high] for point in points]
         low, high = ([value if end[side] is None else math.exp(end[side] or 0.0)
                       for value, end in zip(y, ends, strict=True)] for side in (0, 1))  # fmt: skip
         shown = [shown[0].model_copy(update={"low": numbers.rounded(low), "high": numbers.rounded(high)})]
-        shown.append(Series(name="mean between changes", key="ink", x=x, **_means(line)))
+        means, stretches = _means(line)
+        shown.append(Series(name="mean between changes", key="ink", x=x, y=means, group=stretches))
     own = [each for each in annotations if each.series in ("", points[0].series)]
     places = [(sum(point.at < each.at for point in points) + 0.5, each) for each in own]
     if places:
         floor = min(min(series.low or series.y) for series in shown)
         texts = tuple(f"{each.at:%Y-%m-%d}: {each.text}" for _, each in places)
         place = tuple(at for at, _ in places)
-        marks = {"x": place, "y": numbers.rounded([floor] * len(places)), "tips": texts}
-        shown.append(Series(name="annotations", key="second", line=False, **marks))
+        shown.append(Series(name="annotations", key="second", x=place, y=numbers.rounded([floor] * len(places)),
+                            tips=texts, line=False))  # fmt: skip
     near = not single and max(abs(point.ratio or 0.0) for point in points) < _NEAR_ONE
     return Panel(
         id=name, title=line.title, x_title="run", series=tuple(shown), y_zero=False, one="reference" if near else "",
@@ -338,18 +342,18 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
     )  # fmt: skip
 
 
-def _means(line: Line) -> dict[str, Any]:
-    """The steps between changes, for a series of a chart."""
+def _means(line: Line) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """At each point the mean between its neighbouring changes, and the number of the stretch."""
     limits = [0, *(change.at for change in line.changes), len(line.points)]
     y: list[float] = []
     group: list[int] = []
-    for number, (low, high) in enumerate(zip(limits, limits[1:], strict=False)):
+    for number, (low, high) in enumerate(pairwise(limits)):
         own = [point.ratio or 0.0 for point in line.points[low:high]]
         weights = [1 / max(point.error or 0.0, 1e-4) ** 2 for point in line.points[low:high]]
         mean = math.fsum(map(math.prod, zip(own, weights, strict=True))) / math.fsum(weights)
         y += [math.exp(mean)] * len(own)
         group += [number] * len(own)
-    return {"y": numbers.rounded(y), "group": tuple(group)}
+    return numbers.rounded(y), tuple(group)
 
 
 def _tip(point: Point) -> str:
@@ -387,7 +391,7 @@ def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
 
 
 def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
-    """A flat record of a point: ratios as ratios, its standard error of the log ratio, and whether a change is there."""
+    """A flat record of a point: ratios as ratios, the standard error of the log ratio, and whether a change is there."""
     point = line.points[at]
     flat = point.model_dump(mode="json", exclude={"ratio", "low", "high", "versions"})
     ratios = {name: getattr(point, name) for name in ("ratio", "low", "high")}
@@ -504,10 +508,9 @@ def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparis
     for name in names[1:]:
         for key, earlier in logs[first].items():
             later = logs[name].get(key, [])
-            found = iv.welch(later, earlier)
-            if found:
-                means = (math.exp(math.fsum(values) / len(values)) for values in (earlier, later))
-                lines.append(ComparedLine(name, key[0], key[1], key[2], *means, found=found))
+            if test := iv.welch(later, earlier):
+                was, now = (math.exp(math.fsum(values) / len(values)) for values in (earlier, later))
+                lines.append(ComparedLine(name, key[0], key[1], key[2], was, now, test))
                 notes.append(f"{name}, {key[0]}, {key[1]}: {len(later)} runs, in {first} {len(earlier)}.")
     if not lines:
         raise ResultsError(f"series {first} shares no cell and tool with {' or '.join(names[1:])}.")

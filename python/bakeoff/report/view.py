@@ -190,7 +190,7 @@ class Code(Frozen):
 
 
 class Value(Frozen):
-    """A table's cell: the value, and under it in small what it is compared with (`1.12×`); `href`: a page it leads to."""
+    """A table's cell: the value, under it in small what it is compared with (`1.12×`); `href`: a page it leads to."""
 
     text: str
     sub: str = ""

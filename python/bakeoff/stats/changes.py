@@ -164,7 +164,7 @@ class _Search:
         before, after = (float(np.average(values, weights=weights)) for values, weights in sides)
         degrees = high - low - 2
         squares = sum(
-            float(weights @ (values - mean) ** 2) for (values, weights), mean in zip(sides, (before, after), strict=True)
+            float(own @ (values - mean) ** 2) for (values, own), mean in zip(sides, (before, after), strict=True)
         )
         error = math.sqrt(sum(1 / weights.sum() for _, weights in sides) * max(1.0, squares / degrees))
         half = iv.t_quantile(1 - iv.ALPHA_T / 2, degrees) * error
