@@ -391,7 +391,7 @@ def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
 
 
 def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
-    """A flat record of a point: ratios as ratios, the standard error of the log ratio, and whether a change is there."""
+    """A flat record of a point: ratios as such, the standard error of the log ratio, and whether a change is there."""
     point = line.points[at]
     flat = point.model_dump(mode="json", exclude={"ratio", "low", "high", "versions"})
     ratios = {name: getattr(point, name) for name in ("ratio", "low", "high")}
