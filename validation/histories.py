@@ -172,7 +172,7 @@ def by_others(histories: Sequence[Sequence[Made]]) -> dict[str, list[list[list[i
     given = [[{"ratio": np.exp(made.ratios).tolist(), "absolute": np.exp(made.absolute).tolist()} for made in history]
              for history in histories]  # fmt: skip
     script = Path(__file__).with_name("histories_others.py")
-    ran = subprocess.run([python, script], input=json.dumps(given), capture_output=True, text=True, check=True)
+    ran = subprocess.run([python, script], input=json.dumps(given), stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, list[list[list[int]]]] = json.loads(ran.stdout)
     return found
 

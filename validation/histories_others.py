@@ -21,7 +21,7 @@ def otava(values: list[float]) -> list[int]:
         "history", branch=None, time=list(range(len(values))), metrics={"m": Metric(1, 1.0)}, data={"m": values},
         attributes={},
     )  # fmt: skip
-    return [change.index for change in series.analyze(AnalysisOptions()).change_points["m"]]
+    return [int(change.index) for change in series.analyze(AnalysisOptions()).change_points["m"]]
 
 
 def pelt(values: list[float]) -> list[int]:

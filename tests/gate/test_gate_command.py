@@ -49,6 +49,17 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, arguments, says):
     assert says in ran.complaint
 
 
+@pytest.mark.parametrize(("more", "code"), [((), ExitCode.USAGE), (("--bisect",), ExitCode.BISECT_ABORT)])
+def test_an_error_is_an_error_of_junit_too_and_replaces_an_earlier_file(inside, shell, more, code):
+    (shell.folder / "gate.xml").write_text("passed")
+    ran = inside("gate", "path:nowhere", SERVER, "--junit", "gate.xml", "--name", "reads", *more)
+    assert ran.code == code
+    (suite,) = ElementTree.parse(shell.folder / "gate.xml").getroot()
+    assert (suite.get("name"), suite.get("tests"), suite.get("errors")) == ("bakeoff gate reads", "1", "1")
+    (error,) = suite.iter("error")
+    assert "does not exist" in error.get("message") and error.get("message") in ran.complaint
+
+
 def write_study(shell, text):
     (shell.folder / "ci.yaml").write_text(f"title: ci\nworkloads: [oltp_point_select]\nthreads: [2]\n{text}\n")
     return ("--study", "ci.yaml")

@@ -4,7 +4,8 @@ import os
 import re
 import secrets
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -26,7 +27,7 @@ from bakeoff.cli.duel import (
 from bakeoff.cli.history import add_run
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit
+from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
 from bakeoff.report.live import live_for
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, runs_root
@@ -127,7 +128,7 @@ def gate(
         "--workload": workload, "--threads": threads, "--tables": tables, "--table-size": table_size,
         "--option": option, "--data": data,
     }  # fmt: skip
-    try:
+    with _codes_for(bisect=bisect), _errors_in(_writable(junit_file, "--junit"), _checked_name(name)):
         asked = _Asked(
             servers=([baseline] if baseline else []) + (servers or []),
             budget=budget,
@@ -136,7 +137,7 @@ def gate(
             inject_slowdown=inject_slowdown,
         )
         outputs = Outputs(
-            _checked_name(name), _writable(junit_file, "--junit"), on_unclear, bisect=bisect,
+            name, junit_file, on_unclear, bisect=bisect,
             history=_writable(history, "--history"),
         )  # fmt: skip
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
@@ -158,6 +159,13 @@ def gate(
         )  # fmt: skip
         passwords = passwords_of(made.arms, asked.servers, own)
         return _run(made, replace(options, passwords=passwords), bisect=bisect)
+
+
+@contextmanager
+def _codes_for(*, bisect: bool) -> Iterator[None]:
+    """The exit codes that git bisect run wants, of errors."""
+    try:
+        yield
     except BakeoffError as error:
         if bisect and error.exit_code is not ExitCode.BISECT_SKIP:
             judged = isinstance(error, ServerError | EngineError | RunInvalid)
@@ -169,6 +177,19 @@ def gate(
         refused = HostError(f"the system refused: {error}.")
         refused.exit_code = ExitCode.BISECT_ABORT
         raise refused from None
+
+
+@contextmanager
+def _errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
+    """Write an error that ends the gate as JUnit: an earlier gate's file must not be taken for this one's."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if junit_file:
+            with suppress(OSError):
+                message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+                junit_file.write_text(junit_of_error(name, message), encoding="utf-8")
+        raise
 
 
 @dataclass(frozen=True)

@@ -114,23 +114,16 @@ def import_(
     server: Annotated[
         str, typer.Option(metavar="NAME", help="What was measured. [default: as the file says]", show_default=False)
     ] = "",
-    commit: Commit = None,
+    commit: Annotated[str, typer.Option(metavar="SHA", help="Of what was measured, or its version.")] = "",
     date: Date = None,
 ) -> None:
     """Add results of other tools, as what they are: single runs without a reference, of which there is no verdict."""
     at = _moment(date) if date else None
     points: list[Point] = []
     for path in file:
-        points += read_points(
-            path, series=_named(series), workload=workload, server=server, commit=_commit(commit), at=at
-        )
-    keys = [(each.cell, each.metric, each.contender, each.run) for each in points]
-    if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise SpecError(
-            f"history import: two files are called {twice[3]}.", hint="Import them one by one, with --workload."
-        )
-    History(history).add(points)
-    print_sentence(f"{history}: {len(points)} figures of {len(file)} files, single runs", stderr=True)
+        points += read_points(path, series=_named(series), workload=workload, server=server, commit=commit, at=at)
+    new = History(history).add(points)
+    print_sentence(f"{history}: {len(points)} figures of single runs, {new} of them new", stderr=True)
 
 
 @app.command("show", cls=Command)

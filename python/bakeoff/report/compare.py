@@ -31,7 +31,7 @@ class Line:
     Attributes:
         run: the later-named run; it is compared with the first.
         kind: `throughput` of an arm (label), or `ratio` of a contender to its baseline (`B over A`); of single runs
-            their metric, the label being the tool.
+            their metric, the label being it and the tool.
         earlier, later: mean of the first run, and of this one: events per second, or a ratio.
         found: later over earlier.
         p_adjusted: Holm over all lines; None without an interval.

@@ -510,7 +510,7 @@ def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparis
             later = logs[name].get(key, [])
             if test := iv.welch(later, earlier):
                 was, now = (math.exp(math.fsum(values) / len(values)) for values in (earlier, later))
-                lines.append(ComparedLine(name, key[0], key[1], key[2], was, now, test))
+                lines.append(ComparedLine(name, key[0], key[1], f"{key[1]}, {key[2]}", was, now, test))
                 notes.append(f"{name}, {key[0]}, {key[1]}: {len(later)} runs, in {first} {len(earlier)}.")
     if not lines:
         raise ResultsError(f"series {first} shares no cell and tool with {' or '.join(names[1:])}.")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -71,15 +72,18 @@ def read_points(
     points = []
     for figure in _figures(path, text):
         name = workload or figure.workload or path.stem
+        began = at or figure.at or written
+        # Every night's out.log is another run; the same file again is the same one.
+        run = f"{path.stem}-{sha256((text + began.isoformat()).encode()).hexdigest()[:6]}"
         points.append(
             Point(
                 series=series,
                 cell=name if figure.threads is None else f"{name}/{figure.threads}",
                 metric=figure.metric,
                 contender=server or figure.server or "unnamed server",
-                at=at or figure.at or written,
+                at=began,
                 commit=commit,
-                run=path.stem if figure.number == 1 else f"{path.stem}#{figure.number}",
+                run=run if figure.number == 1 else f"{run}#{figure.number}",
                 path=str(path),
                 tool=figure.tool,
                 value=figure.value,
