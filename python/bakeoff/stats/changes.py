@@ -139,7 +139,11 @@ class _Search:
         best = int(np.argmax(_scores(values[None], weights[None], (lows, middles, highs))[0]))
         at = start + int(middles[best])
         parts = [(start, at), (at, end)]
-        before, after = (self._places(*part) if self.p_value(*part) <= self.level else [] for part in parts)
+        # A part takes its share of the level, so that all stretches without a change have one false change in `alpha`.
+        before, after = (
+            self._places(*part) if self.p_value(*part) <= self.level * (part[1] - part[0]) / self.n else []
+            for part in parts
+        )
         return [*before, at, *after]
 
     def _around(self, places: Sequence[int], at: int) -> tuple[int, int]:
