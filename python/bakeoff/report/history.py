@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -123,14 +123,24 @@ class Line:
     """Points of one thing in the order of time.
 
     Attributes:
-        title: unique in the history.
+        name: unique in its series.
         changes: none of single runs, which are not asked.
     """
 
-    title: str
+    name: str
     metric: str
     points: tuple[Point, ...]
     changes: tuple[Change, ...] = ()
+
+    @property
+    def series(self) -> str:
+        """Of its points."""
+        return self.points[0].series
+
+    @property
+    def title(self) -> str:
+        """Unique in the history."""
+        return f"{self.series}: {self.name}"
 
     @property
     def is_single(self) -> bool:
@@ -149,17 +159,16 @@ def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
         tool = point.tool.partition(" ")[0] if point.is_single else ""
         groups.setdefault((point.series, point.cell, point.metric, point.baseline, tool), []).append(point)
     lines = []
-    for (series, cell, metric, baseline, tool), own in groups.items():
+    for (_, cell, metric, baseline, tool), own in groups.items():
         several = max(Counter((point.run, point.at) for point in own).values()) > 1
         for contender in dict.fromkeys(point.contender for point in own) if several else [""]:
             kept = tuple(point for point in own if contender in ("", point.contender))
             about = tool or f"over {baseline}"
-            title = " ".join(part for part in (f"{series}: {cell} {metric}", contender, about) if part)
-            lines.append(Line(title, metric, kept))
+            lines.append(Line(" ".join(filter(None, (cell, metric, contender, about))), metric, kept))
     asked = [line for line in lines if not line.is_single]
     tracks = [Track([p.ratio or 0.0 for p in line.points], [p.error or 0.0 for p in line.points]) for line in asked]
     found = dict(zip((line.title for line in asked), changes_of(tracks, alpha=alpha), strict=True))
-    return [Line(line.title, line.metric, line.points, found.get(line.title, ())) for line in lines]
+    return [replace(line, changes=found.get(line.title, ())) for line in lines]
 
 
 def _word(line: Line, change: Change) -> str:
@@ -193,16 +202,17 @@ def history_view(
         raise ResultsError(f"{title} has no point yet.", hint="`bakeoff history add RUN` adds a run's.")
     lines = lines_of(points, alpha=alpha)
     series = list(dict.fromkeys(point.series for point in points))
-    annotations = [each for each in annotations if each.series in ("", *series)]
     paired = [line for line in lines if not line.is_single]
     single = [line for line in lines if line.is_single]
+    own = [each for each in annotations if each.series in ("", *series)]
+    annotations = sorted([*own, *_noticed(points)], key=lambda each: each.at)
     made = (
         Section.of(
             "What changed", Prose(text=_lead(paired, alpha)) if paired else None, _changes_table(paired, annotations),
             anchor="changes", nav="What changed", in_terminal=True,
         ),
         Section.of("Lines", _lines_table(lines), anchor="lines", nav="Lines", in_terminal=True),
-        *(_charts_section(f"series-{at}", name, [line for line in paired if line.points[0].series == name], annotations)
+        *(_charts_section(f"series-{at}", name, [line for line in paired if line.series == name], annotations)
           for at, name in enumerate(series)),
         Section.of(
             "Single runs", Prose(text=SINGLE) if single else None,
@@ -258,11 +268,15 @@ def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> 
                 f"{_word(line, change)}: {numbers.change(change.size, half)}",
                 ends,
                 f"{change.p_value:.2g}",
-                "; ".join(_with_it(before, after, annotations)),
+                "; ".join(each.text for each in annotations if before.at < each.at <= after.at and _about(each, line)),
             )
         )
     columns = ("from", "line", "first run", "may be", "change", "95% interval", "p", "with it")
     return Table(id="changes", columns=columns, rows=tuple(rows), all_text=True, wide=("p", "may be"))
+
+
+def _about(annotation: Annotation, line: Line) -> bool:
+    return annotation.series in ("", line.series)
 
 
 def _between(line: Line, change: Change) -> str:
@@ -272,30 +286,33 @@ def _between(line: Line, change: Change) -> str:
     return f"{_name(line.points[change.first])} to {_name(line.points[change.last])}"
 
 
-def _with_it(before: Point, after: Point, annotations: Sequence[Annotation]) -> Iterable[str]:
-    """What else differs between the last point before a change and the first one after it."""
-    if before.machine != after.machine:
-        yield f"another machine: {after.machine}"
-    if before.versions[0] != after.versions[0]:
-        yield f"another reference: {after.versions[0]}"
-    if before.tool != after.tool:
-        yield after.tool
-    yield from (each.text for each in annotations if before.at < each.at <= after.at)
+def _noticed(points: Sequence[Point]) -> Iterable[Annotation]:
+    """Remarks that the points make themselves: a machine, a version of the reference or of bakeoff that is new."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for point in points:
+        found = {"machine": point.machine, f"version of {point.baseline}": point.versions[0], "tool": point.tool}
+        for what, value in found.items() if not point.is_single else ():
+            known = seen.setdefault((point.series, what), set())
+            if known and value not in known:
+                yield Annotation(at=point.at, series=point.series, text=f"first {what} {value}".strip())
+            known.add(value)
 
 
 def _lines_table(lines: Sequence[Line]) -> Table:
     rows = []
     for line in lines:
         last = line.points[-1]
-        since = line.changes[-1].at if line.changes else 0
+        since = len(line.points) - (line.changes[-1].at if line.changes else 0)
         rows.append(
             Row.of(
-                line.title, str(len(line.points)), f"{last.at:%Y-%m-%d}", *_figures(last),
-                "single runs" if line.is_single else f"{len(line.points) - since} points",
+                line.name, str(len(line.points)), f"{last.at:%Y-%m-%d}", *_figures(last),
+                "single runs" if line.is_single else f"{since} point{'s' if since > 1 else ''}", group=line.series,
             )
         )  # fmt: skip
     columns = ("line", "points", "newest", "ratio", "95% interval", "reference", "value", "unchanged for")
-    return Table(id="lines", columns=columns, rows=tuple(rows), wide=("reference", "points"))
+    return Table(
+        id="lines", columns=columns, rows=tuple(rows), group_title="series", wide=("reference", "points", "newest")
+    )  # fmt: skip
 
 
 def _figures(point: Point) -> tuple[str, str, str, str]:
@@ -326,7 +343,7 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
         shown = [shown[0].model_copy(update={"low": numbers.rounded(low), "high": numbers.rounded(high)})]
         means, stretches = _means(line)
         shown.append(Series(name="mean between changes", key="ink", x=x, y=means, group=stretches))
-    own = [each for each in annotations if each.series in ("", points[0].series)]
+    own = [each for each in annotations if _about(each, line)]
     places = [(sum(point.at < each.at for point in points) + 0.5, each) for each in own]
     if places:
         floor = min(min(series.low or series.y) for series in shown)
@@ -336,7 +353,8 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
                             tips=texts, line=False))  # fmt: skip
     near = not single and max(abs(point.ratio or 0.0) for point in points) < _NEAR_ONE
     return Panel(
-        id=name, title=line.title, x_title="run", series=tuple(shown), y_zero=False, one="reference" if near else "",
+        id=name, title=line.title if single else line.name, x_title="run", series=tuple(shown), y_zero=False,
+        one="reference" if near else "",
         y_title=UNITS.get(line.metric, line.metric) if single else f"{line.metric} over the reference",
         boundaries=tuple(change.at + 0.5 for change in line.changes),
     )  # fmt: skip

@@ -111,7 +111,7 @@ class _Search:
         if n < POINTS_MIN:
             return 1.0
         values, weights, stretches = self.values[start:end], self.weights[start:end], _stretches(n)
-        seen = _statistic(values[None], weights[None], stretches)[0] * (1 - 1e-9)  # ties by rounding count as ties
+        seen = _statistic(values[None], weights[None], stretches)[0] - 1e-9  # ties by rounding count as ties
         exceeded = done = 0
         while done < self.orders:
             order = self.rng.permuted(np.tile(np.arange(n), (_BATCH, 1)), axis=1)
