@@ -23,7 +23,7 @@ def track(rng, count=40, *, steps=(), scale=None, between=0.002):
 
 @pytest.mark.parametrize(("series", "runs", "limit"), [(1, 120, 12), (4, 40, 6)])
 def test_of_stationary_histories_few_have_any_change_in_any_series(series, runs, limit):
-    """More than the limit at a rate of 5 %: 1 of 70."""
+    """At a rate of 5 % more than the limit comes once in a hundred."""
     rng = np.random.default_rng(7)
     noisy = np.where(np.arange(40) // 5 == 4, 3.0, 1.0)
     alarms = sum(
