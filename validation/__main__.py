@@ -20,7 +20,7 @@ from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
 from validation import campaign as campaigns
 from validation import causes as planted
-from validation import gates, histories, machines, procedures, procedures_measured, simulation
+from validation import gates, histories, machines, procedures, procedures_measured, simulation, versions
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
@@ -389,6 +389,26 @@ def simulate_histories(
         print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever had a change")
     else:
         print(histories.table(seed=seed, runs=runs, others=others))
+    return ExitCode.DONE
+
+
+@app.command("versions")
+def measure_versions(
+    server: Annotated[
+        list[str] | None, typer.Option(help="In order; repeatable. [default: the catalogue's of that flavour]")
+    ] = None,
+    reference: Annotated[str, typer.Option(help="That every server is measured beside.")] = _SERVER,
+    history: Annotated[Path, typer.Option(metavar="FILE", help="To add to.")] = Path("versions.db"),
+    budget: Budget = "20m",
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where the run is kept.")] = Path("bakeoff-runs"),
+    seed: Seed = 1,
+) -> int:
+    """The versions of the catalogue as a history, which `bakeoff history show` and `report` show (docs/history.md)."""
+    flavour = reference.partition(":")[0]
+    servers = server or versions.versions_of(flavour, but=reference)
+    run = versions.measure(servers, reference=reference, budget=budget, seed=seed, runs=runs)
+    count = versions.remember(run, history, series=flavour)
+    print(f"{history}: {count} points of {len(servers)} servers over {reference}, run {run.path}")
     return ExitCode.DONE
 
 

@@ -31,6 +31,7 @@ from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit,
 from bakeoff.report.live import live_for
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, runs_root
+from bakeoff.results.history import History
 from bakeoff.run.doctor import Severity, examine
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
@@ -136,6 +137,8 @@ def gate(
             share=_share(max_slowdown),
             inject_slowdown=inject_slowdown,
         )
+        if history:
+            History(history).check()
         outputs = Outputs(
             name, junit_file, on_unclear, bisect=bisect,
             history=_writable(history, "--history"),

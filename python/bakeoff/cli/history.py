@@ -117,7 +117,10 @@ def import_(
     commit: Annotated[str, typer.Option(metavar="SHA", help="Of what was measured, or its version.")] = "",
     date: Date = None,
 ) -> None:
-    """Add results of other tools, as what they are: single runs without a reference, of which there is no verdict."""
+    """Add single runs of other tools.
+
+    They have no reference of the same hour, so there is no verdict.
+    """
     at = _moment(date) if date else None
     points: list[Point] = []
     for path in file:
@@ -155,7 +158,10 @@ def annotate(
     ] = "",
     date: Date = None,
 ) -> None:
-    """Remark what happened on a day; charts and the table of changes show it. The default is now."""
+    """Remark what happened on a day; the default is now.
+
+    Charts and the table of changes show it.
+    """
     at = _moment(date) if date else datetime.now(UTC).replace(microsecond=0)
     if not text.strip():
         raise SpecError("history annotate: the remark is empty.", hint="Say what happened.")
@@ -186,7 +192,10 @@ def report(
     ),
     series: Series = "",
 ) -> None:
-    """Write one HTML page: every line with its intervals, changes and annotations. It needs no network."""
+    """Write one HTML page, which needs no network.
+
+    It has every line with its intervals, changes and annotations.
+    """
     found = History(history)
     folder = to.absolute().parent
     view = history_view(_points(found, series), found.annotations(), title=history.name, alpha=ALPHA, beside=folder)

@@ -131,7 +131,13 @@ def before_the_command(
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
     command = typer.main.get_command(app)
-    if arguments and arguments[0] in ("report", "explain", "compare", "runs", "history"):  # their `-2` is a run, not an option
+    if arguments and arguments[0] in (
+        "report",
+        "explain",
+        "compare",
+        "runs",
+        "history",
+    ):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
     try:
         if "_BAKEOFF_COMPLETE" in os.environ:

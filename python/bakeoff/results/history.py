@@ -95,6 +95,15 @@ class History:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def check(self) -> None:
+        """Check that points can be added to the file, which may be missing or empty.
+
+        Raises:
+            ResultsError: it is no history.
+        """
+        if self.path.exists() and self.path.stat().st_size:
+            self.annotations()
+
     def add(self, points: Iterable[Point]) -> int:
         """Add points; one that is there (same series, cell, metric, arms and run) is replaced. How many were new.
 
