@@ -457,10 +457,9 @@ def otava_json(lines: Sequence[Line]) -> str:
     """Change points as Otava's `analyze --output json` writes them."""
     document: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
-        for change in line.changes:
+        limits = [0, *(change.at for change in line.changes), len(line.points)]
+        for at, change in enumerate(line.changes):
             point = line.points[change.at]
-            at = [other.at for other in line.changes].index(change.at)
-            limits = [0, *(other.at for other in line.changes), len(line.points)]
             before, after = (
                 [math.exp(p.ratio or 0.0) for p in line.points[slice(*limits[at + side : at + side + 2])]]
                 for side in (0, 1)
@@ -468,6 +467,8 @@ def otava_json(lines: Sequence[Line]) -> str:
             means = [math.fsum(values) / len(values) for values in (before, after)]
             found = {
                 "metric": _column(line),
+                "index": change.at,
+                "time": int(point.at.timestamp()),
                 "forward_change_percent": f"{math.expm1(change.size) * 100:.3f}",
                 "magnitude": f"{abs(math.expm1(change.size)):.6f}",
                 "mean_before": f"{means[0]:.6f}",
