@@ -388,7 +388,8 @@ def simulate_histories(
     if watched:
         print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever had a change")
     else:
-        print(histories.table(seed=seed, runs=runs, others=others))
+        for line in histories.table(seed=seed, runs=runs, others=others):
+            print(line, flush=True)
     return ExitCode.DONE
 
 
