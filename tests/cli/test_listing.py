@@ -19,6 +19,7 @@ COMMANDS = (
     "report",
     "explain",
     "compare",
+    "history",
     "capture",
     "list",
     "doctor",

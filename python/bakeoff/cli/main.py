@@ -58,6 +58,7 @@ _COMMANDS = {
     "report": _Source("bakeoff.cli.report", "report", "Render a run's report: HTML, or another format."),
     "explain": _Source("bakeoff.cli.explain", "explain", "Say where a run's differences come from, by more epochs."),
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
+    "history": _Source("bakeoff.cli.history", "app", "Keep what runs found over months: what changed when."),
     "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
     "doctor": _Source(
@@ -134,7 +135,13 @@ def before_the_command(
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
     command = typer.main.get_command(app)
-    if arguments and arguments[0] in ("report", "explain", "compare", "runs"):  # their `-2` is a run, not an option
+    if arguments and arguments[0] in (
+        "report",
+        "explain",
+        "compare",
+        "runs",
+        "history",
+    ):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
     arguments = with_address(arguments)
     try:

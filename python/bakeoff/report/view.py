@@ -5,9 +5,10 @@ A report is a small head, which every form needs by name, and a list of sections
 
 from collections.abc import Iterator
 from enum import StrEnum
+from operator import not_
 from typing import Literal, Self
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from bakeoff.stats import model
 from bakeoff.stats.gate import Gate
@@ -189,10 +190,11 @@ class Code(Frozen):
 
 
 class Value(Frozen):
-    """A table's cell: the value, and under it in small what it is compared with (`1.12×`)."""
+    """A table's cell: the value, under it in small what it is compared with (`1.12×`); `href`: a page it leads to."""
 
     text: str
     sub: str = ""
+    href: str = Field(default="", exclude_if=not_)
 
 
 class Row(Frozen):
