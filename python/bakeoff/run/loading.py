@@ -104,6 +104,17 @@ class Loader:
             self._end_if_stopped()
         return snapshots
 
+    def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
+        """Load one build of an arm that has joined `setups`, which it is one of.
+
+        Raises:
+            as `load_all`.
+        """
+        snapshot = self._load(setup, build, sharing=setups)
+        self._compare_rows(setups, build)
+        self._end_if_stopped()
+        return {(setup.build_key, build): snapshot}
+
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, unless its tables are there already: then they are used as they are.
 

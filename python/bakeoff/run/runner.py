@@ -51,15 +51,17 @@ from bakeoff.run.resume import (
     note_extension,
     read_before,
 )
+from bakeoff.run.search import Joining, with_arms
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
-from bakeoff.spec import Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.gate import forecast_sentence
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
+from bakeoff.stats.search import search_decision
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.stats.stopping import Decision, decide
 from bakeoff.units import format_duration
@@ -112,6 +114,7 @@ def run_study(
     setups = prepare_arms(
         study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
+    joining = Joining(study, share.memory, listener, stop)
     with ServerPool(work_root()) as pool, Engine(stop=stop, on_log=listener.note) as engine:
         run = resume or RunDirectory.create(
             runs_root,
@@ -132,7 +135,7 @@ def run_study(
                 _note_other_bakeoffs(listener)
                 begin = time.monotonic()
                 limit_s = math.inf if before.plan else study.budget_s * _LOADING_SHARE
-                snapshots = loader.load_all(setups, limit_s=limit_s)
+                snapshots = loader.load_all(setups[:2] if study.search else setups, limit_s=limit_s)
                 for setup in setups:
                     if setup.remote:
                         loader.load_remote(setup, measured=before.plan is not None or bool(before.history))
@@ -149,7 +152,8 @@ def run_study(
                     tools,
                     begin,
                     builds=max((build + 1 for _, build in snapshots), default=study.builds),
-                    plan=before.plan,
+                    joining=replace(joining, loader=loader),
+                    plan=before.plan and with_arms(before.plan, study),
                     history=list(before.history),
                 ).run()
                 return run, explain(explaining, tools, run) if explaining else analysis
@@ -188,6 +192,7 @@ class _StudyRun:
     Attributes:
         begin: `time.monotonic()` at which the budget began.
         builds: loads of the data that there are.
+        joining: adds the arms of a bisection.
         plan: None until the first epoch has measured its pilot.
         history: finished epochs, valid and discarded.
         costs: wall seconds of the valid epochs measured by this process.
@@ -198,6 +203,7 @@ class _StudyRun:
     tools: EpochTools
     begin: float
     builds: int
+    joining: Joining
     plan: Plan | None = None
     history: list[EpochData] = field(default_factory=list)
     costs: list[EpochCost] = field(default_factory=list)
@@ -227,7 +233,7 @@ class _StudyRun:
                     f"epochs {number - 1} and {number} both had to be discarded: {data.discard_reason}.",
                     hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
                 )
-            decision = self._after_epoch(may_start_anew=not resumed)
+            decision = self._after_epoch(may_start_anew=not (resumed or self.study.search))
             stop = decision.stop if decision else Stop.RUNNING
         if not any(data.valid for data in self.history):
             if self.tools.stop.is_set():
@@ -252,11 +258,15 @@ class _StudyRun:
             decision: what remains to be measured and how long; None: everything.
         """
         number = len(self.history)
+        if decision and decision.joins and self.plan:
+            self._join(self.plan, decision.joins)
         plan = self.plan or self._first_plan()
         finished, settled = (decision.finished, decision.settled) if decision else (frozenset(), frozenset())
         draft = epoch_draft(plan, self.study, number, finished=finished, settled=settled)
         wanted = {arm for cell in draft.cells for arm in cell.arms}
         arms = tuple(arm for arm in plan.arms if arm in wanted)
+        if self.study.search:
+            self.tools = self.joining.with_data(self.tools, arms, draft.build)
         writer = self.run_directory.epoch(number, draft.build)
         epoch = Epoch(self.tools, draft, writer)
         reason = ""
@@ -287,6 +297,15 @@ class _StudyRun:
         plan = self.plan
         epoch.measure_all(lambda cell: plan.arm_seconds(cell) * share, plan)
         epoch.check_data()
+
+    def _join(self, plan: Plan, arm: Arm) -> None:
+        """Add an arm to the study, the plan and the servers."""
+        self.study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
+        self.plan = with_arms(plan, self.study)
+        self.tools = self.joining.with_arm(self.tools, self.study)
+        self.run_directory.write_json("plan.json", self.plan)
+        begun = self.run_directory.study()  # of a resumed run with the budget that it began with
+        self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))
 
     # ---- the plan, from the first epoch's pilot ----------------------------------------------------------------
 
@@ -399,6 +418,16 @@ class _StudyRun:
 
     def _decide(self, estimates: Sequence[EpochEstimates]) -> Decision:
         assert self.plan
+        if self.study.search:
+            return search_decision(
+                estimates,
+                self.study,
+                self.plan,
+                elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
+                epoch_time=epoch_time(self.costs),
+                last_discarded=bool(self.history) and not self.history[-1].valid,
+                aborted=self.tools.stop.is_set(),
+            )
         return decide(
             estimates,
             self.study,

@@ -88,17 +88,16 @@ class Beliefs:
         return inside if decided and self.sets[0] == inside and self.weights[0] >= _SURE_SET else None
 
 
-def beliefs(design: Design, values: Sequence[float], *, known: Iterable[tuple[int, ...]] = ()) -> Beliefs:
+def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     """The posterior over sets of guilty options.
 
     Args:
         design: one row a value; of the first values every option has its second value.
         values: log ratios over the baseline.
-        known: sets that an earlier call found likely, to begin with.
     """
     scores = _Scores(np.array(design, dtype=np.float64), np.array(values))
     found: dict[tuple[int, ...], float] = {}
-    fresh = {(), *((option,) for option in range(scores.options)), *known}
+    fresh = {(), *((option,) for option in range(scores.options))}
     for _ in range(_ROUNDS):
         found |= scores.of([each for each in fresh if each not in found])
         best = sorted(found, key=lambda each: -found[each])
