@@ -51,7 +51,7 @@ from bakeoff.run.resume import (
     note_extension,
     read_before,
 )
-from bakeoff.run.search import Joining, with_arms
+from bakeoff.run.search import Joining, mean_loading_seconds, with_arms
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Arm, Study
@@ -114,7 +114,7 @@ def run_study(
     setups = prepare_arms(
         study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
-    joining = Joining(study, share.memory, listener, stop)
+    joining = Joining(share.memory, listener, stop)
     with ServerPool(work_root()) as pool, Engine(stop=stop, on_log=listener.note) as engine:
         run = resume or RunDirectory.create(
             runs_root,
@@ -152,7 +152,7 @@ def run_study(
                     tools,
                     begin,
                     builds=max((build + 1 for _, build in snapshots), default=study.builds),
-                    joining=replace(joining, loader=loader),
+                    joining=replace(joining, loader=loader, snapshots=snapshots),
                     plan=before.plan and with_arms(before.plan, study),
                     history=list(before.history),
                 ).run()
@@ -265,13 +265,16 @@ class _StudyRun:
         draft = epoch_draft(plan, self.study, number, finished=finished, settled=settled)
         wanted = {arm for cell in draft.cells for arm in cell.arms}
         arms = tuple(arm for arm in plan.arms if arm in wanted)
-        if self.study.search:
-            self.tools = self.joining.with_data(self.tools, arms, draft.build)
+        try:
+            reason = self.joining.load(self.tools, arms, draft.build) if self.study.search else ""
+        except Interrupted:
+            return None
         writer = self.run_directory.epoch(number, draft.build)
         epoch = Epoch(self.tools, draft, writer)
-        reason = ""
         try:
-            for together in rounds(arms, at_once=self.tools.at_once, seed=self.study.seed, epoch=number):
+            for together in (
+                () if reason else rounds(arms, at_once=self.tools.at_once, seed=self.study.seed, epoch=number)
+            ):
                 with epoch.round(together):
                     self._run_round(epoch, draft, share=decision.share if decision else 1.0)
         except Interrupted:
@@ -280,6 +283,7 @@ class _StudyRun:
             if not discards_epoch(error):
                 raise
             reason = str(error)
+        if reason:
             self.tools.listener.note(f"epoch {number} is discarded for all arms: {reason}")
         outcome = epoch.outcome(discard_reason=reason)
         writer.finish(outcome)
@@ -425,6 +429,7 @@ class _StudyRun:
                 self.plan,
                 elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
                 epoch_time=epoch_time(self.costs),
+                load_s=mean_loading_seconds(self.run_directory),
                 last_discarded=bool(self.history) and not self.history[-1].valid,
                 aborted=self.tools.stop.is_set(),
             )

@@ -3,15 +3,19 @@
 import shutil
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bakeoff.engine import Engine
+from bakeoff.errors import BakeoffError
 from bakeoff.plan import Plan
+from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.run.arms import prepare_arms
+from bakeoff.run.epoch import Interrupted, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.listener import Listener, download_reporter
-from bakeoff.run.loading import Loader
-from bakeoff.servers import ServerMemory
+from bakeoff.run.loading import Loader, SnapshotKey
+from bakeoff.servers import ServerMemory, Snapshot
 from bakeoff.spec import Study
 
 
@@ -21,13 +25,14 @@ class Joining:
 
     Attributes:
         loader: None before anything can be loaded.
+        snapshots: those that the epochs' tools have; loads are added to them and removed.
     """
 
-    study: Study
     memory: ServerMemory
     listener: Listener
     stop: threading.Event
     loader: Loader | None = None
+    snapshots: dict[SnapshotKey, Snapshot] = field(default_factory=dict)
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """The tools with the study's last arm, installed.
@@ -40,29 +45,45 @@ class Joining:
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=self.stop)
         return replace(tools, study=study, setups=(*tools.setups, *setups))
 
-    def with_data(self, tools: EpochTools, arms: Sequence[str], build: int) -> EpochTools:
-        """The tools with the loads that these arms lack.
+    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> str:
+        """Load what these arms lack of a build; returns why an arm cannot be loaded, which discards the epoch.
 
         Loads of options are removed after their epoch: hardly any combination is measured twice.
 
         Raises:
-            BakeoffError: as `Loader.load_all`.
+            Interrupted: the stop flag was set.
+            BakeoffError: no arm could be loaded.
         """
         assert self.loader
-        snapshots = dict(tools.snapshots)
-        kept = {setup.build_key for setup in tools.setups[:2]}
-        kept |= {setup.build_key for setup in tools.setups if setup.arm.name in arms}
-        for key in [key for key in snapshots if self.study.search and self.study.search.options]:
-            if key[0] not in kept:
-                shutil.rmtree(snapshots.pop(key).path, ignore_errors=True)
-        for setup in tools.setups:
-            if setup.arm.name in arms and (setup.build_key, build) not in snapshots:
+        needed = [setup for setup in tools.setups if setup.arm.name in arms]
+        if tools.study.search and tools.study.search.options:
+            kept = {setup.build_key for setup in (*tools.setups[:2], *needed)}
+            for key in [key for key in self.snapshots if key[0] not in kept]:
+                shutil.rmtree(self.snapshots.pop(key).path, ignore_errors=True)
+        for setup in needed:
+            if (setup.build_key, build) in self.snapshots:
+                continue
+            try:
                 with Engine(stop=self.stop, on_log=self.listener.note) as engine:
                     loader = replace(self.loader, study=tools.study, engine=engine)
-                    snapshots |= loader.load_further(setup, build, setups=tools.setups)
-        return replace(tools, snapshots=snapshots)
+                    self.snapshots.update(loader.load_further(setup, build, setups=tools.setups))
+            except KeyboardInterrupt:
+                raise Interrupted from None
+            except BakeoffError as error:
+                if self.stop.is_set():
+                    raise Interrupted from None
+                if not discards_epoch(error):
+                    raise
+                return str(error)
+        return ""
 
 
 def with_arms(plan: Plan, study: Study) -> Plan:
     """The plan with the study's arms, some of which have joined since it was made."""
     return plan.model_copy(update={"arms": tuple(arm.name for arm in study.arms)})
+
+
+def mean_loading_seconds(run: RunDirectory) -> float:
+    """Of one load."""
+    builds = run.builds().values()
+    return loading_seconds(builds) / len(builds) if builds else 0.0

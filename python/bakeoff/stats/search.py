@@ -122,6 +122,7 @@ def search_decision(
     *,
     elapsed_s: float,
     epoch_time: EpochTime | None,
+    load_s: float,
     last_discarded: bool,
     aborted: bool,
 ) -> Decision:
@@ -133,6 +134,7 @@ def search_decision(
         plan: its cell and expected seconds.
         elapsed_s: wall seconds used of the budget, loading included.
         epoch_time: of the epochs so far; None: as planned.
+        load_s: of one load, which a further arm takes.
         last_discarded: the last epoch was discarded: its arm is not tried again.
         aborted: the user ended the run.
     """
@@ -143,7 +145,7 @@ def search_decision(
     }
     believed = found(study, values)
     epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
-    next_s = epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
+    next_s = load_s + epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
     stop = Stop.RUNNING
     if aborted:
         stop = Stop.ABORTED
