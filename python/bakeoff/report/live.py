@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bakeoff.report import numbers
-from bakeoff.spec import Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison, Interval, Stop
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_bytes, format_duration, format_ns, format_rate, visible
@@ -58,6 +58,9 @@ class LiveView:
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
         """An epoch was added to the evidence."""
+
+    def arm_joins(self, arm: Arm) -> None:
+        """A bisection measures one more arm from now on."""
 
     def note(self, text: str) -> None:
         """Something worth a line."""
@@ -166,6 +169,14 @@ class PlainLive(LiveView):
         self._say(f"epoch {epoch} finished; {_left_text(remaining_s)}")
         for comparison in comparisons:
             self._say(f"  {_comparison_text(comparison, self._labels)}")
+
+    def arm_joins(self, arm: Arm) -> None:
+        """Its label."""
+        self._labels[arm.name] = visible(arm.label)
+
+    def arm_joins(self, arm: Arm) -> None:
+        """Its label."""
+        self._labels[arm.name] = visible(arm.label)
 
     def note(self, text: str) -> None:
         """A line."""

@@ -361,14 +361,8 @@ def render_csv(view: ReportView) -> str:
 
 def render_json(view: ReportView) -> str:
     """One document: the head, `tables` (by id); unrounded `comparisons`, `costs`, and of a replay `queries`."""
-    left_out = {
-        "forest",
-        "sections",
-        "records",
-        "costs",
-        "arms_table",
-        *(name for name in ("gate", "bisection") if not getattr(view, name)),
-    }
+    unasked = [name for name in ("gate", "bisection") if getattr(view, name) is None]
+    left_out = {"forest", "sections", "records", "costs", "arms_table", *unasked}
     document = view.model_dump(mode="json", exclude=left_out)
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = [record for record in view.records if "differs" not in record]

@@ -271,10 +271,9 @@ class _StudyRun:
             return None
         writer = self.run_directory.epoch(number, draft.build)
         epoch = Epoch(self.tools, draft, writer)
+        turns_of_arms = rounds(arms, at_once=self.tools.at_once, seed=self.study.seed, epoch=number)
         try:
-            for together in (
-                () if reason else rounds(arms, at_once=self.tools.at_once, seed=self.study.seed, epoch=number)
-            ):
+            for together in () if reason else turns_of_arms:
                 with epoch.round(together):
                     self._run_round(epoch, draft, share=decision.share if decision else 1.0)
         except Interrupted:
@@ -307,6 +306,7 @@ class _StudyRun:
         self.study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
         self.plan = with_arms(plan, self.study)
         self.tools = self.joining.with_arm(self.tools, self.study)
+        self.tools.listener.arm_joins(arm)
         self.run_directory.write_json("plan.json", self.plan)
         begun = self.run_directory.study()  # of a resumed run with the budget that it began with
         self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))

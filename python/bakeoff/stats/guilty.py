@@ -182,4 +182,4 @@ class _Scores:
         inverse = np.linalg.inv(self._gram[np.ix_(at, at)] + np.eye(len(at)) / self._wide)
         mean = inverse @ self._sums[at]
         rest = _NOISE_EPOCHS * _NOISE**2 + self._squares - float(self._sums[at] @ mean)
-        return mean, inverse * rest / (_NOISE_EPOCHS + self._n)
+        return mean, np.asarray(inverse * rest / (_NOISE_EPOCHS + self._n), dtype=np.float64)

@@ -43,8 +43,8 @@ class Found:
         probabilities: that a build is the first bad one, or that an option is guilty.
         effects: of each option, log ratio; empty of builds.
         named: numbers of builds or options, once the search has ended; () with `nothing`; None before that.
-        whole: the log ratio to be explained: that of all values from the likeliest first bad build on, or of all options
-            together.
+        whole: the log ratio to be explained: that of all values from the likeliest first bad build on, or of all
+            options together.
         nothing: good and bad do not differ by more than the precision asked for.
         beliefs: over sets of options; None of builds.
     """
