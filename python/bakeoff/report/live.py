@@ -174,10 +174,6 @@ class PlainLive(LiveView):
         """Its label."""
         self._labels[arm.name] = visible(arm.label)
 
-    def arm_joins(self, arm: Arm) -> None:
-        """Its label."""
-        self._labels[arm.name] = visible(arm.label)
-
     def note(self, text: str) -> None:
         """A line."""
         self._say(f"note: {text}")
@@ -236,6 +232,10 @@ class RichLive(LiveView):
         with self._lock:
             self._comparisons = tuple(comparisons)
             self._due = None if remaining_s is None else time.monotonic() + remaining_s
+
+    def arm_joins(self, arm: Arm) -> None:
+        """Its label."""
+        self._labels[arm.name] = visible(arm.label)
 
     def note(self, text: str) -> None:
         """Printed above the table, to stay."""
