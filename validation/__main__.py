@@ -18,9 +18,9 @@ from bakeoff.cli.run import ending_signals
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
+from validation import bisections, gates, machines, procedures, procedures_measured, simulation
 from validation import campaign as campaigns
 from validation import causes as planted
-from validation import gates, machines, procedures, procedures_measured, simulation
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
@@ -372,6 +372,16 @@ def simulate_gates(
         f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
     )
     print(gates.table(gates.all_rates(seed, runs=runs)))
+    return ExitCode.DONE
+
+
+@app.command("bisections")
+def simulate_bisections(
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated bisections for each line.")] = 200,
+    seed: Seed = 1,
+) -> int:
+    """How often `bakeoff bisect` finds a known build or known options, and in how many epochs."""
+    print(bisections.table(seed, runs=runs))
     return ExitCode.DONE
 
 

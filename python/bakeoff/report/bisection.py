@@ -4,7 +4,8 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Bisected, Row, Section, Table
 from bakeoff.stats import interval as iv
-from bakeoff.stats.search import CONFIDENCE_OPTIONS, Found, by_build
+from bakeoff.stats.guilty import CONFIDENCE
+from bakeoff.stats.search import Found, by_build
 from bakeoff.units import percent_text
 
 ANCHOR = "bisection"
@@ -146,13 +147,13 @@ def _of_options(context: Context, believed: Found) -> str:
         return _nothing(context)
     names = [pair.name for pair in search.options]
     shares, effects = believed.probabilities, believed.effects
-    guilty = [each for each in range(len(names)) if shares[each] >= CONFIDENCE_OPTIONS]
+    guilty = [each for each in range(len(names)) if shares[each] >= CONFIDENCE]
     guilty.sort(key=lambda each: -abs(effects[each]))
     named = ", ".join(f"{names[each]} ({numbers.change(effects[each], None)})" for each in guilty)
     whole = f"of {_whole(believed)} that all {len(names)} make together"
     if believed.named:
         return f"{len(guilty)} of {len(names)} options carry the difference {whole}: {named}."
-    undecided = [each for each in range(len(names)) if 1 - CONFIDENCE_OPTIONS < shares[each] < CONFIDENCE_OPTIONS]
+    undecided = [each for each in range(len(names)) if 1 - CONFIDENCE < shares[each] < CONFIDENCE]
     undecided.sort(key=lambda each: -shares[each])
     listed = ", ".join(names[each] for each in undecided[:_LISTED])
     more = f" and {len(undecided) - _LISTED} more" if len(undecided) > _LISTED else ""
@@ -167,8 +168,8 @@ def _options_table(context: Context, believed: Found) -> Table:
     rows = []
     for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):
         share = shares[each]
-        answer = "yes" if share >= CONFIDENCE_OPTIONS else "no" if share <= 1 - CONFIDENCE_OPTIONS else "open"
-        effect = numbers.change(effects[each] / share, None) if share > 1 - CONFIDENCE_OPTIONS else "–"
+        answer = "yes" if share >= CONFIDENCE else "no" if share <= 1 - CONFIDENCE else "open"
+        effect = numbers.change(effects[each] / share, None) if share > 1 - CONFIDENCE else "–"
         rows.append(Row.of(search.options[each].shown, answer, effect, _probability(share)))
     return Table(
         id="bisection",

@@ -20,8 +20,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.95
-"""Probability of the likeliest culprit at which measuring ends."""
+CONFIDENCE = 0.99
+"""Probability of the likeliest culprit at which measuring ends: recorded noise has longer tails than the model's."""
 
 EPOCHS_FIRST = 3
 """Epochs of the last build, by which the size of the regression and the noise are first known."""

@@ -21,8 +21,14 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+CONFIDENCE = 0.97
+"""Probability of the named options at which measuring ends."""
+
 GUILTY_EXPECTED = 2.0
 """Options that are expected to be guilty before anything is measured, of any number."""
+
+SMALL_SHARE = 0.1
+"""Of the whole difference: smaller effects are not looked for."""
 
 GUILTY_MAX = 8
 """Options of one set at most."""
@@ -33,7 +39,6 @@ _BEAM = 60  # sets from which others are made
 _KEPT = 3000
 _ROUNDS = 4
 _STARTS = 6
-_SURE_SET = 0.5  # of the named set as a whole: options that are all alike have a small probability each, too
 
 Design = Sequence[Sequence[bool]]
 """For every value, which options had their second value."""
@@ -48,6 +53,7 @@ class Beliefs:
         weights: their probabilities.
         means, covariances: of the effects in each set, log ratios.
         options: how many there are.
+        small: a log ratio below which an effect is not looked for.
     """
 
     sets: tuple[tuple[int, ...], ...]
@@ -55,6 +61,7 @@ class Beliefs:
     means: tuple[NDArray[np.float64], ...]
     covariances: tuple[NDArray[np.float64], ...]
     options: int
+    small: float
 
     @cached_property
     def guilty(self) -> NDArray[np.float64]:
@@ -80,12 +87,17 @@ class Beliefs:
             found[np.ix_(members, members)] += weight * (np.outer(means, means) + own)
         return found
 
-    def named(self, confidence: float) -> tuple[int, ...] | None:
-        """The guilty options, once each is guilty or not with this probability; None before that."""
-        guilty = self.guilty
-        decided = np.all((guilty >= confidence) | (guilty <= 1 - confidence))
-        inside = tuple(np.flatnonzero(guilty >= confidence).tolist())
-        return inside if decided and self.sets[0] == inside and self.weights[0] >= _SURE_SET else None
+    def named(self, confidence: float = CONFIDENCE) -> tuple[int, ...] | None:
+        """The guilty options, once it is likely enough that they are, and no other of any weight; None before that.
+
+        A set speaks against that when it lacks one of them, or has another whose effect is `SMALL_SHARE` of the whole.
+        """
+        inside = {int(each) for each in np.flatnonzero(self.guilty >= confidence)}
+        against = 0.0
+        for members, weight, means in zip(self.sets, self.weights, self.means, strict=True):
+            others = (abs(mean) for each, mean in zip(members, means.tolist(), strict=True) if each not in inside)
+            against += weight if not inside <= set(members) or max(others, default=0.0) >= self.small else 0.0
+        return tuple(sorted(inside)) if against <= 1 - confidence else None
 
 
 def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
@@ -111,7 +123,12 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     best, weights = best[: int(kept.sum())], weights[kept] / weights[kept].sum()
     effects = [scores.effects(each) for each in best]
     return Beliefs(
-        tuple(best), weights, tuple(mean for mean, _ in effects), tuple(own for _, own in effects), scores.options
+        tuple(best),
+        weights,
+        tuple(mean for mean, _ in effects),
+        tuple(own for _, own in effects),
+        scores.options,
+        scores.small,
     )
 
 
@@ -154,6 +171,7 @@ class _Scores:
         self.options = design.shape[1]
         whole = [value for row, value in zip(design, values, strict=True) if row.all()] or list(values)
         size = max(abs(fmean(whole)) / 2, _NOISE)
+        self.small = 2 * size * SMALL_SHARE
         self._wide = (size / _NOISE) ** 2  # prior variance of an effect, in units of the noise's
         self._gram, self._sums = design.T @ design, design.T @ values
         self._squares, self._n = float(values @ values), len(values)

@@ -5,7 +5,7 @@ one cell. Every epoch measures the baseline, which is good, and one other arm.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -22,12 +22,6 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.model import Estimate, Stop
 from bakeoff.stats.stopping import Decision
-
-CONFIDENCE = 0.99
-"""Probability of the named build at which measuring ends: the noise has heavier tails than the posterior knows of."""
-
-CONFIDENCE_OPTIONS = 0.95
-"""Probability with which every option is guilty or is not."""
 
 _LABELLED = 3  # options that an arm's label names
 
@@ -77,7 +71,7 @@ def _found_builds(study: Study, search: Search, values: Values) -> Found:
     best = int(probabilities.argmax())
     bad = [value for build, own in of_builds.items() if build >= best for value in own]
     whole = iv.estimate_of(bad, iv.live_interval)
-    named = bisect.culprit(probabilities, confidence=CONFIDENCE)
+    named = bisect.culprit(probabilities)
     enough = len(of_builds[len(search.builds) - 1]) >= bisect.EPOCHS_FIRST
     shown = enough and iv.excludes_zero(whole.interval)
     nothing = _is_nothing(bad, study)
@@ -96,7 +90,7 @@ def _found_options(study: Study, values: Values) -> Found:
     rows = [(subset(arm, study.search), value) for arm in arms for value in values[arm.name]]
     believed = guilty.beliefs([row for row, _ in rows], [value for _, value in rows])
     whole = list(values[study.arms[1].name])
-    named = believed.named(CONFIDENCE_OPTIONS) if len(whole) >= bisect.EPOCHS_FIRST else None
+    named = believed.named() if len(whole) >= bisect.EPOCHS_FIRST else None
     nothing = len(rows) == len(whole) and _is_nothing(whole, study)
     return Found(
         tuple(believed.guilty.tolist()),
@@ -154,9 +148,8 @@ def search_decision(
     elif elapsed_s + next_s > study.budget_s:
         stop = Stop.BUDGET
     arm = study.arms[1]
-    if stop is Stop.RUNNING and believed and _is_begun(study, values):
-        skipped = _skipped(study, values, last_discarded=last_discarded)
-        arm = _next_arm(study, believed, values, skipped, epoch=sum(map(len, values.values())))
+    if stop is Stop.RUNNING and believed:
+        arm = next_arm(study, believed, values, skipped=_skipped(study, values, last_discarded=last_discarded))
     return Decision(
         stop=stop,
         finished=frozenset(),
@@ -183,7 +176,17 @@ def _skipped(study: Study, values: Values, *, last_discarded: bool) -> set[str]:
     return {arm.name for arm in tried if not values.get(arm.name)}
 
 
-def _next_arm(study: Study, believed: Found, values: Values, skipped: set[str], *, epoch: int) -> Arm:
+def next_arm(study: Study, believed: Found, values: Values, *, skipped: Collection[str] = ()) -> Arm:
+    """The arm that the next epoch measures beside the baseline; of options it may be a new one.
+
+    Args:
+        study: with the arms so far.
+        believed: after these values.
+        values: see `Values`.
+        skipped: arms that cannot be measured.
+    """
+    if not _is_begun(study, values):
+        return study.arms[1]
     search = study.search
     assert search
     if search.builds:
@@ -192,7 +195,8 @@ def _next_arm(study: Study, believed: Found, values: Values, skipped: set[str], 
             bisect.next_build(by_build(search, values), np.array(believed.probabilities), without=numbers)
         ]
     assert believed.beliefs
-    rng = np.random.default_rng(seed_for(study.seed, "subset", epoch, len(skipped)))
+    epoch = sum(map(len, values.values())) + len(skipped)
+    rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
     chosen = guilty.next_subset(believed.beliefs, rng)
     same = [arm for arm in study.arms[1:] if subset(arm, search) == chosen and arm.name not in skipped]
     return same[0] if same else arm_with(study, chosen)
