@@ -58,6 +58,9 @@ def build_view(
     sections = tuple(section for make in SECTIONS if (section := make(context)))
     wall = setups.wall_sentence(context)
     arms = _arms(context)
+    forest, found = verdicts.forest(context), verdicts.verdicts(context)
+    if context.study.search:  # its answer rests on all arms together
+        forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
     return ReportView(
         run=run.name,
         directory=str(run.path),
@@ -68,10 +71,10 @@ def build_view(
         arms=arms,
         arms_table=setups.arms_table(context, arms),
         summary=_summary(context),
-        verdicts=() if context.study.search else verdicts.verdicts(context),
+        verdicts=found,
         means=() if context.study.search else verdicts.mean_sentences(context),
         conditions=_conditions(context),
-        forest=verdicts.forest(context),
+        forest=forest,
         sections=sections,
         key_figures=studies.tpmc_lines(tables_of(sections)),
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),

@@ -37,7 +37,7 @@ _NOISE, _NOISE_EPOCHS = 0.01, 2.0
 """Standard deviation of an epoch before anything is known about this machine, and how many epochs that is worth."""
 _BEAM = 60  # sets from which others are made
 _KEPT = 3000
-_ROUNDS = 4
+_ROUNDS = GUILTY_MAX
 _STARTS = 6
 
 Design = Sequence[Sequence[bool]]
