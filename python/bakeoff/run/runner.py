@@ -114,7 +114,6 @@ def run_study(
     setups = prepare_arms(
         study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
-    joining = Joining(share.memory, listener, stop)
     with ServerPool(work_root()) as pool, Engine(stop=stop, on_log=listener.note) as engine:
         run = resume or RunDirectory.create(
             runs_root,
@@ -134,8 +133,9 @@ def run_study(
                     listener.note(sentence)
                 _note_other_bakeoffs(listener)
                 begin = time.monotonic()
-                limit_s = math.inf if before.plan else study.budget_s * _LOADING_SHARE
-                snapshots = loader.load_all(setups[:2] if study.search else setups, limit_s=limit_s)
+                snapshots = loader.load_all(
+                    setups, limit_s=math.inf if before.plan else study.budget_s * _LOADING_SHARE
+                )
                 for setup in setups:
                     if setup.remote:
                         loader.load_remote(setup, measured=before.plan is not None or bool(before.history))
@@ -152,7 +152,7 @@ def run_study(
                     tools,
                     begin,
                     builds=max((build + 1 for _, build in snapshots), default=study.builds),
-                    joining=replace(joining, loader=loader, snapshots=snapshots),
+                    joining=Joining(share.memory, listener, stop, loader, snapshots),
                     plan=before.plan and with_arms(before.plan, study),
                     history=list(before.history),
                 ).run()

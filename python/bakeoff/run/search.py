@@ -3,7 +3,7 @@
 import shutil
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
@@ -24,15 +24,14 @@ class Joining:
     """What arms that join a study are prepared and loaded with.
 
     Attributes:
-        loader: None before anything can be loaded.
         snapshots: those that the epochs' tools have; loads are added to them and removed.
     """
 
     memory: ServerMemory
     listener: Listener
     stop: threading.Event
-    loader: Loader | None = None
-    snapshots: dict[SnapshotKey, Snapshot] = field(default_factory=dict)
+    loader: Loader
+    snapshots: dict[SnapshotKey, Snapshot]
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """The tools with the study's last arm, installed.
@@ -54,7 +53,6 @@ class Joining:
             Interrupted: the stop flag was set.
             BakeoffError: no arm could be loaded.
         """
-        assert self.loader
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
         if tools.study.search and tools.study.search.options:
             kept = {setup.build_key for setup in (*tools.setups[:2], *needed)}
