@@ -72,7 +72,7 @@ class Loader:
 
         The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
         another build shows how much the data decides, but six epochs of one build are worth more than none of two.
-        Small builds are all loaded, two at a time. Of a bisection the first two setups are: others when they are needed.
+        Small builds are all loaded, two at a time. Of a bisection the first two setups are: others when needed.
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.

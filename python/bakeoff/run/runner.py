@@ -70,7 +70,7 @@ from bakeoff.units import format_duration
 _PILOT_S, _PILOTS_S = 2.0, 12.0
 _STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
 # Of the budget: while loading takes no more of it, further builds are loaded.
-_LOADING_SHARE = 0.5
+_LOAD_SHARE = 0.5
 # An epoch that is discarded again and again is not bad luck.
 _DISCARDED_IN_A_ROW = 2
 
@@ -133,9 +133,7 @@ def run_study(
                     listener.note(sentence)
                 _note_other_bakeoffs(listener)
                 begin = time.monotonic()
-                snapshots = loader.load_all(
-                    setups, limit_s=math.inf if before.plan else study.budget_s * _LOADING_SHARE
-                )
+                snapshots = loader.load_all(setups, limit_s=math.inf if before.plan else study.budget_s * _LOAD_SHARE)
                 for setup in setups:
                     if setup.remote:
                         loader.load_remote(setup, measured=before.plan is not None or bool(before.history))
