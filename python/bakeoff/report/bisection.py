@@ -4,7 +4,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Bisected, Row, Section, Table
 from bakeoff.stats import interval as iv
-from bakeoff.stats.guilty import CONFIDENCE
+from bakeoff.stats.guilty import CONFIDENCE, SMALL_SHARE
 from bakeoff.stats.search import Found, by_build
 from bakeoff.units import percent_text
 
@@ -152,7 +152,8 @@ def _of_options(context: Context, believed: Found) -> str:
     named = ", ".join(f"{names[each]} ({numbers.change(effects[each], None)})" for each in guilty)
     whole = f"of {_whole(believed)} that all {len(names)} make together"
     if believed.named:
-        return f"{len(guilty)} of {len(names)} options carry the difference {whole}: {named}."
+        verb = "carries" if len(guilty) == 1 else "carry"
+        return f"{len(guilty)} of {len(names)} options {verb} the difference {whole}: {named}."
     undecided = [each for each in range(len(names)) if 1 - CONFIDENCE < shares[each] < CONFIDENCE]
     undecided.sort(key=lambda each: -shares[each])
     listed = ", ".join(names[each] for each in undecided[:_LISTED])
@@ -168,7 +169,8 @@ def _options_table(context: Context, believed: Found) -> Table:
     rows = []
     for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):
         share = shares[each]
-        answer = "yes" if share >= CONFIDENCE else "no" if share <= 1 - CONFIDENCE else "open"
+        is_out = share <= 1 - CONFIDENCE or believed.named is not None
+        answer = "yes" if share >= CONFIDENCE else "no" if is_out else "open"
         effect = numbers.change(effects[each] / share, None) if share > 1 - CONFIDENCE else "–"
         rows.append(Row.of(search.options[each].shown, answer, effect, _probability(share)))
     return Table(
@@ -176,5 +178,5 @@ def _options_table(context: Context, believed: Found) -> Table:
         columns=("option", "guilty", "throughput", "probability"),
         rows=tuple(rows),
         note="Throughput: what the option does if it does anything. Effects are taken to multiply, and few options to "
-        "have any.",
+        f"have any; one below {SMALL_SHARE:.0%} of the whole difference is not looked for.",
     )
