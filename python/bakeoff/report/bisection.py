@@ -103,8 +103,8 @@ def _of_builds(context: Context, believed: Found) -> str:
         if sum(shares[each] for each in likely) < _LIKELY:
             likely.append(number)
     likely.sort()
-    which = f"{labels[likely[0]]} to {labels[likely[-1]]}" if len(likely) > 1 else labels[likely[0]]
-    return f"Not decided: with a probability of {_probability(_LIKELY)} the first changed build is among {which}."
+    which = f"one from {labels[likely[0]]} to {labels[likely[-1]]}" if len(likely) > 1 else labels[likely[0]]
+    return f"Not decided: with a probability of {_probability(_LIKELY)} the first changed build is {which}."
 
 
 def _builds_table(context: Context, believed: Found) -> Table:
@@ -150,16 +150,17 @@ def _of_options(context: Context, believed: Found) -> str:
     guilty = [each for each in range(len(names)) if shares[each] >= CONFIDENCE]
     guilty.sort(key=lambda each: -abs(effects[each]))
     named = ", ".join(f"{names[each]} ({numbers.change(effects[each], None)})" for each in guilty)
-    whole = f"of {_whole(believed)} that all {len(names)} make together"
     if believed.named:
         verb = "carries" if len(guilty) == 1 else "carry"
-        return f"{len(guilty)} of {len(names)} options {verb} the difference {whole}: {named}."
+        together = f"of {_whole(believed)} that all {len(names)} make together"
+        return f"{len(guilty)} of {len(names)} options {verb} the difference {together}: {named}."
     undecided = [each for each in range(len(names)) if 1 - CONFIDENCE < shares[each] < CONFIDENCE]
     undecided.sort(key=lambda each: -shares[each])
-    listed = ", ".join(names[each] for each in undecided[:_LISTED])
+    listed = ", ".join(names[each] for each in undecided[:_LISTED]) or "others"
     more = f" and {len(undecided) - _LISTED} more" if len(undecided) > _LISTED else ""
-    known = f"{named} change the throughput, " if guilty else ""
-    return f"Not decided {whole}: {known}{listed or 'whether there are others'}{more} may."
+    verb = "changes" if len(guilty) == 1 else "change"
+    known = f"{named} {verb} the throughput; " if guilty else ""
+    return f"Not decided. All {len(names)} options together make {_whole(believed)}: {known}{listed}{more} may."
 
 
 def _options_table(context: Context, believed: Found) -> Table:

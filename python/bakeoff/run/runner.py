@@ -71,8 +71,8 @@ _PILOT_S, _PILOTS_S = 2.0, 12.0
 _STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
 # Of the budget: while loading takes no more of it, further builds are loaded.
 _LOAD_SHARE = 0.5
-# An epoch that is discarded again and again is not bad luck.
-_DISCARDED_IN_A_ROW = 2
+# An epoch that is discarded again and again is not bad luck; but builds next to a broken one may be broken, too.
+_DISCARDED_IN_A_ROW, _DISCARDED_SEARCHING = 2, 5
 
 
 def run_study(
@@ -225,7 +225,7 @@ class _StudyRun:
                 break
             self.history.append(data)
             discarded_in_a_row = 0 if data.valid else discarded_in_a_row + 1
-            if discarded_in_a_row >= _DISCARDED_IN_A_ROW:
+            if discarded_in_a_row >= (_DISCARDED_SEARCHING if self.study.search else _DISCARDED_IN_A_ROW):
                 number = len(self.history) - 1
                 raise RunInvalid(
                     f"epochs {number - 1} and {number} both had to be discarded: {data.discard_reason}.",
