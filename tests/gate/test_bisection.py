@@ -196,3 +196,25 @@ def test_the_first_slow_build_of_four_is_found_and_a_broken_one_is_passed_over(s
     document = json.loads(ran.out)
     assert document["bisection"]["named"] == [LOGGED]
     assert "The throughput changed with" in document["summary"][0]
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_search_that_was_killed_goes_on_with_its_arms(shell):
+    builds = [f"{SERVER},back_log={number}" for number in (60, 61)]
+    slow = [f"{LOGGED},back_log={number}" for number in (60, 61)]
+    process = shell.start("bisect", *builds, *slow, *SMALL, "--budget", "150s")
+    for line in process.stderr:
+        if "epoch 3 finished" in line:
+            process.kill()
+    process.communicate()
+    (run,) = shell.runs
+    begun = json.loads((run / "study.json").read_text())
+    assert len(begun["arms"]) == 3 and len(begun["search"]["builds"]) == 4
+    ran = shell.run("run", "--resume", run.name, "--format", "json", limit_s=400)
+    assert ran.code == ExitCode.DONE, ran
+    document = json.loads(ran.out)
+    assert document["bisection"]["named"] == [slow[0]]
+    arms = [arm["name"] for arm in json.loads((run / "study.json").read_text())["arms"]]
+    assert arms[:3] == [arm["name"] for arm in begun["arms"]]
