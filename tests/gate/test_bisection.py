@@ -218,3 +218,26 @@ def test_a_search_that_was_killed_goes_on_with_its_arms(shell):
     assert document["bisection"]["named"] == [slow[0]]
     arms = [arm["name"] for arm in json.loads((run / "study.json").read_text())["arms"]]
     assert arms[:3] == [arm["name"] for arm in begun["arms"]]
+
+
+INNOCENT = {
+    "table_open_cache": (2000, 1000), "sort_buffer_size": ("256K", "512K"), "join_buffer_size": ("256K", "512K"),
+    "read_buffer_size": ("128K", "256K"), "thread_cache_size": (9, 8), "innodb_io_capacity": (200, 300),
+    "innodb_lru_scan_depth": (1024, 512), "max_connect_errors": (100, 200), "innodb_old_blocks_time": (1000, 500),
+}  # fmt: skip
+GUILTY = {"general_log": ("OFF", "ON"), "long_query_time": (10, 0), "performance_schema": ("OFF", "ON")}
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_the_options_that_make_a_real_server_slower_are_found_among_twelve(shell):
+    """Both logs cost a fifth each and must be named; the performance schema costs a few per cent."""
+    for side, file in enumerate(("fast.cnf", "slow.cnf")):
+        lines = [f"{name} = {values[side]}\n" for name, values in (INNOCENT | GUILTY).items()]
+        (shell.folder / file).write_text("[mysqld]\nslow_query_log = ON\n" + "".join(lines))
+    ran = shell.run("bisect", "--cnf", "fast.cnf", "--cnf", "slow.cnf", SERVER, *SMALL, "--budget", "30m",
+                    "--format", "json", limit_s=2200)  # fmt: skip
+    assert ran.code == ExitCode.DONE, ran
+    named = set(json.loads(ran.out)["bisection"]["named"])
+    assert {"general_log", "long_query_time"} <= named <= GUILTY.keys()
