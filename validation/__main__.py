@@ -18,9 +18,9 @@ from bakeoff.cli.run import ending_signals
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
+from validation import bisections, gates, histories, machines, procedures, procedures_measured, simulation, versions
 from validation import campaign as campaigns
 from validation import causes as planted
-from validation import gates, histories, machines, procedures, procedures_measured, simulation, versions
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
@@ -410,6 +410,16 @@ def measure_versions(
     run = versions.measure(servers, reference=reference, budget=budget, seed=seed, runs=runs)
     count = versions.remember(run, history, series=flavour)
     print(f"{history}: {count} points of {len(servers)} servers over {reference}, run {run.path}")
+    return ExitCode.DONE
+
+
+@app.command("bisections")
+def simulate_bisections(
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated bisections for each line.")] = 200,
+    seed: Seed = 1,
+) -> int:
+    """How often `bakeoff bisect` finds a known build or known options, and in how many epochs."""
+    print(bisections.table(seed, runs=runs))
     return ExitCode.DONE
 
 

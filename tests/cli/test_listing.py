@@ -13,6 +13,7 @@ from bakeoff.results import RunDirectory
 COMMANDS = (
     "duel",
     "gate",
+    "bisect",
     "replay",
     "run",
     "plan",

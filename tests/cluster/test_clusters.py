@@ -29,9 +29,9 @@ table_size: 2k
 builds: 1
 warm_up: 1s
 precision: 20%
-budget: 22s
+budget: 60s
 """
-LONG = STUDY.replace("precision: 20%", "precision: 0.2%").replace("budget: 22s", "budget: 100s")
+LONG = STUDY.replace("precision: 20%", "precision: 0.2%").replace("budget: 60s", "budget: 100s")
 
 
 class Cluster:

@@ -72,7 +72,7 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
 def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
     directory = RunDirectory.create(tmp_path, study())
 
-    def crashes(order, _tools, run):
+    def crashes(order, _tools, run, **_how):
         outcome = Outcome(
             epoch=order.draft.epoch, build=0, valid=False, discard_reason="arm B: server crashed",
             started_at=datetime.now(UTC), wall_s=1.0, measured_s=0.0,

@@ -52,6 +52,7 @@ class _Source:
 _COMMANDS = {
     "duel": _Source("bakeoff.cli.duel", "duel", "Compare setups on real servers: which is faster, and by how much."),
     "gate": _Source("bakeoff.cli.gate", "gate", "Fail when a build is slower than allowed: for CI and git bisect."),
+    "bisect": _Source("bakeoff.cli.bisect", "bisect", "Find the build, or the options, that made a server slower."),
     "replay": _Source("bakeoff.cli.replay", "replay", "Compare servers by your own SQL, and judge every query."),
     "run": _Source("bakeoff.cli.run", "run", "Run a study: every arm in every cell."),
     "plan": _Source("bakeoff.cli.plan", "plan", "Show what a study would run: arms, minutes, memory and disk."),

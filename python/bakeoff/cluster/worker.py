@@ -35,7 +35,7 @@ from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.runner import LOADING_SHARE, builds_of, load
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import boot_id, work_root
-from bakeoff.spec import Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison
 from bakeoff.stats.resolution import NoiseCard
 
@@ -187,6 +187,9 @@ class Told:
         self, epoch: int, comparisons: tuple[Comparison, ...], elapsed_s: float, remaining_s: float | None
     ) -> None:
         """The driver's own."""
+
+    def arm_joins(self, arm: Arm) -> None:
+        """Of a bisection, which no cluster runs."""
 
     def note(self, text: str) -> None:
         """Keep all."""

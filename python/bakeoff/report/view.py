@@ -157,6 +157,20 @@ class Footnote(Frozen):
     where: tuple[str, ...]
 
 
+class Bisected(Frozen):
+    """The answer of a bisection.
+
+    Attributes:
+        named: the first changed build, or the guilty options; None: not decided.
+        nothing: good and bad do not differ.
+        probabilities: of every build or option.
+    """
+
+    named: tuple[str, ...] | None
+    nothing: bool
+    probabilities: dict[str, float]
+
+
 class Status(Frozen):
     """A warning that stands above everything else (`UNTRUSTED`)."""
 
@@ -459,6 +473,7 @@ class ReportView(Frozen):
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
         gate: the answer of a gate; None: the run is none.
+        bisection: of a bisection; None: the run is none.
         records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
         costs: one for each comparison and counter.
     """
@@ -483,6 +498,7 @@ class ReportView(Frozen):
     command: str
     footnotes: tuple[Footnote, ...]
     gate: Gate | None = None
+    bisection: Bisected | None = None
     records: tuple[dict[str, str | int | float | bool | None], ...]
     costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
 

@@ -53,6 +53,12 @@ class EpochOrder:
     compare_rows: bool = False
     used_s: float = 0.0
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Those that are measured in any cell."""
+        wanted = {arm for cell in self.draft.cells for arm in cell.arms}
+        return tuple(arm for arm in self.plan.arms if arm in wanted)
+
 
 @dataclass(frozen=True)
 class EpochDone:
@@ -70,18 +76,19 @@ class EpochDone:
     cost: EpochCost | None = None
 
 
-def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory) -> EpochDone | None:
+def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory, *, failure: str = "") -> EpochDone | None:
     """Measure one epoch and write it; None when the user ended it.
 
     Args:
         order: what is measured.
         tools: servers, data and the stop flag of this machine.
         run: gets `epochs/NNN`, and `plan.json` and `pilot.json` of an epoch with a pilot.
+        failure: why it cannot be measured and is written as discarded; empty: it can.
 
     Raises:
         BakeoffError: what would be the same in every epoch; other failures discard the epoch.
     """
-    return _Running(order, tools, run).run()
+    return _Running(order, tools, run).run(failure)
 
 
 class _Running:
@@ -94,15 +101,13 @@ class _Running:
         self.made: Plan | None = None
         self.begin = time.monotonic() - order.used_s
 
-    def run(self) -> EpochDone | None:
-        order, tools, draft = self.order, self.tools, self.order.draft
-        wanted = {arm for cell in draft.cells for arm in cell.arms}
-        arms = tuple(arm for arm in order.plan.arms if arm in wanted)
+    def run(self, reason: str) -> EpochDone | None:
+        tools, draft = self.tools, self.order.draft
         writer = self.directory.epoch(draft.epoch, draft.build)
         epoch = Epoch(tools, draft, writer)
-        reason = ""
+        in_turn = rounds(self.order.arms, at_once=tools.at_once, seed=tools.study.seed, epoch=draft.epoch)
         try:
-            for together in rounds(arms, at_once=tools.at_once, seed=tools.study.seed, epoch=draft.epoch):
+            for together in () if reason else in_turn:
                 with epoch.round(together):
                     self._run_round(epoch)
         except Interrupted:
@@ -111,6 +116,7 @@ class _Running:
             if not discards_epoch(error):
                 raise
             reason = str(error)
+        if reason:
             tools.listener.note(f"epoch {draft.epoch} is discarded for all arms: {reason}")
         outcome = epoch.outcome(discard_reason=reason)
         writer.finish(outcome)

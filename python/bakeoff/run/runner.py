@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -46,22 +46,24 @@ from bakeoff.run.resume import (
     note_extension,
     read_before,
 )
+from bakeoff.run.search import Joining, mean_loading_seconds, with_arms
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
-from bakeoff.spec import Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.gate import forecast_sentence
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
+from bakeoff.stats.search import search_decision
 from bakeoff.stats.stopping import Decision, decide
 
 LOADING_SHARE = 0.5
 """Of the budget: while loading takes no more of it, further builds are loaded."""
 
-# An epoch that is discarded again and again is not bad luck.
-_DISCARDED_IN_A_ROW = 2
+# An epoch that is discarded again and again is not bad luck; but builds next to a broken one may be broken, too.
+_DISCARDED_IN_A_ROW, _DISCARDED_SEARCHING = 2, 5
 
 
 def run_study(
@@ -128,16 +130,18 @@ def run_study(
                 if explaining and explaining.only:
                     return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
+                machine = ThisMachine(tools, run, Joining(share.memory, loader) if study.search else None)
                 analysis = StudyRun(
                     study,
                     run,
-                    ThisMachine(tools, run),
+                    machine,
                     listener,
                     stop,
                     begin,
                     builds=builds_of(tools, study),
                     at_once=tools.at_once,
-                    plan=before.plan,
+                    join=machine.join,
+                    plan=before.plan and with_arms(before.plan, study),
                     history=list(before.history),
                 ).run()
                 return run, explain(explaining, tools, run) if explaining else analysis
@@ -251,9 +255,10 @@ class Hosts(Protocol):
 class ThisMachine:
     """The `Hosts` of a run without a cluster: an epoch is measured while it is waited for."""
 
-    def __init__(self, tools: EpochTools, run: RunDirectory) -> None:
+    def __init__(self, tools: EpochTools, run: RunDirectory, joining: Joining | None = None) -> None:
         self._tools = tools
         self._run = run
+        self._joining = joining
         self._order: EpochOrder | None = None
 
     def free(self) -> int:
@@ -277,7 +282,8 @@ class ThisMachine:
         """
         assert self._order
         order, self._order = self._order, None
-        done = run_epoch(order, self._tools, self._run)
+        failure = self._joining.load(self._tools, order.arms, order.draft.build) if self._joining else ""
+        done = run_epoch(order, self._tools, self._run, failure=failure)
         if done is None:
             raise Interrupted
         return done
@@ -285,6 +291,15 @@ class ThisMachine:
     def leave_out(self, _host: str) -> bool:
         """There is no other."""
         return False
+
+    def join(self, study: Study) -> None:
+        """Install the study's last arm; its data is loaded when an epoch needs it.
+
+        Raises:
+            BakeoffError: as `Joining.with_arm`.
+        """
+        assert self._joining
+        self._tools = self._joining.with_arm(self._tools, study)
 
 
 @dataclass
@@ -295,6 +310,7 @@ class StudyRun:
         begin: `time.monotonic()` at which the budget began.
         builds: loads of the data that there are.
         at_once: servers that run at once.
+        join: gives the study's last arm, which has joined it, to the hosts; None: no arms join.
         plan: None until the first epoch has measured its pilot.
         history: finished epochs by number, valid and discarded.
         costs: wall seconds of the valid epochs measured by this process.
@@ -308,6 +324,7 @@ class StudyRun:
     begin: float
     builds: int
     at_once: int
+    join: Callable[[Study], None] | None = None
     plan: Plan | None = None
     history: list[EpochData] = field(default_factory=list)
     costs: list[EpochCost] = field(default_factory=list)
@@ -377,6 +394,8 @@ class StudyRun:
         Args:
             decision: what remains to be measured and how long; None: everything.
         """
+        if decision and decision.joins and self.plan:
+            self._join(self.plan, decision.joins)
         number = next(number for number in count() if number not in self._given)
         plan = self.plan or self._first_plan()
         finished, settled = (decision.finished, decision.settled) if decision else (frozenset(), frozenset())
@@ -391,6 +410,17 @@ class StudyRun:
                 used_s=self._elapsed_s(),
             )
         )
+
+    def _join(self, plan: Plan, arm: Arm) -> None:
+        """Add an arm to the study, the plan and the hosts."""
+        assert self.join
+        self.study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
+        self.plan = with_arms(plan, self.study)
+        self.join(self.study)
+        self.listener.arm_joins(arm)
+        self.run_directory.write_json("plan.json", self.plan)
+        begun = self.run_directory.study()  # of a resumed run with the budget that it began with
+        self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))
 
     def _first_plan(self) -> Plan:
         """Cells and orders, before anything is known about the machine; the baseline takes its turn in every round."""
@@ -414,7 +444,8 @@ class StudyRun:
             discarded.clear()
         else:
             discarded.append(done.number)
-        if len(discarded) >= _DISCARDED_IN_A_ROW and not self.hosts.leave_out(done.host):
+        limit = _DISCARDED_SEARCHING if self.study.search else _DISCARDED_IN_A_ROW
+        if len(discarded) >= limit and not self.hosts.leave_out(done.host):
             raise RunInvalid(
                 f"epochs {discarded[-2]} and {discarded[-1]} both had to be discarded: {data.discard_reason}.",
                 hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
@@ -443,7 +474,7 @@ class StudyRun:
             self.listener.noise_card(card)
             if sentence := forecast_sentence(card, self.study, self.plan):
                 self.listener.note(sentence)
-            if decision.stop is Stop.RUNNING and not self._resumed:
+            if decision.stop is Stop.RUNNING and not (self._resumed or self.study.search):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
                     self._start_anew(self.plan, seconds)
@@ -456,6 +487,17 @@ class StudyRun:
 
     def _decide(self, estimates: Sequence[EpochEstimates]) -> Decision:
         assert self.plan
+        if self.study.search:
+            return search_decision(
+                estimates,
+                self.study,
+                self.plan,
+                elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
+                epoch_time=epoch_time(self.costs),
+                load_s=mean_loading_seconds(self.run_directory),
+                last_discarded=bool(self.history) and not self.history[-1].valid,
+                aborted=self.stop.is_set(),
+            )
         return decide(
             estimates,
             self.study,
