@@ -31,7 +31,12 @@ warm_up: 1s
 precision: 20%
 budget: 15s
 """
-LONG = STUDY.replace("precision: 20%", "precision: 0.2%").replace("budget: 15s", "budget: 100s")
+# Equal arms, and a precision that is not reached: it ends with its budget.
+LONG = (
+    STUDY.replace("precision: 20%", "precision: 0.2%")
+    .replace("budget: 15s", "budget: 100s")
+    .replace("prepare_mode: [server, client]", "option.back_log: [80, 81]")
+)
 
 
 class Cluster:

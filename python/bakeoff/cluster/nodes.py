@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -108,9 +109,8 @@ def _find(address: str) -> str:
         return address
     if named := os.environ.get("RAY_ADDRESS"):
         return named
-    from ray._private.services import find_gcs_addresses
-
-    return RUNNING if find_gcs_addresses() else LOCAL
+    services = import_module("ray._private.services")
+    return RUNNING if services.find_gcs_addresses() else LOCAL
 
 
 def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
