@@ -63,6 +63,12 @@ def test_without_ray_one_line_says_how_to_get_it():
     assert ran.stderr == "bakeoff: ray is not installed. Write: pip install 'bakeoff[ray]'\n"
 
 
+def test_a_head_that_is_not_there_is_one_line(inside):
+    ran = inside("cluster", "check", "127.0.0.1:1024")
+    assert ran.code == 3
+    assert ran.complaint.startswith("bakeoff: ray: no cluster can be reached at 127.0.0.1:1024: Connection refused.")
+
+
 def test_nodes_are_chosen_by_what_they_offer():
     head, plain, bench = node("h", resources={"CPU": 0.0}), node("p"), node("q", resources={"CPU": 2.0, "bench": 1.0})
     assert choose([head, plain, bench], Wanted()) == [plain, bench]

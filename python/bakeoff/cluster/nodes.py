@@ -5,10 +5,12 @@ import os
 import re
 import shutil
 import signal
+import socket
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +19,7 @@ import psutil
 
 from bakeoff.cluster import RUNNING, Wanted, worker
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, HostError, SpecError
+from bakeoff.errors import HostError, SpecError
 from bakeoff.results.manifest import Host, bakeoff_version
 from bakeoff.spec import Study
 from bakeoff.units import format_bytes
@@ -28,6 +30,7 @@ NAMESPACE = "bakeoff"
 STORE_BYTES = 80_000_000
 _SESSION = "bakeoff-ray-"
 _TMP = Path("/tmp")  # Ray's sockets lie there, whose paths have 107 bytes at most
+_CONNECT_S = 10.0
 _ANSWER_S = 90.0  # a node starts a Python program for the first answer
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
@@ -106,9 +109,8 @@ def _find(address: str) -> str:
         return address
     if named := os.environ.get("RAY_ADDRESS"):
         return named
-    from ray._private.services import find_gcs_addresses
-
-    return RUNNING if find_gcs_addresses() else LOCAL
+    services = import_module("ray._private.services")
+    return RUNNING if services.find_gcs_addresses() else LOCAL
 
 
 def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
@@ -120,16 +122,30 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
         "_temp_dir": str(session),
         "_system_config": {"worker_niceness": 0},
     }
+    _require_listener(address)
     try:
         ray.init(address=address, **quiet, **(alone if session else {}))
-    except BakeoffError:
-        raise
     except Exception as error:  # Ray has no common class for them
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise HostError(
-            f"ray: no cluster can be reached at {address}: {reason}.",
-            hint="Write the address of its head, HOST:6379, or leave it out for this machine alone.",
-        ) from None
+        raise _unreachable(address, reason) from None
+
+
+def _require_listener(address: str) -> None:
+    """Ray itself would wait for minutes for a head that is not there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():  # auto, local
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except OSError as error:
+        raise _unreachable(address, error.strerror or str(error)) from None
+
+
+def _unreachable(address: str, reason: str) -> HostError:
+    return HostError(
+        f"ray: no cluster can be reached at {address}: {reason}.",
+        hint="Write the address of its head, HOST:6379, or `--ray local` for this machine alone.",
+    )
 
 
 def _remove_old_sessions() -> None:
