@@ -193,7 +193,7 @@ def test_a_killed_worker_or_node_costs_its_epoch_and_no_other(shell, cluster, pa
 @pytest.mark.parametrize("part", ["driver", "head"])
 def test_a_run_without_driver_or_head_goes_on_with_other_nodes(shell, cluster, part):
     # Ray waits a minute for a head that is gone, and the run goes on meanwhile.
-    process = begin(shell, cluster, LONG if part == "driver" else LONG.replace("100s", "240s"))
+    process = begin(shell, cluster, LONG if part == "driver" else LONG.replace("100s", "160s"))
     wait_for(lambda: measuring_node(cluster, shell), 120, "a node that measures")
     os.kill(process.pid if part == "driver" else cluster.told["gcs"], signal.SIGKILL)
     _, said = process.communicate(timeout=230)
@@ -205,7 +205,7 @@ def test_a_run_without_driver_or_head_goes_on_with_other_nodes(shell, cluster, p
     others = Cluster("de")
     try:
         ran = shell.run(
-            "run", "--resume", run.name, "--ray", others.told["address"], "--on", "bench", "--budget", "300s",
+            "run", "--resume", run.name, "--ray", others.told["address"], "--on", "bench", "--budget", "200s",
             "--quiet", **others.env,
         )  # fmt: skip
     finally:
