@@ -253,6 +253,11 @@ class Context:
         return tuple(outcome.epoch for outcome in self.outcomes if outcome.valid)
 
     @cached_property
+    def host_of(self) -> dict[int, str]:
+        """Epoch -> the host that measured it, of the epochs that count."""
+        return {outcome.epoch: outcome.host for outcome in self.outcomes if outcome.valid}
+
+    @cached_property
     def _titles(self) -> dict[str, str]:
         comparisons = self.analysis.comparisons
         return {each.cell: f"{each.workload} · {numbers.threads(each.threads)}" for each in comparisons}
@@ -355,7 +360,9 @@ class Context:
         """The times of every digest, of runs that replay a capture."""
         running = [arm.name for arm in self.study.arms if arm.server.origin is Origin.URL]
         analysis = self.analysis
-        found = digest_times(self.histograms, baseline=analysis.baseline, ended=analysis.stopped, running=running)
+        found = digest_times(
+            self.histograms, baseline=analysis.baseline, ended=analysis.stopped, running=running, host_of=self.host_of
+        )
         return tuple(each for each in found if each.contender in analysis.contenders)
 
     @cached_property

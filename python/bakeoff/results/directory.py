@@ -289,6 +289,7 @@ class RunDirectory:
             variables=self.variables(epoch),
             server_counts=self.server_json(epoch, "data-check.json", OwnCounts),
             failures=self.failures(epoch),
+            host=outcome.host,
         )
 
     def load_epochs(self) -> list[EpochData]:

@@ -8,6 +8,7 @@ from statistics import fmean
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Study
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
 from bakeoff.stats.differences import differences, settings_flag, undeclared
@@ -107,15 +108,15 @@ def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, st
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
     """Whether the control's 99 % intervals (over all its cells together) hold a ratio of 1; None without any."""
     samples = [
-        [pair.value for pair in found]
+        ([pair.value for pair in found], [pair.host for pair in found])
         for (_, contender), found in pairs.items()
         if contender == control and len(found) >= iv.N_MIN_DECISIVE
     ]
-    usable = [values for values in samples if all(map(math.isfinite, values))]
+    usable = [sample for sample in samples if all(map(math.isfinite, sample[0]))]
     if not usable:
         return None
     interval_of = partial(iv.t_interval, alpha=CONTROL_ALPHA / len(usable), inflation=iv.INFLATION)
-    return not any(iv.excludes_zero(iv.estimate_of(values, interval_of).interval) for values in usable)
+    return not any(iv.excludes_zero(hosts.estimate_of(*sample, interval_of).interval) for sample in usable)
 
 
 def _undeclared(epochs: Sequence[EpochData], study: Study) -> dict[str, dict[str, tuple[str, str]]]:
@@ -147,13 +148,14 @@ def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Ana
     if any(cell.open_loop for cell in plan.cells):
         return means
     for contender in contenders(context.study):
-        values = []
+        values, measured_by = [], []
         for epoch in history:
-            row = [pair.value for pair in epoch.pairs if pair.contender == contender and math.isfinite(pair.value)]
+            row = [pair for pair in epoch.pairs if pair.contender == contender and math.isfinite(pair.value)]
             if len(row) == len(plan.cells):
-                values.append(fmean(row))
+                values.append(fmean(pair.value for pair in row))
+                measured_by.append(row[0].host)
         if values:
-            means[contender] = iv.estimate_of(values, context.quick_interval)
+            means[contender] = hosts.estimate_of(values, measured_by, context.quick_interval)
     return means
 
 

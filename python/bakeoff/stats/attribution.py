@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, product
 from statistics import fmean
 
@@ -552,4 +553,4 @@ def _share(part: Sequence[float], whole: Sequence[float], analysis: Analysis) ->
     mean = fmean(whole)
     share = fmean(part) / mean
     linear = [share + (own - share * all_) / mean for own, all_ in zip(part, whole, strict=True)]
-    return iv.estimate_of(linear, lambda m, sd, n: iv.t_interval(m, sd, n, alpha=iv.ALPHA_T))
+    return iv.estimate_of(linear, partial(iv.t_interval, alpha=iv.ALPHA_T))

@@ -7,6 +7,7 @@ their servers carry instruments: these figures say where time goes, and the verd
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 from bakeoff.stats import interval as iv
@@ -170,7 +171,7 @@ def _per_event(of: CellWaits, name: str, *, timed: bool) -> float:
 
 
 def _estimate(values: Sequence[float]) -> Estimate:
-    return iv.estimate_of(values, lambda mean, sd, n: iv.t_interval(mean, sd, n, alpha=iv.ALPHA_T))
+    return iv.estimate_of(values, partial(iv.t_interval, alpha=iv.ALPHA_T))
 
 
 def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:

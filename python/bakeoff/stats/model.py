@@ -3,10 +3,12 @@
 All effects are natural-log ratios, contender over baseline; 0 is equal. Written to `analysis.json`.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from bakeoff import spec
 
@@ -69,11 +71,12 @@ class Estimate(Frozen):
 
 
 class EpochPoint(Frozen):
-    """One epoch's log ratio: what the interval is made of."""
+    """One epoch's log ratio: what the interval is made of. `host`: that measured it; empty: the only one."""
 
     epoch: int
     build: int
     value: float
+    host: str = Field("", exclude_if=lambda host: not host)
 
 
 class Verdict(Frozen):
@@ -235,6 +238,16 @@ class Analysis(Frozen):
     undeclared: dict[str, dict[str, tuple[str, str]]]
     epochs_used: int
     stopped: Stop
+
+    @cached_property
+    def host_of(self) -> dict[int, str]:
+        """Epoch -> the host that measured it; empty where there was one."""
+        found = {point.epoch: point.host for each in self.comparisons for point in each.points}
+        return found if len(set(found.values())) > 1 else {}
+
+    def hosts_of(self, epochs: Iterable[int]) -> tuple[str, ...]:
+        """The host of each of these epochs; none at all where there was one."""
+        return tuple(self.host_of[epoch] for epoch in epochs) if self.host_of else ()
 
     def named_arms(self) -> dict[str, None]:
         """Every arm that it says something of, once."""

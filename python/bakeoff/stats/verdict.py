@@ -8,7 +8,7 @@ from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
 from bakeoff.spec import Origin, Study, Workload
-from bakeoff.stats import diagnostics
+from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Flag, Interval, Stop, Verdict, Word
@@ -41,17 +41,16 @@ class AnalysisContext:
     ended: Stop
     epoch_s: float
 
-    def interval(self, mean: float, sd: float, n: int, stop: Stop) -> Interval:
+    def interval(self, mean: float, sd: float, n: int, degrees: int | None = None, *, stop: Stop) -> Interval:
         """The interval that may be shown for a way of stopping."""
         if stop is Stop.DECISIVE:
-            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
-        if stop.anytime_only or n < iv.N_MIN:
-            return iv.live_interval(mean, sd, n)
-        return iv.precision_interval(mean, sd, n)
+            return iv.around(mean, iv.anytime_half_width(sd, n, degrees, alpha=iv.ALPHA_DECISIVE / self.family))
+        return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only or n < iv.N_MIN)
 
-    def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
+    def quick_interval(self, mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
         """The interval for what has no stopping rule of its own: latency quantiles, the mean over cells."""
-        return self.interval(mean, sd, n, self.ended if self.ended.anytime_only else Stop.BUDGET)
+        stop = self.ended if self.ended.anytime_only else Stop.BUDGET
+        return self.interval(mean, sd, n, degrees, stop=stop)
 
     def label(self, arm: str) -> str:
         """An arm's name as readers know it."""
@@ -63,7 +62,7 @@ class _Sample:
     """One comparison.
 
     Attributes:
-        pairs: the epochs with a finite ratio; `values`, `n`, `mean` and `sd` are of these.
+        pairs: the epochs with a finite ratio; `values`, `hosts` and `found` are of these.
         nothing_done: why an epoch has none, or empty.
         restarted: both servers were started anew for every epoch; False for a server that was running already.
     """
@@ -74,12 +73,16 @@ class _Sample:
     pairs: tuple[PairEstimate, ...]
     points: tuple[EpochPoint, ...]
     values: list[float]
-    n: int
-    mean: float
-    sd: float
+    hosts: list[str]
+    found: iv.Moments
     nothing_done: str
     restarted: bool
     stop: Stop
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return self.found.n
 
 
 def compare(
@@ -97,7 +100,7 @@ def compare(
     ]
     p_values = [_p_value(sample) for sample in samples]
     adjusted = _adjusted(samples, p_values, context.family)
-    builds = [diagnostics.build_effect(sample.points) for sample in samples]
+    builds = [diagnostics.build_effect(_within_hosts(sample)) for sample in samples]
     build_flags = diagnostics.build_flags(builds)
     comparisons = []
     for sample, p, q, build, flag in zip(samples, p_values, adjusted, builds, build_flags, strict=True):
@@ -110,27 +113,36 @@ def compare(
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
     study = context.study
     stop = stop_state(
-        [pair.value for pair in found], precision=study.precision, family=context.family, limit=study.limit
+        [pair.value for pair in found],
+        [pair.host for pair in found],
+        precision=study.precision,
+        family=context.family,
+        limit=study.limit,
     )
     if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
         stop = context.ended if context.ended.anytime_only else Stop.BUDGET
     servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
     pairs = tuple(pair for pair in found if math.isfinite(pair.value))
-    values = [pair.value for pair in pairs]
+    values, measured_by = [pair.value for pair in pairs], [pair.host for pair in pairs]
     return _Sample(
         cell=cell,
         contender=contender,
         is_control=contender == context.control,
         pairs=pairs,
-        points=tuple(EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value) for pair in pairs),
+        points=tuple(EpochPoint(epoch=p.epoch, build=p.build, value=p.value, host=p.host) for p in pairs),
         values=values,
-        n=len(values),
-        mean=fmean(values) if values else 0.0,
-        sd=iv.standard_deviation(values),
+        hosts=measured_by,
+        found=hosts.moments(values, measured_by),
         nothing_done=_nothing_done(found, contender, context),
         restarted=all(server.origin is not Origin.URL for server in servers),
         stop=stop,
     )
+
+
+def _within_hosts(sample: _Sample) -> list[EpochPoint]:
+    """The epochs without what those of a host have in common: that hosts differ says nothing about an epoch."""
+    values = hosts.without_hosts(sample.values, sample.hosts)
+    return [point.model_copy(update={"value": each}) for point, each in zip(sample.points, values, strict=True)]
 
 
 def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: AnalysisContext) -> str:
@@ -146,7 +158,7 @@ def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Analys
 def _p_value(sample: _Sample) -> float | None:
     if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done:
         return None
-    return iv.p_value(sample.mean, sample.sd, sample.n)
+    return iv.p_value(*sample.found)
 
 
 def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
@@ -166,7 +178,7 @@ def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], fami
 
 
 def _decisive_p(sample: _Sample, family: int) -> float | None:
-    excluded = abs(sample.mean) > iv.anytime_half_width(sample.sd, sample.n, alpha=iv.ALPHA_DECISIVE / family)
+    excluded = abs(sample.found.mean) > iv.anytime_half_width(*sample.found[1:], alpha=iv.ALPHA_DECISIVE / family)
     return 0.0 if excluded else None
 
 
@@ -179,12 +191,12 @@ def _comparison(
     build_effect: float | None,
 ) -> Comparison:
     """Everything but the flags."""
-    study, stop = context.study, sample.stop
-    n, mean, sd = sample.n, sample.mean, sample.sd
-
-    trimmed = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
-    p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
-    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
+    study, stop, found = context.study, sample.stop, sample.found
+    measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed)]
+    trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
+    draws = hosts.draws(sample.values, sample.hosts)
+    p_signflip = iv.sign_flip_p(draws, seed=study.seed) if len(draws) >= iv.N_MIN_SIGN_FLIP else None
+    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs], sample.hosts)
     case = _case(sample, context, p_adjusted)
     return Comparison(
         cell=sample.cell.name,
@@ -195,15 +207,15 @@ def _comparison(
         is_control=sample.is_control,
         points=sample.points,
         estimate=case.estimate,
-        live=iv.live_interval(mean, sd, n),
+        live=iv.live_interval(*found),
         stop=stop,
         verdict=verdict(case),
-        trimmed=iv.estimate_of(trimmed, partial(context.interval, stop=stop)),
-        disagree=disagree(sample.values, trimmed),
+        trimmed=hosts.estimate_of(trimmed, trimmed_by, partial(context.interval, stop=stop)),
+        disagree=disagree(sample.values, trimmed, sample.hosts),
         p_value=p_value,
         p_adjusted=p_adjusted,
         p_signflip=p_signflip,
-        check=p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n),
+        check=p_signflip is not None and _check(iv.p_value(*found), p_signflip, len(draws)),
         sd_restart=sd_restart,
         sd_within=sd_within,
         carry_over=diagnostics.carry_over(sample.pairs, comparisons=context.family),
@@ -216,23 +228,22 @@ def _comparison(
 
 
 def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -> "Case":
-    study, stop = context.study, sample.stop
-    n, mean, sd = sample.n, sample.mean, sample.sd
-    anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
-    claim = may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
+    study, stop, found = context.study, sample.stop, sample.found
+    anytime_claim = abs(found.mean) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_LIVE / context.family)
+    claim = may_claim(n=found.n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
     more_epochs = _more_epochs(sample, study.precision)
     rate_per_s = _rate(study.workloads[sample.cell.workload_index], sample.pairs)
     return Case(
         contender=context.label(sample.contender),
         baseline=context.label(study.baseline.name),
-        estimate=iv.estimate_of(sample.values, partial(context.interval, stop=stop)),
+        estimate=iv.estimate(found, partial(context.interval, stop=stop)),
         stop=stop,
         claim=claim and sample.restarted and not sample.nothing_done,
         precision=study.precision,
         has_target=study.has_target,
         equivalence=study.equivalence,
-        detectable=iv.minimal_detectable_effect(sd, n, family=context.family, anytime=stop.anytime_only),
-        sd=sd,
+        detectable=iv.minimal_detectable_effect(*found[1:], family=context.family, anytime=stop.anytime_only),
+        sd=iv.standard_deviation(sample.values),
         more_epochs=more_epochs,
         more_s=None if more_epochs is None else more_epochs * context.epoch_s,
         nothing_done=sample.nothing_done,
@@ -255,7 +266,8 @@ def _more_epochs(sample: _Sample, precision: float) -> int | None:
         return 0
     if sample.n < 2 or sample.nothing_done:
         return None
-    return max(iv.epochs_needed(sample.sd, precision) - sample.n, 0)
+    needed = hosts.epochs_needed(sample.values, sample.hosts, precision)
+    return None if needed is None else max(needed - sample.n, 0)
 
 
 def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
@@ -269,13 +281,14 @@ def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bo
     return not pairs or fmean(pair.least_per_s for pair in pairs) >= least_per_s
 
 
-def disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
+def disagree(values: Sequence[float], trimmed: Sequence[float], measured_by: Sequence[str] = ()) -> bool:
     """Whether either t interval excludes the other's mean; False below five epochs."""
     n = len(values)
     if n < iv.N_MIN_DECISIVE or len(trimmed) < n:
         return False
     gap = abs(math.fsum(values) - math.fsum(trimmed)) / n
-    return any(gap > iv.precision_half_width(iv.standard_deviation(each), n) for each in (values, trimmed))
+    both = [hosts.moments(each, measured_by) for each in (values, trimmed)]
+    return any(gap > iv.precision_half_width(*found[1:]) for found in both)
 
 
 def _check(p_t: float, p_signflip: float, n: int) -> bool:
@@ -294,21 +307,21 @@ def _flags(
         text = "a server that runs already was measured as it is; there is no verdict."
         found.append(Flag(kind="NO RESTARTS", text=text))
     if comparison.disagree:
-        with_them, without = math.exp(sample.mean), math.exp(comparison.trimmed.mean)
+        with_them, without = math.exp(sample.found.mean), math.exp(comparison.trimmed.mean)
         text = f"stalls or bursts differ between arms (ratio {with_them:.4f} with them, {without:.4f} without)."
         found.append(Flag(kind="DISAGREE", text=text))
     if _only_family_forbids(comparison, sample):
         text = "the interval alone excludes 1; corrected for the number of comparisons it does not."
         found.append(Flag(kind="FAMILY", text=text))
     if comparison.check:
-        p_t = iv.p_value(sample.mean, sample.sd, sample.n)
+        p_t = iv.p_value(*sample.found)
         text = f"the sign-flip test says p = {comparison.p_signflip:.2g}, the t test p = {p_t:.2g}."
         found.append(Flag(kind="CHECK", text=text))
     found += [
         diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
         diagnostics.trend_flag(comparison.trend, context.study.precision),
-        diagnostics.outlier_flag(sample.points),
-        diagnostics.bimodal_flag(sample.points),
+        diagnostics.outlier_flag(_within_hosts(sample)),
+        diagnostics.bimodal_flag(_within_hosts(sample)),
         build_flag,
     ]
     if cut := sum(pair.cut for pair in sample.pairs):
