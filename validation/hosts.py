@@ -161,7 +161,7 @@ def all_lines(seed: int, *, size: HostSize, times: int = 0) -> list[Line]:
 def table(lines: Sequence[Line]) -> str:
     """A Markdown table."""
     rows = [
-        "| epochs by host | hosts differ | last host's noise | runs | intervals that hold the truth | ± (median) | ended |",
+        "| epochs by host | hosts differ | last host's noise | runs | intervals that hold | ± (median) | ended |",
         "|---|---|---|---|---|---|---|",
     ]
     for each in lines:

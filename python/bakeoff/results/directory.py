@@ -42,6 +42,7 @@ from bakeoff.results.epoch_data import (
 from bakeoff.results.frame import Frame, Schema, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,
+    Host,
     Manifest,
     bakeoff_version,
     checkout_commit,
@@ -211,6 +212,11 @@ class RunDirectory:
     def manifest(self) -> Manifest:
         """Which program made this run, where and how."""
         return self._needed("manifest.json", Manifest)
+
+    def machines(self) -> dict[str, Host]:
+        """The machine of each host of a cluster, by name; none of a run on one machine."""
+        found = sorted((self.path / "hosts").glob("*.json"))
+        return {unquote(path.stem): self._needed(f"hosts/{path.name}", Host) for path in found}
 
     def study(self) -> Study:
         """The study as asked for."""

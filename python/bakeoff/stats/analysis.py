@@ -1,9 +1,11 @@
 """Analyse a run: from its epochs to everything that its report shows. Pure: equal input gives an equal analysis."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
+from types import MappingProxyType
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
@@ -27,7 +29,14 @@ _UNTRUSTED = Flag(
 )
 
 
-def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = None, ended: Stop) -> Analysis:
+def analyse(
+    epochs: Sequence[EpochData],
+    study: Study,
+    *,
+    plan: Plan | None = None,
+    ended: Stop,
+    kinds: hosts.Kinds = MappingProxyType({}),
+) -> Analysis:
     """Analyse a run.
 
     Args:
@@ -36,6 +45,7 @@ def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = No
         plan: its cells; None: planned anew from the study.
         ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
             anytime-valid interval is shown; anything else means that the stopping rule came to its end.
+        kinds: of machine, by host (`bakeoff.results.manifest.kinds_of`).
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
@@ -48,7 +58,9 @@ def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = No
         control=control_name(study),
         ended=ended,
         epoch_s=plan.epoch_s,
+        kinds={} if study.combine_hosts else kinds,
     )
+    by_machine = _by_machine(pairs, plan, context)
     summaries = arm_summaries(valid)
     settings = _undeclared(valid, study)
     trusted = _trusted(pairs, context.control)
@@ -75,16 +87,31 @@ def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = No
         family=context.family,
         comparisons=tuple(comparisons),
         arms=summaries,
-        latencies=latency_ratios(
+        latencies=()
+        if by_machine
+        else latency_ratios(
             valid, baseline=study.baseline.name, interval_of=context.quick_interval, cells=[c.name for c in plan.cells]
         ),
-        geometric_mean=_geometric_means(history, plan, context),
+        geometric_mean={} if by_machine else _geometric_means(history, plan, context),
         trusted=trusted,
         discarded={epoch.epoch: epoch.discard_reason for epoch in ordered if not epoch.valid},
         undeclared=settings,
         epochs_used=len(valid),
         stopped=_stopped(comparisons, context),
+        by_machine=by_machine,
     )
+
+
+def _by_machine(
+    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: AnalysisContext
+) -> dict[str, tuple[Comparison, ...]]:
+    """The comparisons of each kind of machine alone, corrected over all of them; none where there is one kind."""
+    groups = {key: hosts.by_kind(found, context.kinds) for key, found in pairs.items()}
+    kinds = list(dict.fromkeys(kind for found in groups.values() for kind in found))
+    if len(kinds) < 2:
+        return {}
+    alone = replace(context, kinds={}, family=context.family * len(kinds))
+    return {kind: compare({key: groups[key].get(kind, ()) for key in groups}, plan, alone) for kind in kinds}
 
 
 def _load_flags(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[Flag | None, ...]:

@@ -45,6 +45,8 @@ def epoch_values(analysis: Analysis) -> EpochValues:
 
 def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | None:
     """Mean over epochs, with the interval of PRECISE, or the anytime-valid one where only this may be shown."""
+    if analysis.by_machine:
+        return None
     interval_of = iv.live_interval if analysis.stopped.anytime_only else iv.precision_interval
     return hosts.estimate_of([*values.values()], analysis.hosts_of(values), interval_of) if values else None
 

@@ -136,7 +136,9 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
     own = [each for each in comparisons if not each.is_control]
     # An arm that completed nothing has no ratio in some epoch, which leaves those of the others without meaning.
     dead = [any(flag.kind == "NOTHING DONE" for flag in each.flags) for each in own]
-    points = [() if nothing else each.points for each, nothing in zip(own, dead, strict=True)]
+    unlike = [any(flag.kind == "UNLIKE MACHINES" for flag in each.flags) for each in own]
+    usable = [not (nothing or several) for nothing, several in zip(dead, unlike, strict=True)]
+    points = [each.points if may else () for each, may in zip(own, usable, strict=True)]
     samples = [
         Sample([point.value for point in found], each.stop, [point.host for point in found])
         for each, found in zip(own, points, strict=True)
@@ -149,6 +151,8 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
         pass
     elif any(dead):
         why = "an arm completed nothing in an epoch."
+    elif any(unlike):
+        why = "the hosts are unlike machines; combine_hosts in the study combines them."
     elif len(own) < family:
         why = "not every comparison was measured."
     whole = Answer.UNCLEAR

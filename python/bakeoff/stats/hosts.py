@@ -5,12 +5,13 @@ drawn from all that might have been used: its degrees of freedom are those of th
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import fmean
 
 from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.model import Estimate
 
 _TAIL = iv.ALPHA_T / 2
@@ -84,6 +85,18 @@ def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[flo
     for value, host in zip(values, hosts or repeat("", len(values)), strict=True):
         found.setdefault(host, []).append(value)
     return found
+
+
+Kinds = Mapping[str, str]
+"""Host -> kind of machine, in words (`bakeoff.results.manifest.kinds_of`)."""
+
+
+def by_kind(pairs: Sequence[PairEstimate], kinds: Kinds) -> dict[str, list[PairEstimate]]:
+    """The epochs of one comparison by the kind of machine; hosts of no known kind are of one."""
+    found: dict[str, list[PairEstimate]] = {}
+    for pair in pairs:
+        found.setdefault(kinds.get(pair.host, ""), []).append(pair)
+    return found or {"": []}
 
 
 def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:

@@ -76,7 +76,7 @@ class EpochPoint(Frozen):
     epoch: int
     build: int
     value: float
-    host: str = Field("", exclude_if=lambda host: not host)
+    host: str = Field(default="", exclude_if=lambda host: not host)
 
 
 class Verdict(Frozen):
@@ -222,6 +222,8 @@ class Analysis(Frozen):
         discarded: epochs not used, with the reason, counted and shown.
         undeclared: settings that differ and that nobody asked for: {arm: {variable: (baseline, contender)}}.
         geometric_mean: over the primary cells of each contender, the epoch as the cluster.
+        by_machine: of hosts that are unlike machines, by kind of machine, the comparisons of each kind alone; those in
+            `comparisons` then have no interval. Empty of like machines, and where the study combines them.
     """
 
     format: Literal[2] = 2
@@ -238,6 +240,7 @@ class Analysis(Frozen):
     undeclared: dict[str, dict[str, tuple[str, str]]]
     epochs_used: int
     stopped: Stop
+    by_machine: dict[str, tuple[Comparison, ...]] = Field(default={}, exclude_if=lambda found: not found)
 
     @cached_property
     def host_of(self) -> dict[int, str]:

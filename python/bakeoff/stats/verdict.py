@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
+from types import MappingProxyType
 
 from bakeoff.plan import Cell, Plan
 from bakeoff.spec import Origin, Study, Workload
@@ -13,7 +14,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Flag, Interval, Stop, Verdict, Word
 from bakeoff.stats.resolution import components
-from bakeoff.stats.stopping import stop_state
+from bakeoff.stats.stopping import stop_of
 from bakeoff.units import at_least_text, format_duration, format_rate, percent_text, ratio_text
 
 CHECK_FACTOR = 3.0
@@ -33,6 +34,7 @@ class AnalysisContext:
         control: name of the control arm.
         ended: how measuring ended.
         epoch_s: expected wall seconds of another epoch.
+        kinds: of machine, by host; empty where hosts are combined whatever they are.
     """
 
     study: Study
@@ -40,6 +42,7 @@ class AnalysisContext:
     control: str | None
     ended: Stop
     epoch_s: float
+    kinds: hosts.Kinds = MappingProxyType({})
 
     def interval(self, mean: float, sd: float, n: int, degrees: int | None = None, *, stop: Stop) -> Interval:
         """The interval that may be shown for a way of stopping."""
@@ -65,6 +68,7 @@ class _Sample:
         pairs: the epochs with a finite ratio; `values`, `hosts` and `found` are of these.
         nothing_done: why an epoch has none, or empty.
         restarted: both servers were started anew for every epoch; False for a server that was running already.
+        unlike: kinds of machine whose epochs have no ratio in common; empty: there is one kind, or they are combined.
     """
 
     cell: Cell
@@ -78,6 +82,7 @@ class _Sample:
     nothing_done: str
     restarted: bool
     stop: Stop
+    unlike: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -112,17 +117,12 @@ def compare(
 
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
     study = context.study
-    stop = stop_state(
-        [pair.value for pair in found],
-        [pair.host for pair in found],
-        precision=study.precision,
-        family=context.family,
-        limit=study.limit,
-    )
+    stop = stop_of(found, context.kinds, study, family=context.family)
     if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
         stop = context.ended if context.ended.anytime_only else Stop.BUDGET
     servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
     pairs = tuple(pair for pair in found if math.isfinite(pair.value))
+    kinds = tuple(hosts.by_kind(pairs, context.kinds))
     values, measured_by = [pair.value for pair in pairs], [pair.host for pair in pairs]
     return _Sample(
         cell=cell,
@@ -136,6 +136,7 @@ def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: 
         nothing_done=_nothing_done(found, contender, context),
         restarted=all(server.origin is not Origin.URL for server in servers),
         stop=stop,
+        unlike=kinds if len(kinds) > 1 else (),
     )
 
 
@@ -156,7 +157,7 @@ def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Analys
 
 
 def _p_value(sample: _Sample) -> float | None:
-    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done:
+    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done or sample.unlike:
         return None
     return iv.p_value(*sample.found)
 
@@ -178,6 +179,8 @@ def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], fami
 
 
 def _decisive_p(sample: _Sample, family: int) -> float | None:
+    if sample.unlike:
+        return None
     excluded = abs(sample.found.mean) > iv.anytime_half_width(*sample.found[1:], alpha=iv.ALPHA_DECISIVE / family)
     return 0.0 if excluded else None
 
@@ -207,10 +210,10 @@ def _comparison(
         is_control=sample.is_control,
         points=sample.points,
         estimate=case.estimate,
-        live=iv.live_interval(*found),
+        live=_no_interval(*found) if sample.unlike else iv.live_interval(*found),
         stop=stop,
         verdict=verdict(case),
-        trimmed=hosts.estimate_of(trimmed, trimmed_by, partial(context.interval, stop=stop)),
+        trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
         disagree=disagree(sample.values, trimmed, sample.hosts),
         p_value=p_value,
         p_adjusted=p_adjusted,
@@ -227,6 +230,15 @@ def _comparison(
     )
 
 
+def _no_interval(mean: float, *_: float | None) -> Interval:
+    return iv.around(mean, math.inf)
+
+
+def _interval_of(sample: _Sample, context: AnalysisContext) -> iv.IntervalOf:
+    """The interval of a comparison; none over unlike machines."""
+    return _no_interval if sample.unlike else partial(context.interval, stop=sample.stop)
+
+
 def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -> "Case":
     study, stop, found = context.study, sample.stop, sample.found
     anytime_claim = abs(found.mean) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_LIVE / context.family)
@@ -236,9 +248,10 @@ def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -
     return Case(
         contender=context.label(sample.contender),
         baseline=context.label(study.baseline.name),
-        estimate=iv.estimate(found, partial(context.interval, stop=stop)),
+        estimate=iv.estimate(found, _interval_of(sample, context)),
         stop=stop,
         claim=claim and sample.restarted and not sample.nothing_done,
+        unlike=sample.unlike,
         precision=study.precision,
         has_target=study.has_target,
         equivalence=study.equivalence,
@@ -250,6 +263,7 @@ def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -
         restarted=sample.restarted,
         is_control=sample.is_control,
         rate_per_s=rate_per_s,
+        hosts=len(set(sample.hosts)),
         kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
     )
 
@@ -264,7 +278,7 @@ def _rate(workload: Workload, pairs: Sequence[PairEstimate]) -> float | None:
 def _more_epochs(sample: _Sample, precision: float) -> int | None:
     if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
         return 0
-    if sample.n < 2 or sample.nothing_done:
+    if sample.n < 2 or sample.nothing_done or sample.unlike:
         return None
     needed = hosts.epochs_needed(sample.values, sample.hosts, precision)
     return None if needed is None else max(needed - sample.n, 0)
@@ -301,6 +315,9 @@ def _flags(
     comparison: Comparison, sample: _Sample, context: AnalysisContext, *, build_flag: Flag | None
 ) -> tuple[Flag, ...]:
     found: list[Flag | None] = []
+    if sample.unlike:
+        text = f"the hosts are {len(sample.unlike)} kinds of machine, whose ratios are not combined."
+        found.append(Flag(kind="UNLIKE MACHINES", text=text))
     if sample.nothing_done:
         found.append(Flag(kind="NOTHING DONE", text=sample.nothing_done))
     if not sample.restarted:
@@ -332,7 +349,7 @@ def _flags(
 
 def _only_family_forbids(comparison: Comparison, sample: _Sample) -> bool:
     """Whether the interval alone would allow a claim, and the correction over the family forbids it."""
-    if sample.is_control or sample.nothing_done or not sample.restarted or sample.n < iv.N_MIN:
+    if sample.is_control or sample.nothing_done or not sample.restarted or sample.unlike or sample.n < iv.N_MIN:
         return False
     said = comparison.verdict
     return (
@@ -353,6 +370,8 @@ class Case:
             and there is no verdict.
         rate_per_s: of an open loop; None: a closed one.
         kept_up: in an open loop, neither arm fell short of the rate.
+        unlike: kinds of machine that have no ratio in common.
+        hosts: how many measured it.
     """
 
     contender: str
@@ -372,6 +391,8 @@ class Case:
     is_control: bool = False
     rate_per_s: float | None = None
     kept_up: bool = True
+    unlike: tuple[str, ...] = ()
+    hosts: int = 1
 
 
 def enough(n: int, stop: Stop) -> bool:
@@ -402,7 +423,7 @@ def verdict(case: Case) -> Verdict:
 
 def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
     low, high = case.estimate.interval.low, case.estimate.interval.high
-    if case.nothing_done or not case.restarted:
+    if case.nothing_done or not case.restarted or case.unlike:
         return (Word.INCONCLUSIVE,), None
     negligible = low is not None and high is not None and -case.equivalence < low and high < case.equivalence
     if case.rate_per_s is not None and (case.kept_up or negligible):
@@ -423,6 +444,9 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
 def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> str:
     interval = case.estimate.interval
     counted = _counted(case.estimate)
+    if case.unlike:
+        kinds = "; ".join(case.unlike)
+        return f"No verdict over unlike machines ({kinds}): see Hosts; combine_hosts in the study combines them."
     if case.is_control and not case.nothing_done:
         return f"Control: {case.baseline} against itself gives {counted}; the truth is 1."
     if not case.restarted and not case.nothing_done:
@@ -479,9 +503,11 @@ def _missing(case: Case, interval: Interval) -> str:
 
 
 def _more(case: Case) -> str:
+    target = f"±{percent_text(case.precision)}"
+    if case.has_target and case.hosts > 1 and case.more_epochs is None:
+        return f" {target} takes more hosts than these {case.hosts}, however many epochs they measure."
     if not case.has_target or not case.more_epochs:
         return ""
-    target = f"±{percent_text(case.precision)}"
     if case.more_s is not None and case.more_s > _WITHIN_REACH_S:
         return (
             f" {target} is not within reach on this machine: ratios differ by {percent_text(case.sd)} between restarts."
