@@ -22,12 +22,13 @@ COMMANDS = (
     "capture",
     "list",
     "doctor",
+    "cluster",
     "server",
     "runs",
     "cache",
     "sysbench",
 )
-HEAVY = {"arro3", "numpy", "pydantic", "altair"}
+HEAVY = {"arro3", "numpy", "pydantic", "altair", "ray"}
 
 
 def test_the_help_names_every_command_and_imports_none_of_them(inside):

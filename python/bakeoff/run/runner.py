@@ -120,7 +120,9 @@ def run_study(
                 keep_memory(run, share)
                 begin_notes(study, listener)
                 begin = time.monotonic()
-                tools = load(loader, setups, share, before)
+                limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
+                measured = before.plan is not None or bool(before.history)
+                tools = load(loader, setups, share, limit_s=limit_s, measured=measured)
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
                 if explaining and explaining.only:
@@ -152,7 +154,13 @@ def begin_notes(study: Study, listener: Listener) -> None:
 
 
 def load(
-    loader: Loader, setups: tuple[ArmSetup, ...], share: MemoryShare, before: Before, *, host: str = ""
+    loader: Loader,
+    setups: tuple[ArmSetup, ...],
+    share: MemoryShare,
+    *,
+    limit_s: float = math.inf,
+    measured: bool = False,
+    host: str = "",
 ) -> EpochTools:
     """Load all data on this machine, and close the loader's engine: every epoch starts one of its own.
 
@@ -160,20 +168,19 @@ def load(
         loader: with an open engine.
         setups: every arm.
         share: how many servers run at once.
-        before: with a plan its builds are all loaded; else as many as fit into their share of the budget.
+        limit_s: wall seconds within which builds after the first are loaded.
+        measured: this run has epochs already.
         host: this machine's name in a cluster.
 
     Raises: as `Loader.load_all` and `Loader.load_remote`.
     """
-    study = loader.study
-    limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
     snapshots = loader.load_all(setups, limit_s=limit_s)
     for setup in setups:
         if setup.remote:
-            loader.load_remote(setup, measured=before.plan is not None or bool(before.history))
+            loader.load_remote(setup, measured=measured)
     loader.engine.close()
     at_once = max(share.at_once, 2)
-    return EpochTools(study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host)
+    return EpochTools(loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host)
 
 
 def builds_of(tools: EpochTools, study: Study) -> int:

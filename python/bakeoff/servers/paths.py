@@ -204,7 +204,7 @@ class Owner:
         """This process as an owner."""
         process = ProcessId.of(os.getpid())
         assert process is not None
-        return cls(_boot_id(), process, servers)
+        return cls(boot_id(), process, servers)
 
     def as_json(self) -> dict[str, Any]:
         """As written to owner.json."""
@@ -226,7 +226,7 @@ class Owner:
 
     def dead(self) -> bool:
         """Whether the owner has ended."""
-        return self.boot != _boot_id() or not self.process.alive()
+        return self.boot != boot_id() or not self.process.alive()
 
 
 def remove_stale(*roots: Path) -> list[Path]:
@@ -310,12 +310,13 @@ def _stale(folder: Path) -> bool:
             return False
     if not owner.dead():
         return False
-    if owner.boot == _boot_id():
+    if owner.boot == boot_id():
         for server in owner.servers:
             if server.alive():
                 os.kill(server.pid, signal.SIGKILL)
     return True
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The kernel's id of this boot: machines with the same id are one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
