@@ -190,7 +190,9 @@ def test_a_run_without_driver_or_head_goes_on_with_other_nodes(shell, cluster, p
     process.communicate()
     wait_for(lambda: not cluster.servers(), 200, "the servers to end")
     run = open_run(shell.runs[0])
-    before = {epoch: (run.path / "epochs" / f"{epoch:03d}" / "outcome.json").read_bytes() for epoch in finished(shell)[0]}
+    before = {
+        epoch: (run.path / "epochs" / f"{epoch:03d}" / "outcome.json").read_bytes() for epoch in finished(shell)[0]
+    }
     assert before
     others = Cluster("de")
     try:

@@ -52,14 +52,7 @@ def analyse(
     valid = [epoch for epoch in ordered if epoch.valid]
     history = [epoch_estimates(epoch, baseline=study.baseline.name) for epoch in valid]
     pairs = by_comparison(history)
-    context = AnalysisContext(
-        study=study,
-        family=family_size(study, len(plan.cells)),
-        control=control_name(study),
-        ended=ended,
-        epoch_s=plan.epoch_s,
-        kinds={} if study.combine_hosts else kinds,
-    )
+    context = _context(study, plan, ended, kinds)
     by_machine = _by_machine(pairs, plan, context)
     summaries = arm_summaries(valid)
     settings = _undeclared(valid, study)
@@ -99,6 +92,24 @@ def analyse(
         epochs_used=len(valid),
         stopped=_stopped(comparisons, context),
         by_machine=by_machine,
+    )
+
+
+def comparisons_so_far(
+    history: Sequence[EpochEstimates], study: Study, plan: Plan, *, kinds: hosts.Kinds = MappingProxyType({})
+) -> tuple[Comparison, ...]:
+    """The comparisons of a run that goes on, without the flags that take more than estimates."""
+    return compare(by_comparison(history), plan, _context(study, plan, Stop.RUNNING, kinds))
+
+
+def _context(study: Study, plan: Plan, ended: Stop, kinds: hosts.Kinds) -> AnalysisContext:
+    return AnalysisContext(
+        study=study,
+        family=family_size(study, len(plan.cells)),
+        control=control_name(study),
+        ended=ended,
+        epoch_s=plan.epoch_s,
+        kinds={} if study.combine_hosts else kinds,
     )
 
 

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
-from types import MappingProxyType
 
 from bakeoff.plan import Cell, Plan
 from bakeoff.spec import Origin, Study, Workload
@@ -42,7 +41,7 @@ class AnalysisContext:
     control: str | None
     ended: Stop
     epoch_s: float
-    kinds: hosts.Kinds = MappingProxyType({})
+    kinds: hosts.Kinds = field(default_factory=dict)
 
     def interval(self, mean: float, sd: float, n: int, degrees: int | None = None, *, stop: Stop) -> Interval:
         """The interval that may be shown for a way of stopping."""
