@@ -416,7 +416,7 @@ class StudyRun:
         Raises:
             RunInvalid: its host has had to discard epochs again and again, and there is no other.
         """
-        data = self.run_directory.load_epoch(done.number)
+        data = self.run_directory.load_epoch(done.number, whole=False)
         self._count(data)
         if done.plan:
             self.plan = done.plan

@@ -184,16 +184,13 @@ class Spread:
 
     Attributes:
         low, high: ends of its 95 % interval.
+        p_value: of hosts that do not differ.
     """
 
     sd: float
     low: float
     high: float
-
-    @property
-    def is_beyond_noise(self) -> bool:
-        """Whether hosts that do not differ are excluded."""
-        return self.low > 0
+    p_value: float
 
 
 def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
@@ -208,7 +205,7 @@ def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
     degrees = len(blocks.counts) - 1
     if blocks.within == 0:
         sd = iv.standard_deviation(blocks.means)
-        return Spread(sd, sd, sd)
+        return Spread(sd, sd, sd, 0.0 if sd else 1.0)
 
     def chance(between: float) -> float:
         """Probability of a larger scatter than was found, were this the variance between hosts."""
@@ -216,7 +213,7 @@ def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
         return iv.f_above(scatter / degrees, degrees, blocks.freedom)
 
     low, high = (_where_rising(chance, tail, blocks.within) for tail in (_TAIL, 1 - _TAIL))
-    return Spread(math.sqrt(blocks.between), math.sqrt(low), math.sqrt(high))
+    return Spread(math.sqrt(blocks.between), math.sqrt(low), math.sqrt(high), chance(0.0))
 
 
 def _where_rising(rising: Callable[[float], float], value: float, scale: float) -> float:

@@ -442,7 +442,7 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
 
 def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> str:
     interval = case.estimate.interval
-    counted = _counted(case.estimate)
+    counted = _counted(case.estimate, case.hosts)
     if case.unlike:
         kinds = "; ".join(case.unlike)
         return f"No verdict over unlike machines ({kinds}): see Hosts; combine_hosts in the study combines them."
@@ -485,8 +485,9 @@ def leaning(interval: Interval) -> str:
     return "faster" if interval.low > 0 else "slower"
 
 
-def _counted(estimate: Estimate) -> str:
+def _counted(estimate: Estimate, hosts: int) -> str:
     restarts = "1 restart" if estimate.n == 1 else f"{estimate.n} restarts"
+    restarts += f" on {hosts} hosts" if hosts > 1 else ""
     if estimate.n == 0:
         return "no restart was measured"
     return f"ratio {ratio_text(estimate.mean, estimate.interval.low, estimate.interval.high)} over {restarts}"
