@@ -5,6 +5,7 @@ import json
 import math
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from rich.console import Console
 from synthetic import HOST, Truth, duel_study, make_run
 
@@ -109,3 +110,16 @@ def test_unlike_machines_are_combined_when_the_study_says_so(tmp_path):
     assert analysis.by_machine == {}
     assert all(math.isfinite(each.estimate.interval.half_width) for each in analysis.comparisons)
     assert "Another CPU 3000" in in_terminal(view)
+
+
+@pytest.mark.browser
+def test_the_section_is_accessible_and_fits_a_phone(browser, unlike, tmp_path):
+    (tmp_path / "report.html").write_text(render_html(unlike[0]), "utf-8")
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.locator("#hosts").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    found = Axe().run(page)
+    context.close()
+    assert found.violations_count == 0, found.generate_report()
