@@ -12,7 +12,6 @@ seconds of this process; memory is its largest resident set.
 
 import argparse
 import io
-import itertools
 import json
 import random
 import resource
@@ -94,6 +93,7 @@ class FakeHosts:
     def wait(self):
         if self.taken % max(1, self.epochs // 10) == 0:
             self.marks.append((self.taken, time.monotonic(), time.process_time() - self.making_s))
+            show_tenth(self.marks)
         if not self.orders:
             raise Interrupted
         begin = time.process_time()
@@ -165,11 +165,16 @@ class Timed(StudyRun):
         return analysis
 
 
+def show_tenth(marks):
+    if len(marks) < 2:
+        print(f"{'epochs':>8} {'epochs/s':>9} {'CPU ms/epoch':>13} {'peak MB':>8}", flush=True)
+        return
+    (before, begun_s, used_s), (taken, ended_s, spent_s) = marks[-2:]
+    per_s, cpu_ms = (taken - before) / (ended_s - begun_s), 1e3 * (spent_s - used_s) / (taken - before)
+    print(f"{taken:8d} {per_s:9.0f} {cpu_ms:13.2f} {peak_bytes() / 1e6:8.0f}", flush=True)
+
+
 def show(marks, loop, chosen):
-    print(f"{'epochs':>8} {'epochs/s':>9} {'CPU ms/epoch':>13}")
-    for (before, begun_s, used_s), (taken, ended_s, spent_s) in itertools.pairwise(marks):
-        count = taken - before
-        print(f"{taken:8d} {count / (ended_s - begun_s):9.0f} {1e3 * (spent_s - used_s) / count:13.2f}")
     (_, begun_s, used_s), (taken, ended_s, spent_s) = marks[0], marks[-1]
     print(
         json.dumps(
