@@ -18,7 +18,17 @@ from bakeoff.cli.run import ending_signals
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
-from validation import bisections, gates, histories, machines, procedures, procedures_measured, simulation, versions
+from validation import (
+    bisections,
+    gates,
+    histories,
+    hosts,
+    machines,
+    procedures,
+    procedures_measured,
+    simulation,
+    versions,
+)
 from validation import campaign as campaigns
 from validation import causes as planted
 from validation import record as recorder
@@ -358,6 +368,18 @@ def simulate(
         mark = "ok" if count.kept else "NO"
         print(f"{mark:3} {count.share:7.2%} {limit:>9} of {count.runs:5d}  {count.what}; {count.note}")
     return ExitCode.DONE if all(count.kept for count in counts) else ExitCode.DIFFERENCE
+
+
+@app.command("hosts")
+def simulate_hosts(
+    size: Annotated[hosts.HostSize, typer.Option(help="small: seconds; full: minutes.")] = hosts.HostSize.SMALL,
+    times: Annotated[int, typer.Option(metavar="N", min=0, help="Simulated runs a line; 0: as the size has.")] = 0,
+    seed: Seed = 1,
+) -> int:
+    """How often intervals over several hosts hold the truth, by number of hosts and by how much these differ."""
+    found = hosts.all_lines(seed, size=size, times=times)
+    print(hosts.table(found))
+    return ExitCode.DONE if all(line.holds for line in found) else ExitCode.DIFFERENCE
 
 
 @app.command("gates")

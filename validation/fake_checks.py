@@ -13,7 +13,12 @@ from scipy.stats import binom, norm
 from bakeoff.plan.timing import guard_ns
 from bakeoff.results.epoch_data import EpochData, Histogram, decode_histogram
 from bakeoff.stats.estimate import PairEstimate, epoch_estimates
-from bakeoff.stats.interval import around, excludes_zero, precision_half_width, standard_deviation, t_quantile
+from bakeoff.stats.interval import (
+    excludes_zero,
+    precision_interval,
+    standard_deviation,
+    t_quantile,
+)
 from bakeoff.stats.model import Comparison, Interval, Word
 from bakeoff.stats.summary import latency_ratios
 from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most
@@ -146,7 +151,7 @@ def intervals(setting: Setting) -> Finding:
             ratios = latency_ratios(
                 [bench.epoch(arms, load) for _ in range(6)],
                 baseline="A",
-                interval_of=lambda mean, sd, n: around(mean, precision_half_width(sd, n)),
+                interval_of=precision_interval,
                 cells=[load.cell],
             )
             for ratio in ratios:

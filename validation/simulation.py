@@ -295,7 +295,7 @@ def run_to_end(values: Sequence[float], *, precision: float) -> End:
         stop = Stop.BUDGET
     used = values[:n]
     mean, sd = math.fsum(used) / n, iv.standard_deviation(used)
-    interval = context.interval(mean, sd, n, stop)
+    interval = context.interval(mean, sd, n, stop=stop)
     claimed = may_claim(n=n, stop=stop, p_adjusted=iv.p_value(mean, sd, n), anytime_claim=False)
     return End(n=n, stop=stop, interval=interval, claimed=claimed and iv.excludes_zero(interval))
 

@@ -16,7 +16,7 @@ from bakeoff.plan import (
     seed_for,
 )
 from bakeoff.plan.model import shuffled
-from bakeoff.plan.timing import seconds_per_cell
+from bakeoff.plan.timing import seconds_per_cell, seconds_with_hosts
 
 
 def test_seed_scheme_is_the_documented_one():
@@ -98,3 +98,14 @@ def test_without_restart_noise_epochs_are_long():
 )
 def test_guard(slice_ms, guard_ms):
     assert guard_ns(int(slice_ms * 1e6)) == int(guard_ms * 1e6)
+
+
+def test_hosts_add_epochs_and_load_for_themselves():
+    def seconds(hosts, **changed):
+        return seconds_with_hosts(hosts, **{"epochs": 21, "load_s": 10.0, "epoch_s": 20.0, **changed})
+
+    assert seconds(1) == 10 + 21 * 20
+    assert seconds(2) == 10 + 20 + 10 * 20  # the pilot's epoch on one host, then ten on each
+    assert seconds(1000) == 10 + 20 + 20
+    assert seconds(4, epochs=1) == 30
+    assert seconds(2, load_s=100.0) == 360  # 13 epochs on the first, 8 on the second, which is ready after 200 s

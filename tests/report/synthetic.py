@@ -4,7 +4,8 @@ The same seed gives the same files, so renderers can be compared with snapshots.
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -256,8 +257,12 @@ def make_run(
     discarded: dict[int, str] | None = None,
     name: str = NAME,
     command: tuple[str, ...] = ("bakeoff", "duel", "mysql:5.7", "mysql:8.0,innodb_flush_method=fsync", "--control"),
+    hosts: Mapping[str, tuple[Host, float]] | None = None,
 ) -> RunDirectory:
-    """Write a whole run directory except its analysis."""
+    """Write a whole run directory except its analysis.
+
+    `hosts`: that take the epochs in turn, each with its machine and what it adds to the contender's log ratio.
+    """
     truth = truth or Truth()
     made = RunDirectory.create(root, study)
     run = RunDirectory(made.path.rename(root / name))
@@ -278,13 +283,27 @@ def make_run(
                     "index_bytes": {"sbtest": 12_000_000},
                 },
             )
+    for host, (machine, _) in (hosts or {}).items():
+        run.write_json(f"hosts/{host}.json", machine)
     for epoch in range(epochs):
-        _write_epoch(run, study, truth, plan, epoch, blocks, slice_ns, (discarded or {}).get(epoch, ""))
+        host, own = "", truth
+        if hosts:
+            host = [*hosts][epoch % len(hosts)]
+            own = replace(truth, effect={arm: value + hosts[host][1] for arm, value in truth.effect.items()})
+        _write_epoch(run, study, own, plan, epoch, blocks, slice_ns, (discarded or {}).get(epoch, ""), host)
     return run
 
 
 def _write_epoch(
-    run: RunDirectory, study: Study, truth: Truth, plan: Plan, epoch: int, blocks: int, slice_ns: int, reason: str
+    run: RunDirectory,
+    study: Study,
+    truth: Truth,
+    plan: Plan,
+    epoch: int,
+    blocks: int,
+    slice_ns: int,
+    reason: str,
+    host: str,
 ) -> None:
     draft = plan.epochs[epoch % len(plan.epochs)]
     build = epoch % study.builds
@@ -328,6 +347,7 @@ def _write_epoch(
             start_order=draft.start_order,
             cell_order=draft.cell_order,
             seeds={"order": 1, "keys": 2, "padding": 3},
+            host=host,
             readiness={
                 arm: {"buffer_pool_warm": True, "history_list_length": 0, "waited_s": 0.5, "notes": ""} for arm in arms
             },

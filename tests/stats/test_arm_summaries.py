@@ -80,7 +80,7 @@ def ratios(pairs, **options):
     return latency_ratios(
         epochs,
         baseline="A",
-        interval_of=lambda mean, sd, n: iv.around(mean, iv.precision_half_width(sd, n)),
+        interval_of=iv.precision_interval,
         cells=[CELL],
     )
 

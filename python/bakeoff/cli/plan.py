@@ -7,6 +7,7 @@ import typer
 
 from bakeoff.cli.arguments import Format, format_option, naming_the_line, request_study
 from bakeoff.cli.printing import console, print_sentence, print_table
+from bakeoff.plan.timing import report_seconds, seconds_with_hosts
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.run.own_data import with_expected_sizes
@@ -18,21 +19,47 @@ def plan(
     scale: Annotated[str, typer.Option(metavar="NAME", help="demo, small, paper: a size that the study has.")] = "",
     budget: Annotated[str | None, typer.Option(metavar="DURATION", help="Instead of the study's: 90s, 4m, 1h.")] = None,
     precision: Annotated[str | None, typer.Option(metavar="PERCENT", help="Instead of the study's: 1%.")] = None,
+    hosts: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=10_000, help="Minutes on 1, 2, 4 … N hosts of a cluster."),
+    ] = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
     request = request_study(study, scale=scale, budget=budget, precision=precision)
     with naming_the_line(request):
         check_workloads(request.study.workloads, request.study.arms)
-        show(forecast(with_expected_sizes(request.study, {})), output)
+        show(forecast(with_expected_sizes(request.study, {})), output, hosts=hosts)
 
 
-def show(seen: Forecast, output: Format) -> None:
-    """Print what a study would take."""
+def show(seen: Forecast, output: Format, *, hosts: int | None = None) -> None:
+    """Print what a study would take; with a number of hosts also the minutes on so many, and on fewer."""
+    by_hosts = _by_hosts(seen, hosts) if hosts else {}
     if output is Format.JSON:
-        typer.echo(json.dumps(_record(seen), indent=1))
-    else:
-        _print(seen)
+        typer.echo(json.dumps(_record(seen) | ({"hosts_s": by_hosts} if by_hosts else {}), indent=1))
+        return
+    _print(seen)
+    if by_hosts:
+        epochs = f"{_epochs(seen)} epochs, as many as one machine measures in the budget"
+        each = [f"{count} in about {format_duration(seconds)}" for count, seconds in by_hosts.items()]
+        print_sentence(f"{'Hosts:':8} {epochs}: {', '.join(each)}", indent=9)
+
+
+def _epochs(seen: Forecast) -> int:
+    plan = seen.plan
+    return max(plan.epochs_min, int((plan.budget_s - plan.load_s) / plan.epoch_s))
+
+
+def _by_hosts(seen: Forecast, most: int) -> dict[int, float]:
+    """Number of hosts -> wall seconds from loading to verdict."""
+    plan = seen.plan
+    report_s = report_seconds(len(plan.cells))
+    counts = sorted({2**power for power in range(most.bit_length())} | {most})
+    load_s, epochs = plan.load_s - report_s, _epochs(seen)
+    return {
+        count: round(report_s + seconds_with_hosts(count, epochs=epochs, load_s=load_s, epoch_s=plan.epoch_s), 1)
+        for count in counts
+    }
 
 
 def _record(seen: Forecast) -> dict[str, object]:

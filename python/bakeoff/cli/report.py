@@ -25,6 +25,7 @@ from bakeoff.report.renderers import markdown_files
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
 from bakeoff.results.history import History
+from bakeoff.results.manifest import kinds_of
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
 
@@ -78,7 +79,9 @@ def report(
         if not epochs:
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
         plan = directory.read("plan.json", Plan)
-        analysis = analyse(epochs, directory.study(), plan=plan, ended=Stop.ABORTED)
+        analysis = analyse(
+            epochs, directory.study(), plan=plan, ended=Stop.ABORTED, kinds=kinds_of(directory.machines())
+        )
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT and to_screen:
         render_terminal(view, console())

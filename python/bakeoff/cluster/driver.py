@@ -116,7 +116,7 @@ def run_over_cluster(
                 builds=builds,
                 at_once=max(share.at_once, 2),
                 plan=before.plan,
-                history=list(before.history),
+                history=before.history,
             ).run()
 
 

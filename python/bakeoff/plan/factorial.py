@@ -94,6 +94,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         profile=form.profile,
         freeze=form.freeze,
         placement=form.placement,
+        combine_hosts=form.combine_hosts,
         seed=seed if form.seed is None else form.seed,
         design=Design(
             question=form.question,

@@ -251,6 +251,22 @@ def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: floa
     return SliceLength(slice_ns=length, guard_ns=guard_ns(length))
 
 
+def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float) -> float:
+    """Wall seconds until so many epochs are measured by hosts of a cluster, each one at a time.
+
+    The first host loads the data and measures an epoch with the pilot, from which the plan follows; the others load
+    meanwhile, and take part from then on.
+    """
+    first_s, others_s = load_s + epoch_s, load_s + max(epoch_s, load_s)
+
+    def measured(time_s: float) -> int:
+        own, each = (max(0, int((time_s - begin_s) / epoch_s + 1e-9)) for begin_s in (first_s, others_s))
+        return 1 + own + (hosts - 1) * each
+
+    ends = (begin_s + turn * epoch_s for turn in range(epochs) for begin_s in (first_s, others_s))
+    return min(time_s for time_s in ends if measured(time_s) >= epochs)
+
+
 GRACE = 1.05
 """Share of the budget that may be used to complete the fewest epochs a verdict needs."""
 

@@ -23,6 +23,7 @@ SECTIONS = (
     performance.throughput_section,
     performance.stability_section,
     performance.epochs_section,
+    machine.hosts_section,
     performance.latency_section,
     studies.published_section,
     studies.effects_section,
@@ -90,7 +91,12 @@ def build_view(
 def _summary(context: Context) -> tuple[str, ...]:
     if context.study.search:
         return bisection.lead(context)
-    return (*gate.lead(context), *queries.findings(context), *verdicts.summary(context))
+    return (
+        *gate.lead(context),
+        *queries.findings(context),
+        *verdicts.summary(context),
+        *machine.hosts_findings(context),
+    )
 
 
 def _question(context: Context) -> str:
@@ -109,14 +115,14 @@ def _question(context: Context) -> str:
 
 
 def _dateline(context: Context) -> str:
-    manifest = context.manifest
-    host = manifest.host
+    manifest, host, count = context.manifest, context.host, len(context.machines)
+    hosts = f"{count} hosts, " if count > 1 else ""
     spent = sum(outcome.wall_s for outcome in context.outcomes)
     epochs = context.analysis.epochs_used
     return " · ".join(
         (
             f"{manifest.created_at:%d %B %Y}".lstrip("0"),
-            f"{host.cpus} × {host.cpu_model}, {format_bytes(host.memory_bytes)}",
+            f"{hosts}{host.cpus} × {host.cpu_model}, {format_bytes(host.memory_bytes)}{machine.and_others(context)}",
             f"{epochs} epoch{'s' if epochs != 1 else ''}, {format_duration(spent)}",
         )
     )
@@ -127,7 +133,7 @@ def _others(context: Context) -> float | None:
     known = context.processors.rows(~np.isnan(context.processors["others_cpus"]))
     if not len(known):
         return None
-    return float(np.average(known["others_cpus"], weights=known["seconds"])) / context.manifest.host.cpus
+    return float(np.average(known["others_cpus"], weights=known["seconds"])) / context.host.cpus
 
 
 def _conditions(context: Context) -> str:

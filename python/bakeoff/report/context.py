@@ -16,6 +16,7 @@ from bakeoff.report.view import Footnote, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
+from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.stats.answers import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.stats.costs import Explanation, explain
@@ -273,6 +274,21 @@ class Context:
         return tuple(outcome.epoch for outcome in self.outcomes if outcome.valid)
 
     @cached_property
+    def host_of(self) -> dict[int, str]:
+        """Epoch -> the host that measured it, of the epochs that count."""
+        return {outcome.epoch: outcome.host for outcome in self.outcomes if outcome.valid}
+
+    @cached_property
+    def machines(self) -> dict[str, Host]:
+        """The machine of each host that measured an epoch that counts; none of a run on one machine."""
+        return {name: host for name, host in self.run.machines().items() if name in self.host_of.values()}
+
+    @cached_property
+    def host(self) -> Host:
+        """The machine that measured; of a cluster the first host's."""
+        return next(iter(self.machines.values()), self.manifest.host)
+
+    @cached_property
     def _titles(self) -> dict[str, str]:
         comparisons = self.analysis.comparisons
         return {each.cell: f"{each.workload} · {numbers.threads(each.threads)}" for each in comparisons}
@@ -352,7 +368,7 @@ class Context:
             self.of_the_study(COUNTERS, by_arm)
         status = run.server_json(epochs[0], "status-before.json", dict[str, str])
         exist = {arm: frozenset(f"status.{name}" for name in names) for arm, names in status.items()}
-        ended, cpus = self.analysis.stopped, self.manifest.host.cpus_usable
+        ended, cpus = self.analysis.stopped, self.host.cpus_usable
         return explain(self.primary, counters, self.slices, exist=exist, ended=ended, cpus=cpus)
 
     @cached_property
@@ -403,7 +419,9 @@ class Context:
         """The times of every digest, of runs that replay a capture."""
         running = [arm.name for arm in self.study.arms if arm.server.origin is Origin.URL]
         analysis = self.analysis
-        found = digest_times(self.histograms, baseline=analysis.baseline, ended=analysis.stopped, running=running)
+        found = digest_times(
+            self.histograms, baseline=analysis.baseline, ended=analysis.stopped, running=running, host_of=self.host_of
+        )
         return tuple(each for each in found if each.contender in analysis.contenders)
 
     @cached_property

@@ -1,7 +1,9 @@
-"""Sections on what the work cost: resources of one event, bytes on disk, servers and machine while measuring."""
+"""Sections on machines: what an event cost, bytes on disk, hosts of a cluster, servers and machine while measuring."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,14 @@ import numpy as np
 from bakeoff.report import numbers
 from bakeoff.report.context import BINS, Context
 from bakeoff.report.performance import summary_rows, time_axis, time_panel
-from bakeoff.report.view import Bar, Bars, Charts, Panel, Row, Section, Series, Table, Value
+from bakeoff.report.view import Bar, Bars, Charts, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import RSS_PREFIX, RunDirectory
 from bakeoff.results.frame import Frame
-from bakeoff.stats.model import ArmSummary
-from bakeoff.units import format_bytes, format_ns
+from bakeoff.results.manifest import kinds_of
+from bakeoff.stats import interval as iv
+from bakeoff.stats.hosts import Spread, by_host, spread
+from bakeoff.stats.model import ArmSummary, Comparison, Estimate
+from bakeoff.units import format_bytes, format_ns, percent_text
 
 _CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
 _DRAWN_KINDS = _CPU_KINDS[:-1]
@@ -109,6 +114,134 @@ def _mean_bytes(builds: Sequence[Mapping[str, Any]], key: str) -> float | None:
     return sum(totals) / len(totals) if totals else None
 
 
+# Hosts of a cluster.
+
+_HOSTS_SHOWN = 24
+"""Hosts of a cell that a table has: of more those with the lowest and the highest ratios."""
+
+
+@dataclass(frozen=True)
+class _AcrossHosts:
+    """One comparison by host, the slowest first."""
+
+    comparison: Comparison
+    by_host: dict[str, Estimate]
+    spread: Spread | None
+
+
+def _across_hosts(context: Context) -> list[_AcrossHosts]:
+    """Every comparison that several hosts measured."""
+    anytime = context.analysis.stopped.anytime_only
+    found = []
+    for comparison in context.primary:
+        values, measured_by = [p.value for p in comparison.points], [p.host for p in comparison.points]
+        groups = by_host(values, measured_by)
+        if len(groups) < 2:
+            continue
+        estimates = {
+            host: iv.estimate_of(own, partial(iv.shown, anytime=anytime or len(own) < iv.N_MIN))
+            for host, own in groups.items()
+        }
+        ordered = dict(sorted(estimates.items(), key=lambda item: item[1].mean))
+        found.append(_AcrossHosts(comparison, ordered, spread(values, measured_by)))
+    return found
+
+
+def hosts_findings(context: Context) -> tuple[str, ...]:
+    """`1.07× on bench-1, 1.12× on bench-2: the machine matters (…)` of the comparison in which hosts differ most."""
+    across = [each for each in _across_hosts(context) if each.spread]
+    clear = [each for each in across if each.spread and each.spread.p_value * len(across) < iv.ALPHA_T]
+    if not clear:
+        return ()
+    most = max(clear, key=lambda each: each.spread.sd if each.spread else 0.0)
+    assert most.spread
+    (low, lowest), *_, (high, highest) = most.by_host.items()
+    where = f"{context.labels[most.comparison.contender]} in {context.cell_title(most.comparison.cell)}"
+    return (
+        f"{numbers.ratio_of(lowest)} on {low}, {numbers.ratio_of(highest)} on {high}: the machine matters ({where}; "
+        f"hosts differ by {_percent(most.spread.sd)} beyond the noise of their epochs).",
+    )
+
+
+def and_others(context: Context) -> str:
+    """` and unlike ones` where hosts are of several kinds."""
+    return " and unlike ones" if len(set(kinds_of(context.machines).values())) > 1 else ""
+
+
+def hosts_section(context: Context) -> Section | None:
+    """What each host of a cluster measured, how much they differ, and which machines they are; None with one host."""
+    across = _across_hosts(context)
+    if not across:
+        return None
+    table = Table(
+        id="hosts",
+        group_title="cell",
+        columns=("host", "epochs", "ratio", "95% interval"),
+        rows=tuple(row for each in across for row in _host_rows(context, each)),
+        note="A host is a block: all arms of an epoch are measured on it. Hosts are combined by random effects, as "
+        "draws from all that might have been used (Hartung and Knapp): the interval has one degree of freedom fewer "
+        "than there are hosts. Spread: standard deviation of the ratio between hosts, without the noise of epochs.",
+    )
+    return Section.of("Hosts", _machines(context), *_by_kind(context), table, anchor="hosts", in_terminal=True)
+
+
+def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[Row]:
+    comparison, hosts = across.comparison, [*across.by_host.items()]
+    label = context.labels[comparison.contender] if len(context.analysis.contenders) > 1 else ""
+    group = " · ".join(filter(None, (context.cell_title(comparison.cell), label)))
+    left_out = len(hosts) - _HOSTS_SHOWN
+    if left_out > 0:
+        hosts = [*hosts[: _HOSTS_SHOWN // 2], *hosts[-_HOSTS_SHOWN // 2 :]]
+    for at, (host, estimate) in enumerate(hosts):
+        if left_out > 0 and at == _HOSTS_SHOWN // 2:
+            yield Row.of(f"({left_out} hosts in between)", "", "", "", group=group)
+        yield _host_row(host, estimate, group)
+    if not context.analysis.by_machine:
+        yield _host_row("all hosts", comparison.estimate, group)
+    if found := across.spread:
+        interval = f"{_percent(found.low)} to {_percent(found.high)}"
+        yield Row.of("spread between hosts", "", _percent(found.sd), interval, group=group)
+
+
+def _host_row(name: str, estimate: Estimate, group: str) -> Row:
+    interval = numbers.interval(estimate.interval)
+    return Row.of(name, str(estimate.n), numbers.ratio_of(estimate), interval or "n/a", group=group)
+
+
+def _percent(log_ratio: float) -> str:
+    return percent_text(log_ratio)
+
+
+def _machines(context: Context) -> Prose | Table | None:
+    """Which machines the hosts are: in a sentence where all are alike."""
+    kinds = kinds_of(context.machines)
+    if not kinds:
+        return None
+    if len(set(kinds.values())) == 1:
+        return Prose(text=f"All {len(kinds)} hosts are alike: {next(iter(kinds.values()))}.")
+    rows = tuple(
+        Row.of(name, kind, context.machines[name].kernel)
+        for name, kind in sorted(kinds.items(), key=lambda each: each[1])
+    )
+    note = "They are unlike, and combined because the study says combine_hosts."
+    if context.analysis.by_machine:
+        note = "They are unlike, so that each kind has verdicts of its own; combine_hosts in the study combines them."
+    return Table(id="host-machines", columns=("host", "machine", "kernel"), rows=rows, all_text=True, note=note)
+
+
+def _by_kind(context: Context) -> list[Table]:
+    """The verdicts of each kind of machine."""
+    rows = tuple(
+        Row.of(kind, each.verdict.sentence, group=context.cell_title(each.cell))
+        for kind, comparisons in context.analysis.by_machine.items()
+        for each in comparisons
+        if not each.is_control
+    )
+    rows = tuple(sorted(rows, key=lambda row: row.group))
+    columns = ("machine", "verdict")
+    return [Table(id="by-machine", group_title="cell", columns=columns, rows=rows, all_text=True)] if rows else []
+
+
 def machine_section(context: Context) -> Section | None:
     """Processors, every server and the whole machine while measuring."""
     return Section.of(
@@ -139,7 +272,7 @@ def _cpu_bars(context: Context) -> tuple[Bar, ...]:
                     label=context.labels[arm],
                     slot=slot,
                     parts=tuple((kind, round(row[kind], 4)) for kind in _CPU_KINDS),
-                    text=f"{', '.join(busy)} of {context.manifest.host.cpus}",
+                    text=f"{', '.join(busy)} of {context.host.cpus}",
                 )
             )
     return tuple(bars)

@@ -388,7 +388,7 @@ def _asked_again(answers: Mapping[str, str], loaded: Mapping[str, Answer]) -> di
 
 def environment_section(context: Context) -> Section | None:
     """Machine, programs and what the run was given."""
-    manifest, host, study = context.manifest, context.manifest.host, context.study
+    manifest, host, study = context.manifest, context.host, context.study
     cores = f", {host.cores} cores" if host.cores else ""
     swap = f"swap {format_bytes(host.swap_bytes)}" if host.swap_bytes else "no swap"
     numa = f", {host.numa_nodes} NUMA nodes" if host.numa_nodes and host.numa_nodes > 1 else ""

@@ -42,6 +42,7 @@ from bakeoff.results.epoch_data import (
 from bakeoff.results.frame import Frame, Schema, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,
+    Host,
     Manifest,
     bakeoff_version,
     checkout_commit,
@@ -72,6 +73,7 @@ class RunDirectory:
         self.path = path
         self._redactor = Redactor(secrets)
         self._epochs = epochs
+        self._open_loop: tuple[int, frozenset[str]] | None = None
 
     @classmethod
     def create(
@@ -212,6 +214,11 @@ class RunDirectory:
         """Which program made this run, where and how."""
         return self._needed("manifest.json", Manifest)
 
+    def machines(self) -> dict[str, Host]:
+        """The machine of each host of a cluster, by name; none of a run on one machine."""
+        found = sorted((self.path / "hosts").glob("*.json"))
+        return {unquote(path.stem): self._needed(f"hosts/{path.name}", Host) for path in found}
+
     def study(self) -> Study:
         """The study as asked for."""
         return self._needed("study.json", Study)
@@ -272,8 +279,8 @@ class RunDirectory:
         reason = (aside or {}).get(str(epoch))
         return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
 
-    def load_epoch(self, epoch: int) -> EpochData:
-        """One finished epoch with its measurements.
+    def load_epoch(self, epoch: int, *, whole: bool = True) -> EpochData:
+        """One finished epoch with its measurements; unless `whole` with its slices alone.
 
         Raises:
             ResultsError: a file of it is missing or damaged.
@@ -285,10 +292,11 @@ class RunDirectory:
             valid=outcome.valid,
             discard_reason=outcome.discard_reason,
             slices=self._slices(f"{self._epochs}/{epoch:03d}/slices.parquet"),
-            histograms=self.histograms(epoch),
-            variables=self.variables(epoch),
-            server_counts=self.server_json(epoch, "data-check.json", OwnCounts),
-            failures=self.failures(epoch),
+            histograms=self.histograms(epoch) if whole else [],
+            variables=self.variables(epoch) if whole else {},
+            server_counts=self.server_json(epoch, "data-check.json", OwnCounts) if whole else {},
+            failures=self.failures(epoch) if whole else [],
+            host=outcome.host,
         )
 
     def load_epochs(self) -> list[EpochData]:
@@ -362,8 +370,13 @@ class RunDirectory:
         return with_open_loop_time(self._parquet(name, SLICE_SCHEMA), self._open_loop_cells())
 
     def _open_loop_cells(self) -> frozenset[str]:
-        plan = self.read("plan.json", Plan)
-        return frozenset(cell.name for cell in plan.cells if cell.open_loop) if plan else frozenset()
+        path = self.path / "plan.json"
+        written_ns = path.stat().st_mtime_ns if path.exists() else 0
+        if self._open_loop is None or self._open_loop[0] != written_ns:  # a plan takes longer to read than an epoch
+            plan = self.read("plan.json", Plan)
+            cells = frozenset(cell.name for cell in plan.cells if cell.open_loop) if plan else frozenset[str]()
+            self._open_loop = written_ns, cells
+        return self._open_loop[1]
 
     def _arm_names(self) -> set[str]:
         return {arm.name for arm in self.study().arms}

@@ -154,6 +154,7 @@ class EpochData:
         server_counts: for each arm and cell, TPC-C transactions by the server's own count before and after
             (`data-check.json`); empty for other workloads.
         failures: statements of captures that failed (`failures.json`).
+        host: as in its outcome.
     """
 
     epoch: int
@@ -165,6 +166,7 @@ class EpochData:
     variables: dict[str, dict[str, str]]
     server_counts: dict[str, OwnCounts] = field(default_factory=dict)
     failures: list[FailureRow] = field(default_factory=list)
+    host: str = ""
 
 
 SLICE_SCHEMA: Schema = {

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +12,7 @@ import psutil
 from pydantic import AwareDatetime, JsonValue
 
 from bakeoff.spec import Frozen
+from bakeoff.units import format_bytes
 
 
 class FileSystem(Frozen):
@@ -51,6 +53,11 @@ class Host(Frozen):
     run_files: FileSystem | None
     data_files: FileSystem | None
 
+    def is_like(self, other: "Host") -> bool:
+        """Whether the other has the same processors, and memory within 2 %."""
+        same = (self.cpu_model, self.cpus) == (other.cpu_model, other.cpus)
+        return same and abs(self.memory_bytes - other.memory_bytes) < 0.02 * self.memory_bytes
+
 
 def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
     """Read the facts; `data_path` is where the servers' data lies."""
@@ -75,6 +82,18 @@ def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
         run_files=file_system_of(run_path),
         data_files=file_system_of(data_path) if data_path else None,
     )
+
+
+def kinds_of(machines: Mapping[str, Host]) -> dict[str, str]:
+    """What kind of machine each is, in words; of one kind are equal processors, and memory within 2 %."""
+    first: list[Host] = []
+    found = {}
+    for name, machine in machines.items():
+        like = next((each for each in first if each.is_like(machine)), None)
+        if like is None:
+            first.append(like := machine)
+        found[name] = f"{like.cpus} × {like.cpu_model}, {format_bytes(like.memory_bytes)}"
+    return found
 
 
 def file_system_of(path: Path) -> FileSystem | None:

@@ -9,8 +9,9 @@ later resume must know it too.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import overload
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
@@ -36,15 +37,36 @@ class Before:
         used_s: wall seconds of the budget that went into it.
     """
 
-    history: tuple[EpochData, ...] = ()
+    history: Sequence[EpochData] = ()
     plan: Plan | None = None
     used_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Finished(Sequence[EpochData]):
+    """Epochs that are read when they are asked for: a run over many hosts may have more than fit into memory."""
+
+    run: RunDirectory
+    numbers: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> EpochData: ...
+    @overload
+    def __getitem__(self, at: slice) -> "_Finished": ...
+    def __getitem__(self, at: int | slice) -> "EpochData | _Finished":
+        """One epoch, read now; or a part of them, not read yet."""
+        if isinstance(at, slice):
+            return _Finished(self.run, self.numbers[at])
+        return self.run.load_epoch(self.numbers[at])
 
 
 def read_before(run: RunDirectory) -> Before:
     """Read what a run holds already."""
     return Before(
-        history=tuple(run.load_epochs()),
+        history=_Finished(run, run.finished_epochs()),
         plan=run.read("plan.json", Plan),
         used_s=loading_seconds(run.builds().values()) + _measuring_s(run),
     )

@@ -12,7 +12,7 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -26,6 +26,7 @@ from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.results.frame import Frame
+from bakeoff.results.manifest import kinds_of
 from bakeoff.run.answers import compare_answers
 from bakeoff.run.arms import ArmSetup, MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory
 from bakeoff.run.captures import with_captures
@@ -50,11 +51,11 @@ from bakeoff.run.search import Joining, mean_loading_seconds, with_arms
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Arm, Study
-from bakeoff.stats.analysis import analyse
+from bakeoff.stats.analysis import analyse, comparisons_so_far
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.gate import forecast_sentence
-from bakeoff.stats.model import Analysis, Stop
+from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.search import search_decision
 from bakeoff.stats.stopping import Decision, decide
@@ -64,6 +65,7 @@ LOADING_SHARE = 0.5
 
 # An epoch that is discarded again and again is not bad luck; but builds next to a broken one may be broken, too.
 _DISCARDED_IN_A_ROW, _DISCARDED_SEARCHING = 2, 5
+_DECIDE_S = 1.0
 
 
 def run_study(
@@ -142,7 +144,7 @@ def run_study(
                     at_once=tools.at_once,
                     join=machine.join,
                     plan=before.plan and with_arms(before.plan, study),
-                    history=list(before.history),
+                    history=before.history,
                 ).run()
                 return run, explain(explaining, tools, run) if explaining else analysis
             finally:
@@ -312,7 +314,7 @@ class StudyRun:
         at_once: servers that run at once.
         join: gives the study's last arm, which has joined it, to the hosts; None: no arms join.
         plan: None until the first epoch has measured its pilot.
-        history: finished epochs by number, valid and discarded.
+        history: finished epochs that a resumed run begins with.
         costs: wall seconds of the valid epochs measured by this process.
     """
 
@@ -326,13 +328,24 @@ class StudyRun:
     at_once: int
     join: Callable[[Study], None] | None = None
     plan: Plan | None = None
-    history: list[EpochData] = field(default_factory=list)
+    history: InitVar[Sequence[EpochData]] = ()
     costs: list[EpochCost] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._resumed = bool(self.history)
-        self._given = {data.epoch for data in self.history}
+    def __post_init__(self, history: Sequence[EpochData]) -> None:
+        self._resumed = bool(history)
+        self._given: set[int] = set()
+        self._numbers = count()
+        self._finished = 0  # epochs, valid and discarded
+        self._last_valid = True
+        self._estimates: list[EpochEstimates] = []  # of the valid ones by number: their slices stay on disk
+        self._pilot: list[Frame] = []  # slices of the first ones, for the noise card
         self._discarded: defaultdict[str, list[int]] = defaultdict(list)  # in a row, by host
+        self._kinds: dict[str, str] = {}
+        self._decision: Decision | None = None
+        self._decided_s, self._deciding_s = -math.inf, 0.0
+        for data in history:
+            self._given.add(data.epoch)
+            self._count(data)
 
     def run(self) -> Analysis:
         """Measure epochs until the stopping rule ends it; the analysis is written before returning.
@@ -343,7 +356,8 @@ class StudyRun:
             RunInvalid: epochs are discarded again and again, none could be used, or no host is left.
             KeyboardInterrupt: the user ended it before an epoch was finished.
         """
-        decision = self._decide(self._estimates()) if self.plan and self._resumed else None
+        self._kinds = kinds_of(self.run_directory.machines())
+        decision = self._decide() if self.plan and self._resumed else None
         stop = decision.stop if decision else Stop.RUNNING
         note_extension(self.run_directory, self.study, goes_on=stop is Stop.RUNNING)
         try:
@@ -362,15 +376,15 @@ class StudyRun:
             stop = Stop.ABORTED
         if stop is Stop.RUNNING:
             raise RunInvalid("no host is left that measures.")
-        if not any(data.valid for data in self.history):
+        if not self._estimates:
             if self.stop.is_set():
                 raise KeyboardInterrupt
             raise RunInvalid("no epoch could be used.", hint=f"See {self.run_directory.path}/epochs.")
         return self._finish(stop)
 
     def _finish(self, stop: Stop) -> Analysis:
-        directory = self.run_directory
-        analysis = analyse(self.history, self.study, plan=self.plan, ended=ended_as(stop, directory))
+        directory, ended = self.run_directory, ended_as(stop, self.run_directory)
+        analysis = analyse(directory.load_epochs(), self.study, plan=self.plan, ended=ended, kinds=self._kinds)
         directory.write_analysis(analysis)
         outcomes = [directory.outcome(epoch) for epoch in directory.finished_epochs()]
         directory.write_json("wall.json", wall_time(directory.builds(), outcomes))
@@ -382,10 +396,10 @@ class StudyRun:
         """Whether a host is free, and the next epoch does not have to wait for what earlier ones find out."""
         if not self.hosts.free():
             return False
-        in_flight = len(self._given) - len(self.history)
+        in_flight = len(self._given) - self._finished
         if self.plan is None or in_flight == 0:  # the first makes the plan
             return in_flight == 0
-        settled = self._resumed or len(self.history) >= PILOT_EPOCHS  # the measuring time
+        settled = self._resumed or self._finished >= PILOT_EPOCHS  # the measuring time
         return settled or len(self._given) < PILOT_EPOCHS
 
     def _begin_epoch(self, decision: Decision | None) -> None:
@@ -396,7 +410,7 @@ class StudyRun:
         """
         if decision and decision.joins and self.plan:
             self._join(self.plan, decision.joins)
-        number = next(number for number in count() if number not in self._given)
+        number = next(number for number in self._numbers if number not in self._given)
         plan = self.plan or self._first_plan()
         finished, settled = (decision.finished, decision.settled) if decision else (frozenset(), frozenset())
         self._given.add(number)
@@ -433,8 +447,8 @@ class StudyRun:
         Raises:
             RunInvalid: its host has had to discard epochs again and again, and there is no other.
         """
-        data = self.run_directory.load_epoch(done.number)
-        insort(self.history, data, key=attrgetter("epoch"))
+        data = self.run_directory.load_epoch(done.number, whole=False)
+        self._count(data)
         if done.plan:
             self.plan = done.plan
         if done.cost:
@@ -452,23 +466,44 @@ class StudyRun:
             )
         return self._after_epoch(data)
 
+    def _count(self, data: EpochData) -> None:
+        """Reduce an epoch to what the rule needs of it."""
+        self._finished += 1
+        self._last_valid = data.valid
+        if data.valid:
+            insort(self._estimates, epoch_estimates(data, baseline=self.study.baseline.name), key=attrgetter("epoch"))
+        self._pilot = [*self._pilot, data.slices] if data.valid and self._finished <= PILOT_EPOCHS else []
+
     # ---- after an epoch ----------------------------------------------------------------------------------------
 
     def _after_epoch(self, data: EpochData) -> Decision | None:
-        """Ask the stopping rule and report where things stand; None while there is no plan."""
+        """Ask the stopping rule and report where things stand; None while there is no plan.
+
+        Where others are being measured meanwhile it is asked once a second at most, and for a fifth of the time: it
+        takes the longer the more epochs there are.
+        """
         if self.plan is None:
             return None  # the first epoch was discarded
-        elapsed_s = self._elapsed_s()
-        estimates = self._estimates()
-        decision = self._decide(estimates)
+        began_s = time.monotonic()
+        others = PILOT_EPOCHS < self._finished < len(self._given)
+        if others and began_s - self._decided_s < max(_DECIDE_S, 5 * self._deciding_s):
+            return self._decision
+        self._decision = self._look(data)
+        self._decided_s = time.monotonic()
+        self._deciding_s = self._decided_s - began_s
+        return self._decision
+
+    def _look(self, data: EpochData) -> Decision:
+        assert self.plan
+        elapsed_s, estimates = self._elapsed_s(), self._estimates
+        decision = self._decide()
         if not data.valid:
             return decision
-        valid = [each for each in self.history if each.valid]
-        analysis = analyse(valid, self.study, plan=self.plan, ended=Stop.RUNNING)
-        self.listener.epoch_finished(data.epoch, analysis.comparisons, elapsed_s, decision.more_s)
-        self._lengthen_slices(analysis)
-        if len(valid) == PILOT_EPOCHS == len(self.history):
-            slices = Frame.concat([each.slices for each in valid])
+        comparisons = comparisons_so_far(estimates, self.study, self.plan, kinds=self._kinds)
+        self.listener.epoch_finished(data.epoch, comparisons, elapsed_s, decision.more_s)
+        self._lengthen_slices(comparisons)
+        if len(self._pilot) == PILOT_EPOCHS == self._finished:
+            slices = Frame.concat(self._pilot)
             _note_other_bakeoffs(self.listener)
             card = noise_card(estimates, self.study, self.plan, slices=slices)
             self.listener.noise_card(card)
@@ -478,42 +513,39 @@ class StudyRun:
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
                     self._start_anew(self.plan, seconds)
-                    return self._decide([])
+                    return self._decide()
         return decision
 
-    def _estimates(self) -> list[EpochEstimates]:
-        baseline = self.study.baseline.name
-        return [epoch_estimates(data, baseline=baseline) for data in self.history if data.valid]
-
-    def _decide(self, estimates: Sequence[EpochEstimates]) -> Decision:
+    def _decide(self) -> Decision:
         assert self.plan
         if self.study.search:
             return search_decision(
-                estimates,
+                self._estimates,
                 self.study,
                 self.plan,
                 elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
                 epoch_time=epoch_time(self.costs),
                 load_s=mean_loading_seconds(self.run_directory),
-                last_discarded=bool(self.history) and not self.history[-1].valid,
+                last_discarded=not self._last_valid,
                 aborted=self.stop.is_set(),
             )
         return decide(
-            estimates,
+            self._estimates,
             self.study,
             self.plan,
+            kinds=self._kinds,
             elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
             epoch_time=epoch_time(self.costs),
             aborted=self.stop.is_set(),
         )
 
-    def _lengthen_slices(self, analysis: Analysis) -> None:
+    def _lengthen_slices(self, comparisons: Sequence[Comparison]) -> None:
         """Double the slices of cells in which one arm's slice reaches into the next one's (CARRY-OVER).
 
         Both arms are as often first as second, so the ratio is right with either length, and the epochs stay.
         """
         assert self.plan
-        longer = with_longer_slices(self.plan, leaking_cells(analysis.comparisons, self.study.precision))
+        longer = with_longer_slices(self.plan, leaking_cells(comparisons, self.study.precision))
         changed = [cell for cell in longer.cells if cell != self.plan.cell(cell.name)]
         if not changed:
             return
@@ -536,9 +568,9 @@ class StudyRun:
         plan = share_seconds(plan, {cell.name: old.seconds_of(cell.name) for cell in old.cells})
         self.plan = plan.all_free(old.unpaired) if old.unpaired else plan
         reason = f"pilot: the measuring time was changed from {old.seconds_per_cell:.0f} s to {seconds:.0f} s after it"
-        self.run_directory.set_aside((data.epoch for data in self.history), reason)
+        self.run_directory.set_aside((each.epoch for each in self._estimates), reason)
         self.run_directory.write_json("plan.json", self.plan)
-        self.history = [replace(data, valid=False, discard_reason=reason) for data in self.history]
+        self._estimates = []
         self.listener.note(reason)
 
     def _elapsed_s(self) -> float:

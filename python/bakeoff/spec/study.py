@@ -322,6 +322,7 @@ class Study(Frozen):
         warm_s: seconds of load before each workload's measuring, after every start.
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
+        combine_hosts: one verdict over hosts of a cluster that are unlike machines, too.
         freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
         placement: None: paired where that is better and possible.
         seed: everything random in the run follows from it.
@@ -343,6 +344,7 @@ class Study(Frozen):
     limit: float | None = Field(default=None, lt=0)
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)
+    combine_hosts: bool = Field(default=False, exclude_if=lambda combined: not combined)
     warm_s: float = Field(default=3.0, ge=0)
     profile: Profile = Profile.MATCHED
     freeze: bool | None = None

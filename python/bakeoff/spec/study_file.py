@@ -272,6 +272,7 @@ class StudyFile(Sizes):
     )
     profile: Profile = Field(default=Profile.MATCHED, description="matched: same memory and durability; stock.")
     control: bool = Field(default=False, description="A second instance of the baseline, as a control.")
+    combine_hosts: bool = Field(default=False, description="One verdict over unlike machines of a cluster, too.")
     freeze: bool | None = Field(default=None, description="Stop resting servers; default: when a workload writes.")
     placement: Placement | None = Field(
         default=None, description="paired: both threads of a connection on one CPU; free; default: the better one."

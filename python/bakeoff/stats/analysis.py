@@ -1,13 +1,16 @@
 """Analyse a run: from its epochs to everything that its report shows. Pure: equal input gives an equal analysis."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
+from types import MappingProxyType
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import Study
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
 from bakeoff.stats.differences import differences, settings_flag, undeclared
@@ -26,7 +29,14 @@ _UNTRUSTED = Flag(
 )
 
 
-def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = None, ended: Stop) -> Analysis:
+def analyse(
+    epochs: Sequence[EpochData],
+    study: Study,
+    *,
+    plan: Plan | None = None,
+    ended: Stop,
+    kinds: hosts.Kinds = MappingProxyType({}),
+) -> Analysis:
     """Analyse a run.
 
     Args:
@@ -35,19 +45,15 @@ def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = No
         plan: its cells; None: planned anew from the study.
         ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
             anytime-valid interval is shown; anything else means that the stopping rule came to its end.
+        kinds: of machine, by host (`bakeoff.results.manifest.kinds_of`).
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
     valid = [epoch for epoch in ordered if epoch.valid]
     history = [epoch_estimates(epoch, baseline=study.baseline.name) for epoch in valid]
     pairs = by_comparison(history)
-    context = AnalysisContext(
-        study=study,
-        family=family_size(study, len(plan.cells)),
-        control=control_name(study),
-        ended=ended,
-        epoch_s=plan.epoch_s,
-    )
+    context = _context(study, plan, ended, kinds)
+    by_machine = _by_machine(pairs, plan, context)
     summaries = arm_summaries(valid)
     settings = _undeclared(valid, study)
     trusted = _trusted(pairs, context.control)
@@ -74,16 +80,49 @@ def analyse(epochs: Sequence[EpochData], study: Study, *, plan: Plan | None = No
         family=context.family,
         comparisons=tuple(comparisons),
         arms=summaries,
-        latencies=latency_ratios(
+        latencies=()
+        if by_machine
+        else latency_ratios(
             valid, baseline=study.baseline.name, interval_of=context.quick_interval, cells=[c.name for c in plan.cells]
         ),
-        geometric_mean=_geometric_means(history, plan, context),
+        geometric_mean={} if by_machine else _geometric_means(history, plan, context),
         trusted=trusted,
         discarded={epoch.epoch: epoch.discard_reason for epoch in ordered if not epoch.valid},
         undeclared=settings,
         epochs_used=len(valid),
         stopped=_stopped(comparisons, context),
+        by_machine=by_machine,
     )
+
+
+def comparisons_so_far(
+    history: Sequence[EpochEstimates], study: Study, plan: Plan, *, kinds: hosts.Kinds = MappingProxyType({})
+) -> tuple[Comparison, ...]:
+    """The comparisons of a run that goes on, without the flags that take more than estimates."""
+    return compare(by_comparison(history), plan, _context(study, plan, Stop.RUNNING, kinds))
+
+
+def _context(study: Study, plan: Plan, ended: Stop, kinds: hosts.Kinds) -> AnalysisContext:
+    return AnalysisContext(
+        study=study,
+        family=family_size(study, len(plan.cells)),
+        control=control_name(study),
+        ended=ended,
+        epoch_s=plan.epoch_s,
+        kinds={} if study.combine_hosts else kinds,
+    )
+
+
+def _by_machine(
+    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: AnalysisContext
+) -> dict[str, tuple[Comparison, ...]]:
+    """The comparisons of each kind of machine alone, corrected over all of them; none where there is one kind."""
+    groups = {key: hosts.by_kind(found, context.kinds) for key, found in pairs.items()}
+    kinds = list(dict.fromkeys(kind for found in groups.values() for kind in found))
+    if len(kinds) < 2:
+        return {}
+    alone = replace(context, kinds={}, family=context.family * len(kinds))
+    return {kind: compare({key: groups[key].get(kind, ()) for key in groups}, plan, alone) for kind in kinds}
 
 
 def _load_flags(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[Flag | None, ...]:
@@ -107,15 +146,15 @@ def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, st
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
     """Whether the control's 99 % intervals (over all its cells together) hold a ratio of 1; None without any."""
     samples = [
-        [pair.value for pair in found]
+        ([pair.value for pair in found], [pair.host for pair in found])
         for (_, contender), found in pairs.items()
         if contender == control and len(found) >= iv.N_MIN_DECISIVE
     ]
-    usable = [values for values in samples if all(map(math.isfinite, values))]
+    usable = [sample for sample in samples if all(map(math.isfinite, sample[0]))]
     if not usable:
         return None
     interval_of = partial(iv.t_interval, alpha=CONTROL_ALPHA / len(usable), inflation=iv.INFLATION)
-    return not any(iv.excludes_zero(iv.estimate_of(values, interval_of).interval) for values in usable)
+    return not any(iv.excludes_zero(hosts.estimate_of(*sample, interval_of).interval) for sample in usable)
 
 
 def _undeclared(epochs: Sequence[EpochData], study: Study) -> dict[str, dict[str, tuple[str, str]]]:
@@ -147,13 +186,14 @@ def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Ana
     if any(cell.open_loop for cell in plan.cells):
         return means
     for contender in contenders(context.study):
-        values = []
+        values, measured_by = [], []
         for epoch in history:
-            row = [pair.value for pair in epoch.pairs if pair.contender == contender and math.isfinite(pair.value)]
+            row = [pair for pair in epoch.pairs if pair.contender == contender and math.isfinite(pair.value)]
             if len(row) == len(plan.cells):
-                values.append(fmean(row))
+                values.append(fmean(pair.value for pair in row))
+                measured_by.append(row[0].host)
         if values:
-            means[contender] = iv.estimate_of(values, context.quick_interval)
+            means[contender] = hosts.estimate_of(values, measured_by, context.quick_interval)
     return means
 
 

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.frame import Frame
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Comparison, Estimate, Frozen, Interval, Stop
@@ -219,7 +220,9 @@ def _explanation(
     per_event_ns = [sum(row["connection_ns"] for row in rows) / sum(row["events"] for row in rows) for rows in own]
     lost_ns = abs(per_event_ns[1] - per_event_ns[0]) / max(1.0, comparison.threads / cpus)
     samples = _time_samples(time, cells, own) | _count_samples(cells, own, known)
-    costs = _judged(samples, log_time, lost_ns, anytime=ended.anytime_only)
+    host_of = {point.epoch: point.host for point in comparison.points}
+    measured_by = [host_of[epoch] for epoch in epochs]
+    costs = _judged(samples, measured_by, log_time, lost_ns, anytime=ended.anytime_only)
     claimed = comparison.verdict.claims
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     interval = Interval(low=None if high is None else -high, high=None if low is None else -low)
@@ -233,20 +236,21 @@ def _explanation(
     )
 
 
-def _judged(samples: Mapping[str, _Samples], log_time: float, lost_ns: float, *, anytime: bool) -> tuple[Cost, ...]:
+def _judged(
+    samples: Mapping[str, _Samples], measured_by: Sequence[str], log_time: float, lost_ns: float, *, anytime: bool
+) -> tuple[Cost, ...]:
     """Test every counter; `lost_ns`: the difference in time per event, as far as it is not waiting for a processor."""
-    statistics = [
-        (float(each.ratios.mean()), iv.standard_deviation(each.ratios.tolist()), each.ratios.size)
-        for each in samples.values()
-    ]
+    statistics = [hosts.moments(each.ratios.tolist(), measured_by) for each in samples.values()]
     costs = []
-    for (counter, sample), (mean, sd, n), claim in zip(
+    for (counter, sample), found, claim in zip(
         samples.items(), statistics, iv.family_claims(statistics, anytime=anytime), strict=True
     ):
         family = family_of(counter)
         assert family
-        tested = n >= iv.N_MIN_DECISIVE
-        word: CostWord = "not tested" if not tested else "unclear" if not claim.made else "more" if mean > 0 else "less"
+        tested = found.n >= iv.N_MIN_DECISIVE
+        word: CostWord = (
+            "not tested" if not tested else "unclear" if not claim.made else "more" if found.mean > 0 else "less"
+        )
         carries = None
         if sample.added is not None:
             carries = float(sample.added.mean()) / log_time if log_time else None
@@ -258,7 +262,7 @@ def _judged(samples: Mapping[str, _Samples], log_time: float, lost_ns: float, *,
                 family=family.name,
                 baseline=sample.baseline,
                 contender=sample.contender,
-                estimate=Estimate(mean=mean, interval=iv.shown(mean, sd, n, anytime=anytime), n=n),
+                estimate=iv.estimate(found, partial(iv.shown, anytime=anytime)),
                 p_adjusted=claim.p_adjusted,
                 word=word,
                 carries=carries,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal
 
 from bakeoff.results.epoch_data import quantiles_of
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate, Frozen, Interval, Stop
 
@@ -59,18 +60,19 @@ class DigestTimes(Frozen):
 
 @dataclass(frozen=True)
 class _Found:
-    """A digest before the verdict: its values by epoch."""
+    """A digest before the verdict, and the mean of its values."""
 
     times: DigestTimes
-    values: tuple[float, ...]
-
-    @property
-    def sd(self) -> float:
-        return iv.standard_deviation(self.values)
+    values: iv.Moments
 
 
 def digest_times(
-    histograms: Mapping[int, Sequence[Mapping[str, Any]]], *, baseline: str, ended: Stop, running: Collection[str] = ()
+    histograms: Mapping[int, Sequence[Mapping[str, Any]]],
+    *,
+    baseline: str,
+    ended: Stop,
+    running: Collection[str] = (),
+    host_of: Mapping[int, str] | None = None,
 ) -> tuple[DigestTimes, ...]:
     """Judge every digest of every cell and contender, by time lost, the most first.
 
@@ -82,6 +84,7 @@ def digest_times(
         baseline: the arm that ratios are over.
         ended: how measuring ended.
         running: arms on servers that were not restarted: they get no verdict.
+        host_of: the host that measured each epoch; None: the same one.
     """
     rows: dict[tuple[str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     for epoch, messages in histograms.items():
@@ -94,7 +97,7 @@ def digest_times(
         whole_ns[cell] = whole_ns.get(cell, 0.0) + _total_ns(arms.get(baseline, {}))
     contenders = {arm: None for arms in rows.values() for arm in arms if arm != baseline}
     found = [
-        _found(cell, digest, arms, (baseline, contender), whole_ns[cell], ended)
+        _found(cell, digest, arms, (baseline, contender), whole_ns[cell], ended, host_of or {})
         for (cell, digest), arms in rows.items()
         for contender in contenders
         if any(contender in rows[key] for key in rows if key[0] == cell)
@@ -114,17 +117,19 @@ def _found(
     pair: tuple[str, str],
     whole_ns: float,
     ended: Stop,
+    host_of: Mapping[int, str],
 ) -> _Found:
     baseline, contender = (arms.get(arm, {}) for arm in pair)
-    values = tuple(
-        math.log(baseline[at]["mean_ns"] / row["mean_ns"])
+    values = {
+        at: math.log(baseline[at]["mean_ns"] / row["mean_ns"])
         for at, row in sorted(contender.items())
         if at in baseline
         and min(row["count"], baseline[at]["count"]) >= EXECUTIONS_MIN
         and min(row["mean_ns"], baseline[at]["mean_ns"]) > 0
-    )
+    }
+    found = hosts.moments([*values.values()], [host_of.get(epoch, "") for epoch, _ in values])
     share = _total_ns(baseline) / whole_ns if whole_ns > 0 else 0.0
-    estimate = iv.estimate_of(values, partial(_interval, ended=ended)) if values else None
+    estimate = iv.estimate(found, partial(_interval, ended=ended)) if values else None
     times = DigestTimes(
         cell=cell,
         contender=pair[1],
@@ -135,33 +140,27 @@ def _found(
         time_lost=share * math.expm1(-estimate.mean) if estimate else None,
         quantiles_ns={arm: quantiles_of(arms.get(arm, {}).values(), QUANTILES) for arm in pair},
     )
-    return _Found(times, values)
+    return _Found(times, found)
 
 
-def _interval(mean: float, sd: float, n: int, *, ended: Stop) -> Interval:
-    return iv.shown(mean, sd, n, anytime=ended.anytime_only or n < iv.N_MIN)
+def _interval(mean: float, sd: float, n: int, degrees: int | None, *, ended: Stop) -> Interval:
+    return iv.shown(mean, sd, n, degrees, anytime=ended.anytime_only or n < iv.N_MIN)
 
 
 def _judged(found: Sequence[_Found], *, ended: Stop, not_restarted: Collection[str]) -> list[DigestTimes]:
     notes = [_not_tested(each, ended, not_restarted) for each in found]
     tested = [each for each, note in zip(found, notes, strict=True) if not note]
     # Looking when somebody pressed Ctrl-C is allowed to the anytime-valid interval only.
-    claims = iter(
-        iv.family_claims([(_mean(each), each.sd, len(each.values)) for each in tested], anytime=ended.anytime_only)
-    )
+    claims = iter(iv.family_claims([each.values for each in tested], anytime=ended.anytime_only))
     judged = []
     for each, note in zip(found, notes, strict=True):
         if note:
             judged.append(each.times.model_copy(update={"note": note}))
             continue
         claim, p, q = next(claims)
-        word = "unclear" if not claim else "FASTER" if _mean(each) > 0 else "SLOWER"
+        word = "unclear" if not claim else "FASTER" if each.values.mean > 0 else "SLOWER"
         judged.append(each.times.model_copy(update={"word": word, "p_value": p, "p_adjusted": q}))
     return judged
-
-
-def _mean(found: _Found) -> float:
-    return found.times.estimate.mean if found.times.estimate else 0.0
 
 
 def _not_tested(found: _Found, ended: Stop, not_restarted: Collection[str]) -> str:
@@ -172,7 +171,7 @@ def _not_tested(found: _Found, ended: Stop, not_restarted: Collection[str]) -> s
         return f"never completed on arm {' or '.join(missing)}"
     if not_restarted:
         return "running servers are not restarted"
-    n, needed = len(found.values), iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN
+    n, needed = found.values.n, iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN
     if n >= needed:
         return ""
     return f"{n} epochs with {EXECUTIONS_MIN} executions or more on both arms; {needed} are needed"

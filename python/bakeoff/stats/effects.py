@@ -16,6 +16,7 @@ from itertools import combinations, islice, product
 from statistics import median
 
 from bakeoff.spec.study import Design
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Analysis, Estimate
 
@@ -42,10 +43,12 @@ def epoch_values(analysis: Analysis) -> EpochValues:
     return values
 
 
-def _estimate_of(values: Sequence[float], analysis: Analysis) -> Estimate | None:
-    """Mean and interval over epochs: that of PRECISE, or the anytime-valid one where only this may be shown."""
+def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | None:
+    """Mean over epochs, with the interval of PRECISE, or the anytime-valid one where only this may be shown."""
+    if analysis.by_machine:
+        return None
     interval_of = iv.live_interval if analysis.stopped.anytime_only else iv.precision_interval
-    return iv.estimate_of(values, interval_of) if values else None
+    return hosts.estimate_of([*values.values()], analysis.hosts_of(values), interval_of) if values else None
 
 
 def contrast(
@@ -57,7 +60,7 @@ def contrast(
     the baseline of each round cancels what changed on the machine between them.
     """
     upper, lower = values.get((cell, numerator), {}), values.get((cell, denominator), {})
-    return _estimate_of([upper[epoch] - lower[epoch] for epoch in sorted(upper.keys() & lower.keys())], analysis)
+    return estimate_of({epoch: upper[epoch] - lower[epoch] for epoch in sorted(upper.keys() & lower.keys())}, analysis)
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ def contrast_weights(design: Design, steps: Steps, within: dict[int, str] | None
 
 def _estimate(values: EpochValues, analysis: Analysis, cell: str, weights: Weights) -> Estimate | None:
     """The mean of a contrast, with an interval over epochs."""
-    return _estimate_of(list(epoch_contrasts(values, cell, weights).values()), analysis)
+    return estimate_of(epoch_contrasts(values, cell, weights), analysis)
 
 
 def epoch_contrasts(values: EpochValues, cell: str, weights: Weights) -> dict[int, float]:

@@ -38,6 +38,7 @@ class PairEstimate:
         carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
         trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
         least_per_s: throughput of the slower arm.
+        host: that measured the epoch; empty: the only one.
     """
 
     cell: str
@@ -54,6 +55,7 @@ class PairEstimate:
     carry_over: dict[str, float]
     trend: float | None
     least_per_s: float = math.inf
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 carry_over={name: carried[cell, name] for name in (baseline, arm) if (cell, name) in carried},
                 trend=_trend(halves, cell, arm, baseline),
                 least_per_s=min(rates[cell, arm], rates[cell, baseline]),
+                host=epoch.host,
             )
         )
     return pairs

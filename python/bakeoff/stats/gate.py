@@ -10,11 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 
 from bakeoff.plan import Plan
 from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
+from bakeoff.stats.hosts import moments
 from bakeoff.stats.model import Comparison, Frozen, Stop
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import percent_text
@@ -38,10 +39,11 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Sample:
-    """One comparison: its values (one an epoch, log ratios), and why measuring ended."""
+    """One comparison: its values (one an epoch, log ratios), why measuring ended, and who measured each of them."""
 
     values: Sequence[float]
     stop: Stop
+    hosts: Sequence[str] = ()
 
 
 class CellAnswer(Frozen):
@@ -108,16 +110,17 @@ def _harm(sample: Sample, limit: float, family: int) -> float | None:
     n = len(sample.values)
     if sample.stop is Stop.RUNNING or n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, sample.values)):
         return None
-    beyond, sd = fmean(sample.values) - limit, iv.standard_deviation(sample.values)
+    found = moments(sample.values, sample.hosts)
+    beyond = found.mean - limit
     if sample.stop is Stop.DECISIVE:
         return 0.0 if beyond < 0 else 1.0
     if sample.stop.anytime_only:
         alpha = iv.ALPHA_LIVE / (family if beyond < 0 else 1)
-        excluded = abs(beyond) > iv.anytime_half_width(sd, n, alpha=alpha)
+        excluded = abs(beyond) > iv.anytime_half_width(*found[1:], alpha=alpha)
         return (0.0 if beyond < 0 else 1.0) if excluded else None
     if n < iv.N_MIN:
         return None
-    half = iv.p_value(beyond, sd, n) / 2
+    half = iv.p_value(beyond, *found[1:]) / 2
     return half if beyond < 0 else 1 - half
 
 
@@ -133,9 +136,12 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
     own = [each for each in comparisons if not each.is_control]
     # An arm that completed nothing has no ratio in some epoch, which leaves those of the others without meaning.
     dead = [any(flag.kind == "NOTHING DONE" for flag in each.flags) for each in own]
+    unlike = [any(flag.kind == "UNLIKE MACHINES" for flag in each.flags) for each in own]
+    usable = [not (nothing or several) for nothing, several in zip(dead, unlike, strict=True)]
+    points = [each.points if may else () for each, may in zip(own, usable, strict=True)]
     samples = [
-        Sample([] if nothing else [point.value for point in each.points], each.stop)
-        for each, nothing in zip(own, dead, strict=True)
+        Sample([point.value for point in found], each.stop, [point.host for point in found])
+        for each, found in zip(own, points, strict=True)
     ]
     found = answers(samples, limit=limit, family=family)
     why = ""
@@ -145,6 +151,8 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
         pass
     elif any(dead):
         why = "an arm completed nothing in an epoch."
+    elif any(unlike):
+        why = "the hosts are unlike machines; combine_hosts in the study combines them."
     elif len(own) < family:
         why = "not every comparison was measured."
     whole = Answer.UNCLEAR

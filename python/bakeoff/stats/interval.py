@@ -55,31 +55,50 @@ POWER = 0.8
 _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
 _EXACT_FLIPS_UP_TO = 14  # 2^14 sign vectors; more epochs draw 20,000 of them
 _RANDOM_FLIPS = 20_000
-
-IntervalOf = Callable[[float, float, int], Interval]
-"""(mean, sd, n) -> interval."""
+_NORMAL_FROM = 1_000
 
 
-def t_interval(mean: float, sd: float, n: int, *, alpha: float, inflation: float = 1.0) -> Interval:
+class Moments(NamedTuple):
+    """The mean of one value an epoch, and its error; s / sqrt(n) is the standard error of the mean.
+
+    Attributes:
+        sd: of one value; of several hosts that which as many independent epochs would have, given the mean's error.
+        degrees: of freedom of that error: n - 1; of several hosts one fewer than there are (`bakeoff.stats.hosts`).
+    """
+
+    mean: float
+    sd: float
+    n: int
+    degrees: int
+
+
+IntervalOf = Callable[[float, float, int, int | None], Interval]
+"""(mean, sd, n, degrees of freedom) -> interval. Everywhere the degrees are n - 1 when they are None."""
+
+
+def t_interval(
+    mean: float, sd: float, n: int, degrees: int | None = None, *, alpha: float, inflation: float = 1.0
+) -> Interval:
     """Two-sided t interval of level 1 - alpha; both ends None for n < 2."""
-    return around(mean, _t_half_width(sd, n, alpha=alpha, inflation=inflation))
+    return around(mean, _t_half_width(sd, n, degrees, alpha=alpha, inflation=inflation))
 
 
-def precision_half_width(sd: float, n: int) -> float:
+def precision_half_width(sd: float, n: int, degrees: int | None = None) -> float:
     """h_n = 1.08 t_{0.98, n-1} s / sqrt(n); infinite for n < 2."""
-    return _t_half_width(sd, n, alpha=ALPHA_PRECISE, inflation=INFLATION)
+    return _t_half_width(sd, n, degrees, alpha=ALPHA_PRECISE, inflation=INFLATION)
 
 
-def _t_half_width(sd: float, n: int, *, alpha: float, inflation: float) -> float:
-    return math.inf if n < 2 else inflation * t_quantile(1 - alpha / 2, n - 1) * sd / math.sqrt(n)
+def _t_half_width(sd: float, n: int, degrees: int | None, *, alpha: float, inflation: float) -> float:
+    return math.inf if n < 2 else inflation * t_quantile(1 - alpha / 2, degrees or n - 1) * sd / math.sqrt(n)
 
 
 @cache
-def anytime_multiplier(n: int, alpha: float) -> float:
+def anytime_multiplier(n: int, alpha: float, degrees: int | None = None) -> float:
     """c_n, the half-width of the confidence sequence in units of s / sqrt(n); infinite while n is too small.
 
     c_n = sqrt((n-1)(K-1) / (1 - K/g)), g = 1 + 4n, K = (sqrt(g)/alpha)^(2/n). The intervals of all n hold the truth
-    together with probability 1 - alpha, so one may look after every epoch and stop for any reason.
+    together with probability 1 - alpha, so one may look after every epoch and stop for any reason. With other degrees
+    of freedom than n - 1 they take the place of n - 1, and the n of g stays.
 
     Assumes: independent epochs, normal values; conservative under symmetric heavy tails (simulated).
     Source: Lai 1976; Wang & Ramdas, Anytime-valid t-tests, arXiv 2310.03722.
@@ -87,26 +106,27 @@ def anytime_multiplier(n: int, alpha: float) -> float:
     if n < 2:
         return math.inf
     g = 1 + _PRIOR_VARIANCE * n
-    k = (math.sqrt(g) / alpha) ** (2 / n)
+    degrees = degrees or n - 1
+    k = (math.sqrt(g) / alpha) ** (2 / (degrees + 1))
     if k >= g:
         return math.inf
-    return math.sqrt((n - 1) * (k - 1) / (1 - k / g))
+    return math.sqrt(degrees * (k - 1) / (1 - k / g))
 
 
-def anytime_half_width(sd: float, n: int, *, alpha: float) -> float:
+def anytime_half_width(sd: float, n: int, degrees: int | None = None, *, alpha: float) -> float:
     """c_n s / sqrt(n); infinite while n is too small for one."""
-    multiplier = anytime_multiplier(n, alpha)
+    multiplier = anytime_multiplier(n, alpha, degrees)
     return math.inf if math.isinf(multiplier) else multiplier * sd / math.sqrt(n)
 
 
-def precision_interval(mean: float, sd: float, n: int) -> Interval:
+def precision_interval(mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
     """Mean +/- h_n."""
-    return around(mean, precision_half_width(sd, n))
+    return around(mean, precision_half_width(sd, n, degrees))
 
 
-def live_interval(mean: float, sd: float, n: int) -> Interval:
+def live_interval(mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
     """The anytime-valid 95 % interval: the only one that may be shown while measuring."""
-    return around(mean, anytime_half_width(sd, n, alpha=ALPHA_LIVE))
+    return around(mean, anytime_half_width(sd, n, degrees, alpha=ALPHA_LIVE))
 
 
 def around(mean: float, half_width: float) -> Interval:
@@ -121,20 +141,21 @@ def excludes_zero(interval: Interval) -> bool:
     return interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
 
 
-def p_value(mean: float, sd: float, n: int) -> float:
+def p_value(mean: float, sd: float, n: int, degrees: int | None = None) -> float:
     """Two-sided p of 'no difference' that belongs to h_n: p < 0.04 exactly when |mean| > h_n. 1 for n < 2."""
     if n < 2:
         return 1.0
     if sd == 0:
         return 1.0 if mean == 0 else 0.0
-    return 2 * t_above(abs(mean) * math.sqrt(n) / (INFLATION * sd), n - 1)
+    return 2 * t_above(abs(mean) * math.sqrt(n) / (INFLATION * sd), degrees or n - 1)
 
 
 def sign_flip_p(values: Sequence[float], *, seed: int = 0) -> float:
     """Two-sided randomisation p-value of a mean of 0: the share of sign vectors whose |mean| is at least the one seen.
 
-    Exact over all 2^n vectors up to n = 14, else 20,000 drawn ones and the one seen. Needs no normality: each value is
-    symmetric about 0 under 'no difference', because the order of the arms was drawn by a fair coin.
+    Exact over all 2^n vectors up to n = 14, else 20,000 drawn ones and the one seen; from n = 1,000 on by the normal
+    distribution that the sums then have. Needs no normality of the values: each is symmetric about 0 under 'no
+    difference', because the order of the arms was drawn by a fair coin.
     """
     x = np.asarray(values, dtype=np.float64)
     n = x.size
@@ -144,6 +165,9 @@ def sign_flip_p(values: Sequence[float], *, seed: int = 0) -> float:
     if n <= _EXACT_FLIPS_UP_TO:
         signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
         return float(np.mean(np.abs(signs @ x) >= observed))
+    if n >= _NORMAL_FROM:  # the sign vectors would take gigabytes
+        z = observed / math.sqrt(float(x @ x)) if x.any() else 0.0
+        return max(math.erfc(z / math.sqrt(2)), 1 / (1 + _RANDOM_FLIPS))
     signs = np.random.default_rng(seed).choice((-1.0, 1.0), size=(_RANDOM_FLIPS, n))
     return float((1 + np.count_nonzero(np.abs(signs @ x) >= observed)) / (1 + _RANDOM_FLIPS))
 
@@ -173,22 +197,19 @@ class Claim(NamedTuple):
     p_adjusted: float | None = None
 
 
-def family_claims(samples: Sequence[tuple[float, float, int]], *, anytime: bool) -> list[Claim]:
-    """Claim differences from 0 among many means: by Holm at 4 %, or `anytime` by the anytime-valid interval at 5 % / M.
-
-    `samples`: mean, sd and n of each.
-    """
+def family_claims(samples: Sequence[Moments], *, anytime: bool) -> list[Claim]:
+    """Claim differences from 0 among many means: by Holm at 4 %, `anytime` by the anytime-valid interval at 5 % / M."""
     if anytime:
         level = ALPHA_LIVE / max(1, len(samples))
-        return [Claim(abs(mean) > anytime_half_width(sd, n, alpha=level)) for mean, sd, n in samples]
+        return [Claim(abs(each.mean) > anytime_half_width(*each[1:], alpha=level)) for each in samples]
     p_values = [p_value(*sample) for sample in samples]
     adjusted = holm(p_values)
     return [Claim(q is not None and q <= ALPHA_PRECISE, p, q) for p, q in zip(p_values, adjusted, strict=True)]
 
 
-def shown(mean: float, sd: float, n: int, *, anytime: bool) -> Interval:
+def shown(mean: float, sd: float, n: int, degrees: int | None = None, *, anytime: bool) -> Interval:
     """The interval of what has no stopping rule of its own."""
-    return live_interval(mean, sd, n) if anytime else precision_interval(mean, sd, n)
+    return live_interval(mean, sd, n, degrees) if anytime else precision_interval(mean, sd, n, degrees)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
@@ -202,20 +223,21 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def minimal_detectable_effect(sd: float, n: int, *, family: int, anytime: bool) -> float:
+def minimal_detectable_effect(sd: float, n: int, degrees: int | None = None, *, family: int, anytime: bool) -> float:
     """Log ratio that n epochs would have claimed with probability POWER, if `sd` were the true one (noncentral t).
 
     The threshold is that of the first claim among a family of M (Holm), by the anytime-valid interval or by h_n.
     """
     if n < 2:
         return math.inf
+    degrees = degrees or n - 1
     if anytime:
-        multiplier = anytime_multiplier(n, ALPHA_LIVE / family)
+        multiplier = anytime_multiplier(n, ALPHA_LIVE / family, degrees)
     else:
-        multiplier = INFLATION * t_quantile(1 - ALPHA_PRECISE / family / 2, n - 1)
+        multiplier = INFLATION * t_quantile(1 - ALPHA_PRECISE / family / 2, degrees)
     if math.isinf(multiplier):
         return math.inf
-    return noncentrality(1 - POWER, n - 1, multiplier) * sd / math.sqrt(n)
+    return noncentrality(1 - POWER, degrees, multiplier) * sd / math.sqrt(n)
 
 
 def epochs_needed(sd: float, precision: float) -> int:
@@ -244,18 +266,27 @@ def standard_deviation(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
 
 
+def moments(values: Sequence[float]) -> Moments:
+    """Of one value an epoch, all of one host; the mean of nothing is 0."""
+    n = len(values)
+    return Moments(fmean(values) if values else 0.0, standard_deviation(values), n, n - 1)
+
+
+def estimate(found: Moments, interval_of: IntervalOf) -> Estimate:
+    """The mean with its interval."""
+    return Estimate(mean=found.mean, interval=interval_of(*found), n=found.n)
+
+
 def estimate_of(values: Sequence[float], interval_of: IntervalOf) -> Estimate:
     """Mean of one value an epoch, with its interval; the mean of nothing is 0."""
-    n, mean = len(values), fmean(values) if values else 0.0
-    return Estimate(mean=mean, interval=interval_of(mean, standard_deviation(values), n), n=n)
+    return estimate(moments(values), interval_of)
 
 
 def t_estimate(values: Sequence[float]) -> Estimate:
     """Mean of one value an epoch, with its 95 % t interval; without ends below `EPOCHS_MIN_PAIRED` epochs."""
-    return estimate_of(
-        values,
-        lambda mean, sd, n: t_interval(mean, sd if n >= EPOCHS_MIN_PAIRED else math.inf, n, alpha=ALPHA_T),
-    )
+    found = moments(values)
+    sd = found.sd if found.n >= EPOCHS_MIN_PAIRED else math.inf
+    return Estimate(mean=found.mean, interval=t_interval(found.mean, sd, found.n, alpha=ALPHA_T), n=found.n)
 
 
 @dataclass(frozen=True)

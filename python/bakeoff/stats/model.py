@@ -3,10 +3,12 @@
 All effects are natural-log ratios, contender over baseline; 0 is equal. Written to `analysis.json`.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from bakeoff import spec
 
@@ -69,11 +71,12 @@ class Estimate(Frozen):
 
 
 class EpochPoint(Frozen):
-    """One epoch's log ratio: what the interval is made of."""
+    """One epoch's log ratio: what the interval is made of. `host`: that measured it; empty: the only one."""
 
     epoch: int
     build: int
     value: float
+    host: str = Field(default="", exclude_if=lambda host: not host)
 
 
 class Verdict(Frozen):
@@ -224,6 +227,8 @@ class Analysis(Frozen):
         discarded: epochs not used, with the reason, counted and shown.
         undeclared: settings that differ and that nobody asked for: {arm: {variable: (baseline, contender)}}.
         geometric_mean: over the primary cells of each contender, the epoch as the cluster.
+        by_machine: of hosts that are unlike machines, by kind of machine, the comparisons of each kind alone; those in
+            `comparisons` then have no interval. Empty of like machines, and where the study combines them.
     """
 
     format: Literal[2] = 2
@@ -240,6 +245,17 @@ class Analysis(Frozen):
     undeclared: dict[str, dict[str, tuple[str, str]]]
     epochs_used: int
     stopped: Stop
+    by_machine: dict[str, tuple[Comparison, ...]] = Field(default={}, exclude_if=lambda found: not found)
+
+    @cached_property
+    def host_of(self) -> dict[int, str]:
+        """Epoch -> the host that measured it; empty where there was one."""
+        found = {point.epoch: point.host for each in self.comparisons for point in each.points}
+        return found if len(set(found.values())) > 1 else {}
+
+    def hosts_of(self, epochs: Iterable[int]) -> tuple[str, ...]:
+        """The host of each of these epochs; none at all where there was one."""
+        return tuple(self.host_of[epoch] for epoch in epochs) if self.host_of else ()
 
     def named_arms(self) -> dict[str, None]:
         """Every arm that it says something of, once."""

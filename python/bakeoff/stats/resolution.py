@@ -13,6 +13,7 @@ from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
+from bakeoff.stats.hosts import sd_within as sd_within_hosts
 from bakeoff.stats.interval import chi_squared_exceeded
 from bakeoff.stats.model import Frozen
 
@@ -77,20 +78,25 @@ class NoiseCard(Frozen):
     best_seconds_per_cell: float | None
 
 
-def components(values: Sequence[float], within: Sequence[float | None]) -> tuple[float | None, float | None]:
+def components(
+    values: Sequence[float], within: Sequence[float | None], hosts: Sequence[str] = ()
+) -> tuple[float | None, float | None]:
     """Split the spread of D_e (`values`) into (sd_restart, sd_within); None where it is unknown.
 
-    sd_restart^2 = max(0, s^2 - mean of `within`), with `PairEstimate.variance_of_mean` of each epoch in `within`.
+    sd_restart^2 = max(0, s^2 - mean of `within`), with `PairEstimate.variance_of_mean` of each epoch in `within`, and s
+    within the hosts that measured them.
     """
     known = [variance for variance in within if variance is not None]
     sd_within = math.sqrt(fmean(known)) if known else None
     if len(values) < 2 or sd_within is None or not all(map(math.isfinite, values)):
         return None, sd_within
-    return math.sqrt(max(0.0, iv.standard_deviation(values) ** 2 - sd_within**2)), sd_within
+    sd = sd_within_hosts(values, hosts)
+    return None if sd is None else math.sqrt(max(0.0, sd**2 - sd_within**2)), sd_within
 
 
 def _components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | None]:
-    return components([pair.value for pair in pairs], [pair.variance_of_mean for pair in pairs])
+    values, hosts = [pair.value for pair in pairs], [pair.host for pair in pairs]
+    return components(values, [pair.variance_of_mean for pair in pairs], hosts)
 
 
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: Frame) -> NoiseCard:

@@ -9,14 +9,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from types import MappingProxyType
 
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
-from bakeoff.stats.estimate import EpochEstimates, by_comparison
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.gate import Answer, Sample, answers
+from bakeoff.stats.hosts import Kinds, by_kind, epochs_needed, moments
 from bakeoff.stats.model import Stop
 
 
@@ -59,20 +60,49 @@ def family_size(study: Study, cells: int) -> int:
     return max(1, cells * len(contenders(study)))
 
 
-def stop_state(values: Sequence[float], *, precision: float, family: int, limit: float | None = None) -> Stop:
+def stop_state(
+    values: Sequence[float],
+    hosts: Sequence[str] = (),
+    *,
+    precision: float,
+    family: int,
+    limit: float | None = None,
+) -> Stop:
     """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite.
 
-    `limit`: the log ratio that DECISIVE excludes, of a gate; None: that of equality.
+    Args:
+        values: log ratios, one an epoch.
+        hosts: of each the host that measured it; empty: the same one.
+        precision: target half-width.
+        family: how many comparisons there are.
+        limit: the log ratio that DECISIVE excludes, of a gate; None: that of equality.
     """
     n = len(values)
     if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
-    mean, sd = fmean(values), iv.standard_deviation(values)
-    if n >= iv.N_MIN and iv.precision_half_width(sd, n) <= precision:
+    found = moments(values, hosts)
+    # Fewer hosts than the fewest epochs are often so close by chance that stopping then would be wrong.
+    if found.degrees + 1 >= iv.N_MIN and iv.precision_half_width(*found[1:]) <= precision:
         return Stop.PRECISE
-    if abs(mean - (limit or 0.0)) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / family):
+    if abs(found.mean - (limit or 0.0)) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family):
         return Stop.DECISIVE
     return Stop.RUNNING
+
+
+def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family: int) -> Stop:
+    """`stop_state` of one comparison; of hosts of several kinds of machine RUNNING until each kind is settled."""
+    groups = by_kind(pairs, kinds)
+    stops = {
+        stop_state(
+            [pair.value for pair in group],
+            [pair.host for pair in group],
+            precision=study.precision,
+            family=family * len(groups),
+            limit=study.limit,
+        )
+        for group in groups.values()
+    }
+    return next((stop for stop in (Stop.RUNNING, Stop.PRECISE) if stop in stops), Stop.DECISIVE)
 
 
 def decide(
@@ -80,6 +110,7 @@ def decide(
     study: Study,
     plan: Plan,
     *,
+    kinds: Kinds = MappingProxyType({}),
     elapsed_s: float,
     epoch_time: EpochTime | None = None,
     aborted: bool = False,
@@ -90,11 +121,12 @@ def decide(
         history: one entry a valid epoch (`epoch_estimates`), without the discarded ones.
         study: precision, budget, arms.
         plan: cells and expected seconds.
+        kinds: of machine, by host; where the study combines hosts they do not matter.
         elapsed_s: wall seconds used of the budget, loading included.
         epoch_time: of the epochs so far; None: as planned.
         aborted: the user ended the run.
     """
-    states = _states(history, study, plan)
+    states = _states(history, study, plan, {} if study.combine_hosts else kinds)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
     together = study.design is not None and study.design.together
     open_states = [state for state in states if state.cell not in finished]
@@ -133,40 +165,44 @@ class _State:
     """One comparison after n valid epochs.
 
     Attributes:
+        n: epochs so far.
+        values, hosts: of each; none where unlike machines are not combined.
         stop: PRECISE, DECISIVE or RUNNING.
-        epochs_left: epochs that the target precision would still take by the spread so far; None below two.
+        epochs_left: epochs that the target precision would still take by the spread so far; None below two, and where
+            the hosts differ too much for any number.
     """
 
     cell: str
     contender: str
     is_control: bool
+    n: int
     values: Sequence[float]
+    hosts: Sequence[str]
     stop: Stop
     epochs_left: int | None
 
-    @property
-    def n(self) -> int:
-        """Epochs so far."""
-        return len(self.values)
 
-
-def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> list[_State]:
+def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: Kinds) -> list[_State]:
     pairs = by_comparison(history)
     family = family_size(study, len(plan.cells))
     states = []
     for cell in plan.cells:
         for arm in study.arms[1:]:
-            values = [pair.value for pair in pairs.get((cell.name, arm.name), ())]
+            found = pairs.get((cell.name, arm.name), ())
+            values, hosts = [pair.value for pair in found], [pair.host for pair in found]
             n = len(values)
-            stop = stop_state(values, precision=study.precision, family=family, limit=study.limit)
+            stop = stop_of(found, kinds, study, family=family)
+            if len(by_kind(found, kinds)) > 1:
+                values, hosts = [], []  # there is no ratio over all of them
             if cell.replay and n < iv.N_MIN:  # its queries have no verdicts yet
                 stop = Stop.RUNNING
             left = None
             if stop is not Stop.RUNNING:
                 left = 0
-            elif n >= 2 and all(map(math.isfinite, values)):
-                left = max(1, iv.epochs_needed(iv.standard_deviation(values), study.precision) - n)
-            states.append(_State(cell.name, arm.name, arm.name == control_name(study), values, stop, left))
+            elif len(values) >= 2 and all(map(math.isfinite, values)):
+                needed = epochs_needed(values, hosts, study.precision)
+                left = None if needed is None else max(1, needed - n)
+            states.append(_State(cell.name, arm.name, arm.name == control_name(study), n, values, hosts, stop, left))
     return states
 
 
@@ -174,7 +210,7 @@ def _has_failed(states: Sequence[_State], study: Study, plan: Plan) -> bool:
     """A comparison of a gate has failed, whatever the others will say."""
     if study.limit is None:
         return False
-    samples = [Sample(state.values, state.stop) for state in states if not state.is_control]
+    samples = [Sample(state.values, state.stop, state.hosts) for state in states if not state.is_control]
     return Answer.FAIL in answers(samples, limit=study.limit, family=family_size(study, len(plan.cells)))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Frame, quotients
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.model import ArmSummary, Estimate, Flag, LatencyRatio
@@ -174,6 +175,7 @@ def latency_ratios(
         cells: order of the output.
     """
     rows: dict[tuple[str, str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
+    host_of = {epoch.epoch: epoch.host for epoch in epochs}
     for epoch in epochs:
         for row in epoch.histograms:
             key = (row["cell"], row["operation"], row["clock"])
@@ -183,9 +185,11 @@ def latency_ratios(
     for (cell, operation, clock), arms in sorted(rows.items(), key=lambda item: (order.get(item[0][0], 0), item[0])):
         base = arms.get(baseline, {})
         for contender in sorted(arms.keys() - {baseline}):
-            pairs = [(base[at], row) for at, row in sorted(arms[contender].items()) if at in base]
+            common = [at for at in sorted(arms[contender]) if at in base]
+            pairs = [(base[at], arms[contender][at]) for at in common]
+            measured_by = [host_of[at[0]] for at in common]
             for quantile in sorted(pairs[0][0]["quantiles_ns"], key=float) if pairs else ():
-                estimate, p = _ratio(pairs, quantile, interval_of)
+                estimate, p = _ratio(pairs, measured_by, quantile, interval_of)
                 ratio = LatencyRatio(
                     cell=cell,
                     contender=contender,
@@ -200,7 +204,10 @@ def latency_ratios(
 
 
 def _ratio(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], quantile: str, interval_of: iv.IntervalOf
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    measured_by: Sequence[str],
+    quantile: str,
+    interval_of: iv.IntervalOf,
 ) -> tuple[Estimate | None, float | None]:
     fewest = min(min(base["count"], row["count"]) for base, row in pairs)
     needed = math.ceil(TAIL_MIN / (1 - float(quantile)) - 1e-6) if float(quantile) < 1 else math.inf
@@ -212,8 +219,8 @@ def _ratio(
         if theirs <= 0 or ours <= 0:
             return None, None
         values.append(math.log(theirs / ours))
-    estimate = iv.estimate_of(values, interval_of)
-    return estimate, iv.p_value(estimate.mean, iv.standard_deviation(values), estimate.n)
+    found = hosts.moments(values, measured_by)
+    return iv.estimate(found, interval_of), iv.p_value(*found)
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
 from bakeoff.spec import Origin, Study, Workload
-from bakeoff.stats import diagnostics
+from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Flag, Interval, Stop, Verdict, Word
 from bakeoff.stats.resolution import components
-from bakeoff.stats.stopping import stop_state
+from bakeoff.stats.stopping import stop_of
 from bakeoff.units import at_least_text, format_duration, format_rate, percent_text, ratio_text
 
 CHECK_FACTOR = 3.0
@@ -33,6 +33,7 @@ class AnalysisContext:
         control: name of the control arm.
         ended: how measuring ended.
         epoch_s: expected wall seconds of another epoch.
+        kinds: of machine, by host; empty where hosts are combined whatever they are.
     """
 
     study: Study
@@ -40,18 +41,18 @@ class AnalysisContext:
     control: str | None
     ended: Stop
     epoch_s: float
+    kinds: hosts.Kinds = field(default_factory=dict)
 
-    def interval(self, mean: float, sd: float, n: int, stop: Stop) -> Interval:
+    def interval(self, mean: float, sd: float, n: int, degrees: int | None = None, *, stop: Stop) -> Interval:
         """The interval that may be shown for a way of stopping."""
         if stop is Stop.DECISIVE:
-            return iv.around(mean, iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / self.family))
-        if stop.anytime_only or n < iv.N_MIN:
-            return iv.live_interval(mean, sd, n)
-        return iv.precision_interval(mean, sd, n)
+            return iv.around(mean, iv.anytime_half_width(sd, n, degrees, alpha=iv.ALPHA_DECISIVE / self.family))
+        return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only or n < iv.N_MIN)
 
-    def quick_interval(self, mean: float, sd: float, n: int) -> Interval:
+    def quick_interval(self, mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
         """The interval for what has no stopping rule of its own: latency quantiles, the mean over cells."""
-        return self.interval(mean, sd, n, self.ended if self.ended.anytime_only else Stop.BUDGET)
+        stop = self.ended if self.ended.anytime_only else Stop.BUDGET
+        return self.interval(mean, sd, n, degrees, stop=stop)
 
     def label(self, arm: str) -> str:
         """An arm's name as readers know it."""
@@ -63,9 +64,10 @@ class _Sample:
     """One comparison.
 
     Attributes:
-        pairs: the epochs with a finite ratio; `values`, `n`, `mean` and `sd` are of these.
+        pairs: the epochs with a finite ratio; `values`, `hosts` and `found` are of these.
         nothing_done: why an epoch has none, or empty.
         restarted: both servers were started anew for every epoch; False for a server that was running already.
+        unlike: kinds of machine whose epochs have no ratio in common; empty: there is one kind, or they are combined.
     """
 
     cell: Cell
@@ -74,12 +76,17 @@ class _Sample:
     pairs: tuple[PairEstimate, ...]
     points: tuple[EpochPoint, ...]
     values: list[float]
-    n: int
-    mean: float
-    sd: float
+    hosts: list[str]
+    found: iv.Moments
     nothing_done: str
     restarted: bool
     stop: Stop
+    unlike: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return self.found.n
 
 
 def compare(
@@ -97,7 +104,7 @@ def compare(
     ]
     p_values = [_p_value(sample) for sample in samples]
     adjusted = _adjusted(samples, p_values, context.family)
-    builds = [diagnostics.build_effect(sample.points) for sample in samples]
+    builds = [diagnostics.build_effect(_within_hosts(sample)) for sample in samples]
     build_flags = diagnostics.build_flags(builds)
     comparisons = []
     for sample, p, q, build, flag in zip(samples, p_values, adjusted, builds, build_flags, strict=True):
@@ -109,28 +116,33 @@ def compare(
 
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
     study = context.study
-    stop = stop_state(
-        [pair.value for pair in found], precision=study.precision, family=context.family, limit=study.limit
-    )
+    stop = stop_of(found, context.kinds, study, family=context.family)
     if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
         stop = context.ended if context.ended.anytime_only else Stop.BUDGET
     servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
     pairs = tuple(pair for pair in found if math.isfinite(pair.value))
-    values = [pair.value for pair in pairs]
+    kinds = tuple(hosts.by_kind(pairs, context.kinds))
+    values, measured_by = [pair.value for pair in pairs], [pair.host for pair in pairs]
     return _Sample(
         cell=cell,
         contender=contender,
         is_control=contender == context.control,
         pairs=pairs,
-        points=tuple(EpochPoint(epoch=pair.epoch, build=pair.build, value=pair.value) for pair in pairs),
+        points=tuple(EpochPoint(epoch=p.epoch, build=p.build, value=p.value, host=p.host) for p in pairs),
         values=values,
-        n=len(values),
-        mean=fmean(values) if values else 0.0,
-        sd=iv.standard_deviation(values),
+        hosts=measured_by,
+        found=hosts.moments(values, measured_by),
         nothing_done=_nothing_done(found, contender, context),
         restarted=all(server.origin is not Origin.URL for server in servers),
         stop=stop,
+        unlike=kinds if len(kinds) > 1 else (),
     )
+
+
+def _within_hosts(sample: _Sample) -> list[EpochPoint]:
+    """The epochs without what those of a host have in common: that hosts differ says nothing about an epoch."""
+    values = hosts.without_hosts(sample.values, sample.hosts)
+    return [point.model_copy(update={"value": each}) for point, each in zip(sample.points, values, strict=True)]
 
 
 def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: AnalysisContext) -> str:
@@ -144,9 +156,9 @@ def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Analys
 
 
 def _p_value(sample: _Sample) -> float | None:
-    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done:
+    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done or sample.unlike:
         return None
-    return iv.p_value(sample.mean, sample.sd, sample.n)
+    return iv.p_value(*sample.found)
 
 
 def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
@@ -166,7 +178,9 @@ def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], fami
 
 
 def _decisive_p(sample: _Sample, family: int) -> float | None:
-    excluded = abs(sample.mean) > iv.anytime_half_width(sample.sd, sample.n, alpha=iv.ALPHA_DECISIVE / family)
+    if sample.unlike:
+        return None
+    excluded = abs(sample.found.mean) > iv.anytime_half_width(*sample.found[1:], alpha=iv.ALPHA_DECISIVE / family)
     return 0.0 if excluded else None
 
 
@@ -179,12 +193,12 @@ def _comparison(
     build_effect: float | None,
 ) -> Comparison:
     """Everything but the flags."""
-    study, stop = context.study, sample.stop
-    n, mean, sd = sample.n, sample.mean, sample.sd
-
-    trimmed = [pair.trimmed for pair in sample.pairs if math.isfinite(pair.trimmed)]
-    p_signflip = iv.sign_flip_p(sample.values, seed=study.seed) if n >= iv.N_MIN_SIGN_FLIP else None
-    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs])
+    study, stop, found = context.study, sample.stop, sample.found
+    measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed)]
+    trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
+    draws = hosts.draws(sample.values, sample.hosts)
+    p_signflip = iv.sign_flip_p(draws, seed=study.seed) if len(draws) >= iv.N_MIN_SIGN_FLIP else None
+    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs], sample.hosts)
     case = _case(sample, context, p_adjusted)
     return Comparison(
         cell=sample.cell.name,
@@ -195,15 +209,15 @@ def _comparison(
         is_control=sample.is_control,
         points=sample.points,
         estimate=case.estimate,
-        live=iv.live_interval(mean, sd, n),
+        live=_no_interval(*found) if sample.unlike else iv.live_interval(*found),
         stop=stop,
         verdict=verdict(case),
-        trimmed=iv.estimate_of(trimmed, partial(context.interval, stop=stop)),
-        disagree=disagree(sample.values, trimmed),
+        trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
+        disagree=disagree(sample.values, trimmed, sample.hosts),
         p_value=p_value,
         p_adjusted=p_adjusted,
         p_signflip=p_signflip,
-        check=p_signflip is not None and _check(iv.p_value(mean, sd, n), p_signflip, n),
+        check=p_signflip is not None and _check(iv.p_value(*found), p_signflip, len(draws)),
         sd_restart=sd_restart,
         sd_within=sd_within,
         carry_over=diagnostics.carry_over(sample.pairs, comparisons=context.family),
@@ -215,30 +229,40 @@ def _comparison(
     )
 
 
+def _no_interval(mean: float, *_: float | None) -> Interval:
+    return iv.around(mean, math.inf)
+
+
+def _interval_of(sample: _Sample, context: AnalysisContext) -> iv.IntervalOf:
+    """The interval of a comparison; none over unlike machines."""
+    return _no_interval if sample.unlike else partial(context.interval, stop=sample.stop)
+
+
 def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -> "Case":
-    study, stop = context.study, sample.stop
-    n, mean, sd = sample.n, sample.mean, sample.sd
-    anytime_claim = abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_LIVE / context.family)
-    claim = may_claim(n=n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
+    study, stop, found = context.study, sample.stop, sample.found
+    anytime_claim = abs(found.mean) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_LIVE / context.family)
+    claim = may_claim(n=found.n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
     more_epochs = _more_epochs(sample, study.precision)
     rate_per_s = _rate(study.workloads[sample.cell.workload_index], sample.pairs)
     return Case(
         contender=context.label(sample.contender),
         baseline=context.label(study.baseline.name),
-        estimate=iv.estimate_of(sample.values, partial(context.interval, stop=stop)),
+        estimate=iv.estimate(found, _interval_of(sample, context)),
         stop=stop,
         claim=claim and sample.restarted and not sample.nothing_done,
+        unlike=sample.unlike,
         precision=study.precision,
         has_target=study.has_target,
         equivalence=study.equivalence,
-        detectable=iv.minimal_detectable_effect(sd, n, family=context.family, anytime=stop.anytime_only),
-        sd=sd,
+        detectable=iv.minimal_detectable_effect(*found[1:], family=context.family, anytime=stop.anytime_only),
+        sd=iv.standard_deviation(sample.values),
         more_epochs=more_epochs,
         more_s=None if more_epochs is None else more_epochs * context.epoch_s,
         nothing_done=sample.nothing_done,
         restarted=sample.restarted,
         is_control=sample.is_control,
         rate_per_s=rate_per_s,
+        hosts=len(set(sample.hosts)),
         kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
     )
 
@@ -253,9 +277,10 @@ def _rate(workload: Workload, pairs: Sequence[PairEstimate]) -> float | None:
 def _more_epochs(sample: _Sample, precision: float) -> int | None:
     if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
         return 0
-    if sample.n < 2 or sample.nothing_done:
+    if sample.n < 2 or sample.nothing_done or sample.unlike:
         return None
-    return max(iv.epochs_needed(sample.sd, precision) - sample.n, 0)
+    needed = hosts.epochs_needed(sample.values, sample.hosts, precision)
+    return None if needed is None else max(needed - sample.n, 0)
 
 
 def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
@@ -269,13 +294,14 @@ def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bo
     return not pairs or fmean(pair.least_per_s for pair in pairs) >= least_per_s
 
 
-def disagree(values: Sequence[float], trimmed: Sequence[float]) -> bool:
+def disagree(values: Sequence[float], trimmed: Sequence[float], measured_by: Sequence[str] = ()) -> bool:
     """Whether either t interval excludes the other's mean; False below five epochs."""
     n = len(values)
     if n < iv.N_MIN_DECISIVE or len(trimmed) < n:
         return False
     gap = abs(math.fsum(values) - math.fsum(trimmed)) / n
-    return any(gap > iv.precision_half_width(iv.standard_deviation(each), n) for each in (values, trimmed))
+    both = [hosts.moments(each, measured_by) for each in (values, trimmed)]
+    return any(gap > iv.precision_half_width(*found[1:]) for found in both)
 
 
 def _check(p_t: float, p_signflip: float, n: int) -> bool:
@@ -288,27 +314,30 @@ def _flags(
     comparison: Comparison, sample: _Sample, context: AnalysisContext, *, build_flag: Flag | None
 ) -> tuple[Flag, ...]:
     found: list[Flag | None] = []
+    if sample.unlike:
+        text = f"the hosts are {len(sample.unlike)} kinds of machine, whose ratios are not combined."
+        found.append(Flag(kind="UNLIKE MACHINES", text=text))
     if sample.nothing_done:
         found.append(Flag(kind="NOTHING DONE", text=sample.nothing_done))
     if not sample.restarted:
         text = "a server that runs already was measured as it is; there is no verdict."
         found.append(Flag(kind="NO RESTARTS", text=text))
     if comparison.disagree:
-        with_them, without = math.exp(sample.mean), math.exp(comparison.trimmed.mean)
+        with_them, without = math.exp(sample.found.mean), math.exp(comparison.trimmed.mean)
         text = f"stalls or bursts differ between arms (ratio {with_them:.4f} with them, {without:.4f} without)."
         found.append(Flag(kind="DISAGREE", text=text))
     if _only_family_forbids(comparison, sample):
         text = "the interval alone excludes 1; corrected for the number of comparisons it does not."
         found.append(Flag(kind="FAMILY", text=text))
     if comparison.check:
-        p_t = iv.p_value(sample.mean, sample.sd, sample.n)
+        p_t = iv.p_value(*sample.found)
         text = f"the sign-flip test says p = {comparison.p_signflip:.2g}, the t test p = {p_t:.2g}."
         found.append(Flag(kind="CHECK", text=text))
     found += [
         diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
         diagnostics.trend_flag(comparison.trend, context.study.precision),
-        diagnostics.outlier_flag(sample.points),
-        diagnostics.bimodal_flag(sample.points),
+        diagnostics.outlier_flag(_within_hosts(sample)),
+        diagnostics.bimodal_flag(_within_hosts(sample)),
         build_flag,
     ]
     if cut := sum(pair.cut for pair in sample.pairs):
@@ -319,7 +348,7 @@ def _flags(
 
 def _only_family_forbids(comparison: Comparison, sample: _Sample) -> bool:
     """Whether the interval alone would allow a claim, and the correction over the family forbids it."""
-    if sample.is_control or sample.nothing_done or not sample.restarted or sample.n < iv.N_MIN:
+    if sample.is_control or sample.nothing_done or not sample.restarted or sample.unlike or sample.n < iv.N_MIN:
         return False
     said = comparison.verdict
     return (
@@ -340,6 +369,8 @@ class Case:
             and there is no verdict.
         rate_per_s: of an open loop; None: a closed one.
         kept_up: in an open loop, neither arm fell short of the rate.
+        unlike: kinds of machine that have no ratio in common.
+        hosts: how many measured it.
     """
 
     contender: str
@@ -359,6 +390,8 @@ class Case:
     is_control: bool = False
     rate_per_s: float | None = None
     kept_up: bool = True
+    unlike: tuple[str, ...] = ()
+    hosts: int = 1
 
 
 def enough(n: int, stop: Stop) -> bool:
@@ -389,7 +422,7 @@ def verdict(case: Case) -> Verdict:
 
 def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
     low, high = case.estimate.interval.low, case.estimate.interval.high
-    if case.nothing_done or not case.restarted:
+    if case.nothing_done or not case.restarted or case.unlike:
         return (Word.INCONCLUSIVE,), None
     negligible = low is not None and high is not None and -case.equivalence < low and high < case.equivalence
     if case.rate_per_s is not None and (case.kept_up or negligible):
@@ -409,7 +442,10 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
 
 def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> str:
     interval = case.estimate.interval
-    counted = _counted(case.estimate)
+    counted = _counted(case.estimate, case.hosts)
+    if case.unlike:
+        kinds = "; ".join(case.unlike)
+        return f"No verdict over unlike machines ({kinds}): see Hosts; combine_hosts in the study combines them."
     if case.is_control and not case.nothing_done:
         return f"Control: {case.baseline} against itself gives {counted}; the truth is 1."
     if not case.restarted and not case.nothing_done:
@@ -449,8 +485,9 @@ def leaning(interval: Interval) -> str:
     return "faster" if interval.low > 0 else "slower"
 
 
-def _counted(estimate: Estimate) -> str:
+def _counted(estimate: Estimate, hosts: int) -> str:
     restarts = "1 restart" if estimate.n == 1 else f"{estimate.n} restarts"
+    restarts += f" on {hosts} hosts" if hosts > 1 else ""
     if estimate.n == 0:
         return "no restart was measured"
     return f"ratio {ratio_text(estimate.mean, estimate.interval.low, estimate.interval.high)} over {restarts}"
@@ -466,9 +503,11 @@ def _missing(case: Case, interval: Interval) -> str:
 
 
 def _more(case: Case) -> str:
+    target = f"±{percent_text(case.precision)}"
+    if case.has_target and case.hosts > 1 and case.more_epochs is None:
+        return f" {target} takes more hosts than these {case.hosts}, however many epochs they measure."
     if not case.has_target or not case.more_epochs:
         return ""
-    target = f"±{percent_text(case.precision)}"
     if case.more_s is not None and case.more_s > _WITHIN_REACH_S:
         return (
             f" {target} is not within reach on this machine: ratios differ by {percent_text(case.sd)} between restarts."

@@ -1,0 +1,229 @@
+"""Combine the epochs of several hosts by random effects: a host is a block, and what its epochs share is one draw.
+
+With one host everything here is the plain mean over epochs. With several the mean over hosts is estimated, hosts being
+drawn from all that might have been used: its degrees of freedom are those of the hosts, however many epochs they have.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from statistics import fmean
+
+from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import PairEstimate
+from bakeoff.stats.model import Estimate
+
+_TAIL = iv.ALPHA_T / 2
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """The epochs of several hosts.
+
+    Attributes:
+        means, counts: of each host's epochs.
+        within: pooled variance of an epoch's value within its host, with `freedom` degrees; 0 without any.
+    """
+
+    means: list[float]
+    counts: list[int]
+    within: float
+    freedom: int
+
+    @property
+    def between(self) -> float:
+        """Variance between hosts that noise within them does not explain (DerSimonian and Laird), at least 0."""
+        return max(0.0, self._excess(self.counts))
+
+    def _excess(self, counts: Sequence[int]) -> float:
+        n = sum(counts)
+        mean = math.fsum(count * each for count, each in zip(counts, self.means, strict=True)) / n
+        scatter = math.fsum(count * (each - mean) ** 2 for count, each in zip(counts, self.means, strict=True))
+        spare = n - sum(count * count for count in counts) / n
+        return (scatter - (len(counts) - 1) * self.within) / spare
+
+    def weights(self, between: float) -> list[float]:
+        """Inverse variances of the means, were hosts to vary so much; equal without any variance."""
+        variances = [between + self.within / count for count in self.counts]
+        return [1 / variance for variance in variances] if min(variances) > 0 else [1.0] * len(variances)
+
+    def scatter(self, weights: Sequence[float]) -> tuple[float, float]:
+        """The weighted mean, and the weighted sum of squares about it."""
+        mean = math.fsum(w * each for w, each in zip(weights, self.means, strict=True)) / math.fsum(weights)
+        return mean, math.fsum(w * (each - mean) ** 2 for w, each in zip(weights, self.means, strict=True))
+
+    def shares(self) -> list[float]:
+        """How much each host counts, together 1.
+
+        Hosts are taken to vary at least as much as epochs do: with few hosts a variance of 0 between them is often
+        found by chance, and one with many epochs would then decide alone. A host counts at most twice as much as one
+        with a single epoch; where hosts do not differ that costs some precision.
+        """
+        weights = self.weights(max(self.between, self.within))
+        total = math.fsum(weights)
+        return [weight / total for weight in weights]
+
+    def noise(self, shares: Sequence[float]) -> float:
+        """Variance of the combined mean that noise within hosts explains."""
+        return math.fsum(share * share * self.within / count for share, count in zip(shares, self.counts, strict=True))
+
+    def error(self, shares: Sequence[float]) -> tuple[float, float]:
+        """The combined mean, and its variance by Hartung and Knapp.
+
+        No less than what makes the interval as wide as noise within hosts alone, with its degrees of freedom, would.
+        """
+        mean, scatter = self.scatter(shares)
+        degrees = len(shares) - 1
+        wider = iv.t_quantile(1 - _TAIL, self.freedom) / iv.t_quantile(1 - _TAIL, degrees) if self.freedom else 0.0
+        return mean, max(scatter / degrees, self.noise(shares) * min(wider, 1.0) ** 2)
+
+
+def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[float]]:
+    """Values of epochs by the host that measured them; without hosts all are of one."""
+    found: dict[str, list[float]] = {}
+    for value, host in zip(values, hosts or repeat("", len(values)), strict=True):
+        found.setdefault(host, []).append(value)
+    return found
+
+
+Kinds = Mapping[str, str]
+"""Host -> kind of machine, in words (`bakeoff.results.manifest.kinds_of`)."""
+
+
+def by_kind(pairs: Sequence[PairEstimate], kinds: Kinds) -> dict[str, list[PairEstimate]]:
+    """The epochs of one comparison by the kind of machine; hosts of no known kind are of one."""
+    found: dict[str, list[PairEstimate]] = {}
+    for pair in pairs:
+        found.setdefault(kinds.get(pair.host, ""), []).append(pair)
+    return found or {"": []}
+
+
+def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:
+    """None with one host, or with a value that is not finite: the plain mean then says all there is to say."""
+    if not hosts or all(host == hosts[0] for host in hosts) or not all(map(math.isfinite, values)):
+        return None
+    means, counts, squares = [], [], []
+    for each in by_host(values, hosts).values():
+        mean = fmean(each)
+        means.append(mean)
+        counts.append(len(each))
+        squares += [(value - mean) ** 2 for value in each]
+    freedom = len(values) - len(counts)
+    return _Blocks(means, counts, math.fsum(squares) / freedom if freedom else 0.0, freedom)
+
+
+def moments(values: Sequence[float], hosts: Sequence[str] = ()) -> iv.Moments:
+    """The mean of one value an epoch, and its error.
+
+    Args:
+        values: log ratios.
+        hosts: of each value the host that measured it; empty: all of one.
+
+    Source: Hartung & Knapp, A refined method for the meta-analysis of controlled clinical trials, Statist. Med. 20
+    (2001); Roever, Knapp & Friede, BMC Med. Res. Methodol. 15 (2015) for never below the noise.
+    """
+    blocks = _blocks(values, hosts)
+    if blocks is None:
+        return iv.moments(values)
+    mean, variance = blocks.error(blocks.shares())
+    n = len(values)
+    return iv.Moments(mean, math.sqrt(variance * n), n, len(blocks.counts) - 1)
+
+
+def estimate_of(values: Sequence[float], hosts: Sequence[str], interval_of: iv.IntervalOf) -> Estimate:
+    """`moments` with an interval."""
+    return iv.estimate(moments(values, hosts), interval_of)
+
+
+def sd_within(values: Sequence[float], hosts: Sequence[str]) -> float | None:
+    """Standard deviation of an epoch's value within its host; None with one epoch a host."""
+    blocks = _blocks(values, hosts)
+    if blocks is None:
+        return iv.standard_deviation(values)
+    return math.sqrt(blocks.within) if blocks.freedom else None
+
+
+def draws(values: Sequence[float], hosts: Sequence[str]) -> Sequence[float]:
+    """What is independent: the epochs of one host, or of each of several hosts its mean times how much it counts."""
+    blocks = _blocks(values, hosts)
+    if blocks is None:
+        return values
+    return [share * mean for share, mean in zip(blocks.shares(), blocks.means, strict=True)]
+
+
+def without_hosts(values: Sequence[float], hosts: Sequence[str]) -> Sequence[float]:
+    """The values without what their hosts have in common: for tests of single epochs."""
+    blocks = _blocks(values, hosts)
+    if blocks is None:
+        return values
+    mean, _ = blocks.error(blocks.shares())
+    own = dict(zip(dict.fromkeys(hosts), blocks.means, strict=True))
+    return [value - own[host] + mean for value, host in zip(values, hosts, strict=True)]
+
+
+def epochs_needed(values: Sequence[float], hosts: Sequence[str], precision: float) -> int | None:
+    """Fewest epochs whose interval would reach the target, on the same hosts; None: no number of them would."""
+    blocks = _blocks(values, hosts)
+    if blocks is None:
+        return iv.epochs_needed(iv.standard_deviation(values), precision)
+    n, degrees = len(values), len(blocks.counts) - 1
+    if degrees + 1 < iv.N_MIN:
+        return None
+    shares = blocks.shares()
+    _, variance = blocks.error(shares)
+    noise = min(blocks.noise(shares), variance) if blocks.freedom else variance
+    half_width_of_one = iv.precision_half_width(math.sqrt(2), 2, degrees)  # with a standard error of 1
+    room = (precision / half_width_of_one) ** 2 - (variance - noise)
+    return max(iv.N_MIN, math.ceil(n * noise / room)) if room > 0 else None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much hosts differ beyond the noise of their epochs: standard deviation between hosts, log ratio.
+
+    Attributes:
+        low, high: ends of its 95 % interval.
+        p_value: of hosts that do not differ.
+    """
+
+    sd: float
+    low: float
+    high: float
+    p_value: float
+
+
+def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
+    """How much hosts differ; None with one host, or with one epoch on each: noise is then not known.
+
+    Source: Viechtbauer, Confidence intervals for the amount of heterogeneity in meta-analysis, Statist. Med. 26 (2007)
+    (Q profile), with F in place of chi-squared because the noise is estimated too.
+    """
+    blocks = _blocks(values, hosts)
+    if blocks is None or not blocks.freedom:
+        return None
+    degrees = len(blocks.counts) - 1
+    if blocks.within == 0:
+        sd = iv.standard_deviation(blocks.means)
+        return Spread(sd, sd, sd, 0.0 if sd else 1.0)
+
+    def chance(between: float) -> float:
+        """Probability of a larger scatter than was found, were this the variance between hosts."""
+        _, scatter = blocks.scatter(blocks.weights(between))
+        return iv.f_above(scatter / degrees, degrees, blocks.freedom)
+
+    low, high = (_where_rising(chance, tail, blocks.within) for tail in (_TAIL, 1 - _TAIL))
+    return Spread(math.sqrt(blocks.between), math.sqrt(low), math.sqrt(high), chance(0.0))
+
+
+def _where_rising(rising: Callable[[float], float], value: float, scale: float) -> float:
+    """Where a rising function of numbers from 0 on has this value; 0 when it begins above."""
+    if rising(0.0) >= value:
+        return 0.0
+    low, high = 0.0, scale
+    while rising(high) < value:
+        low, high = high, 4 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < value else (low, middle)
+    return high

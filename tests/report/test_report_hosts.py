@@ -1,0 +1,125 @@
+"""What a report says of hosts of a cluster: each one's ratio, how much they differ, and unlike machines."""
+
+import io
+import json
+import math
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from rich.console import Console
+from synthetic import HOST, Truth, duel_study, make_run
+
+from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
+from bakeoff.results.manifest import kinds_of
+from bakeoff.stats import interval as iv
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop, Word
+
+STUDY = duel_study(workloads=("oltp_point_select",), threads=(1, 4), control=False)
+OTHER = HOST.model_copy(update={"cpu_model": "Another CPU 3000"})
+
+
+def hosts_of(*hosts):
+    """Three hosts, of a machine and with what each adds to the log ratio."""
+    return dict(zip(("bench-1", "bench-2", "bench-3"), hosts, strict=True))
+
+
+def reported(root, hosts, study=STUDY, *, epochs=18):
+    run = make_run(root, study, Truth(effect={"B": -0.11}, sd_restart=0.004), epochs=epochs, hosts=hosts)
+    analysis = analyse(run.load_epochs(), study, ended=Stop.BUDGET, kinds=kinds_of(run.machines()))
+    return build_view(run, analysis), analysis
+
+
+@pytest.fixture(scope="module")
+def differing(tmp_path_factory):
+    """Three like machines of which one is off by 6 %."""
+    return reported(tmp_path_factory.mktemp("runs"), hosts_of((HOST, 0.0), (HOST, 0.06), (HOST, 0.0)))
+
+
+@pytest.fixture(scope="module")
+def unlike(tmp_path_factory):
+    """Two kinds of machine."""
+    return reported(tmp_path_factory.mktemp("runs"), hosts_of((HOST, 0.0), (OTHER, 0.1), (HOST, 0.0)))
+
+
+def section(view):
+    return next((each for each in view.sections if each.title == "Hosts"), None)
+
+
+def in_terminal(view):
+    out = io.StringIO()
+    render_terminal(view, Console(file=out, width=100))
+    return out.getvalue()
+
+
+def test_the_machine_matters_where_hosts_differ(differing):
+    view, _ = differing
+    assert any("the machine matters" in sentence and "bench-2" in sentence for sentence in view.summary)
+    assert "3 hosts, 4 × Example CPU 9000" in view.dateline
+
+
+def test_the_interval_over_hosts_that_differ_is_wider_than_that_of_one_machine(differing):
+    first = differing[1].comparisons[0]
+    alone = iv.precision_half_width(iv.standard_deviation([point.value for point in first.points]), 18)
+    assert first.estimate.interval.half_width > 3 * alone
+
+
+def test_hosts_that_do_not_differ_are_not_said_to(tmp_path):
+    view, _ = reported(tmp_path, hosts_of((HOST, 0.0), (HOST, 0.0), (HOST, 0.0)))
+    assert not any("matters" in sentence for sentence in view.summary)
+    assert section(view) is not None
+
+
+def test_one_machine_has_no_such_section_and_no_host_in_its_analysis(tmp_path):
+    view, analysis = reported(tmp_path, None, epochs=6)
+    assert section(view) is None
+    assert "3 hosts" not in view.dateline
+    points = analysis.model_dump()["comparisons"][0]["points"]
+    assert {key for point in points for key in point} == {"epoch", "build", "value"}
+
+
+def test_every_form_has_the_hosts(differing, snapshot):
+    view = differing[0].model_copy(update={"directory": "bakeoff-runs/RUN"})
+    terminal, markdown = in_terminal(view), render_markdown(view)
+    for text in (terminal, markdown, render_html(view), render_json(view)):
+        assert "bench-2" in text
+        assert "spread between hosts" in text
+    assert "bench-2" not in render_csv(view)  # a line a comparison
+    for text, begin in ((terminal, "Hosts"), (markdown, "# Hosts")):
+        lines = text[text.index(begin) :].splitlines()
+        assert "\n".join(lines[:26]) == snapshot
+
+
+def test_unlike_machines_have_verdicts_of_their_own(unlike):
+    view, analysis = unlike
+    for comparison in analysis.comparisons:
+        assert comparison.verdict.words == (Word.INCONCLUSIVE,)
+        assert comparison.estimate.interval.low is None
+        assert "UNLIKE MACHINES" in {flag.kind for flag in comparison.flags}
+    found = {kind: [each.estimate.mean for each in own] for kind, own in analysis.by_machine.items()}
+    assert found["4 × Another CPU 3000, 17.2 GB"] == pytest.approx([-0.01] * 2, abs=0.02)
+    assert found["4 × Example CPU 9000 @ 2.40GHz, 17.2 GB"] == pytest.approx([-0.11] * 2, abs=0.02)
+    assert "combine_hosts" in in_terminal(view)
+    assert analysis.geometric_mean == {}
+    assert json.loads(render_json(view))
+
+
+def test_unlike_machines_are_combined_when_the_study_says_so(tmp_path):
+    study = STUDY.model_copy(update={"combine_hosts": True})
+    view, analysis = reported(tmp_path, hosts_of((HOST, 0.0), (OTHER, 0.0), (HOST, 0.0)), study)
+    assert analysis.by_machine == {}
+    assert all(math.isfinite(each.estimate.interval.half_width) for each in analysis.comparisons)
+    assert "Another CPU 3000" in in_terminal(view)
+
+
+@pytest.mark.browser
+def test_the_section_is_accessible_and_fits_a_phone(browser, unlike, tmp_path):
+    (tmp_path / "report.html").write_text(render_html(unlike[0]), "utf-8")
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.locator("#hosts").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    found = Axe().run(page)
+    context.close()
+    assert found.violations_count == 0, found.generate_report()
