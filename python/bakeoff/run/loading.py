@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pymysql
@@ -20,8 +20,9 @@ from bakeoff.plan.model import database_of, database_on, row_count, seed_for
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
+from bakeoff.run.kept_loads import KeptLoad, KeptLoads, Loaded
 from bakeoff.run.listener import Listener
-from bakeoff.run.own_data import Loaded, check_databases, databases_in, databases_of, load_dump
+from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import is_capture
@@ -29,6 +30,7 @@ from bakeoff.stats.differences import Answer
 from bakeoff.units import parse_bytes
 
 _READINESS_LIMIT_S = 120.0
+_RECOVERY_LIMIT_S = 3600.0
 _LOADER_THREADS_MAX = 8
 # One build of every setup together: so little that no load is the longest part of a run.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
@@ -55,6 +57,7 @@ class Loader:
         engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
         answers: of the tables of each load, to compare the arms.
         left: what stays behind on running servers, a sentence for each arm and database.
+        kept: loads of one's own data, which a resumed run goes on with.
     """
 
     study: Study
@@ -66,6 +69,7 @@ class Loader:
     engine_lock: threading.Lock = field(default_factory=threading.Lock)
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
     left: dict[tuple[str, str], str] = field(default_factory=dict)
+    kept: KeptLoads | None = None
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
@@ -165,12 +169,13 @@ class Loader:
         assert setup.settings
         arm = setup.arm
         self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
-        started_at, started = datetime.now(UTC), time.monotonic()
-        instance = self.pool.create(f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env))
+        kept = self.kept.open(setup, build) if self.kept and arm.data.source else None
+        before_s = kept.before_s if kept else 0.0
+        started_at, started = datetime.now(UTC) - timedelta(seconds=before_s), time.monotonic() - before_s
+        instance = self._start(setup, build, kept)
         try:
-            instance.start()
-            loaded = self._fill_all(setup, instance, build=build)
-            for database in loaded.databases:
+            loaded = self._fill_all(setup, instance, build=build, kept=kept)
+            for database in loaded.databases if not (kept and kept.record.complete) else ():
                 readiness.analyze(instance, database)
             data_bytes = {database: instance.data_bytes(database) for database in loaded.databases}
             parts = {database: _parts(instance, database) for database in data_bytes}
@@ -180,8 +185,12 @@ class Loader:
             self._end_if_stopped()
             instance.stop(slow=True)
             snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}", move=True)
+            if kept:
+                kept.record.complete = True
         finally:
-            instance.remove()
+            instance.remove(keep_files=kept is not None)
+            if kept:
+                kept.write()
         record = f"builds/{arm.name}-{build}.json"
         if self.run.read_json(record) is not None:  # a resumed run: the same seeds, the same data
             return snapshot
@@ -204,22 +213,65 @@ class Loader:
         )
         return snapshot
 
-    def _fill_all(self, setup: ArmSetup, instance: Instance, *, build: int) -> Loaded:
+    def _start(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> Instance:
+        """A server to be filled, running; with what is kept of the load, if the server can use it."""
+        if self.kept and kept and kept.resumed:
+            instance = self._create(setup, kept)
+            try:
+                instance.start(_RECOVERY_LIMIT_S)
+                reason = "" if kept.record.complete else kept.objection(instance)
+            except ServerError:
+                reason = "the server does not start on what there was of it"
+            except BaseException:
+                instance.remove(keep_files=True)
+                raise
+            if not reason:
+                return instance
+            instance.remove()
+            self.kept.note_anew(setup, build, reason)
+        instance = self._create(setup, kept)
+        try:
+            if kept:
+                kept.begin()
+            instance.start()
+        except BaseException:
+            instance.remove()
+            raise
+        return instance
+
+    def _create(self, setup: ArmSetup, kept: KeptLoad | None) -> Instance:
+        assert setup.installation
+        assert setup.settings
+        arm, home = setup.arm, kept.home if kept else None
+        return self.pool.create(
+            f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env), home=home
+        )
+
+    def _fill_all(self, setup: ArmSetup, instance: Instance, *, build: int, kept: KeptLoad | None) -> Loaded:
         """Load the arm's dump, or all databases of the workloads."""
         if not setup.arm.data.source:
             for database, workload in families(self.study):
                 self._fill(setup, instance, database, workload, build=build)
-            return Loaded(databases(self.study, instance), {})
+            return Loaded(databases=databases(self.study, instance), translated={})
+        if kept and kept.record.loaded:
+            kept.fill(instance, kept.record.loaded)
+            return kept.record.loaded
         if self.study.database not in databases_in(setup.arm.data.source):
             _create_database(instance, self.study.database, setup.arm)
         with self.engine_lock:
             self._end_if_stopped()
+            if kept:
+                kept.filling()
             try:
-                loaded = load_dump(self.engine, setup, instance, self.study, self.listener, threads=loader_threads())
+                loaded = load_dump(
+                    self.engine, setup, instance, self.study, self.listener, threads=loader_threads(), kept=kept
+                )
             except EngineError as error:
                 raise _load_failed(error, setup.arm) from None
         self._end_if_stopped()
         check_databases(self.study, loaded)
+        if kept:
+            kept.fill(instance, loaded)
         return loaded
 
     def _fill(self, setup: ArmSetup, server: Server, database: str, workload: Workload, *, build: int) -> None:

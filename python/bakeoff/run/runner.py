@@ -39,6 +39,7 @@ from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.own_data import take_snapshots
@@ -85,7 +86,8 @@ def run_study(
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
-    No server is left behind in any case, and a new run without a finished epoch leaves no directory.
+    No server is left behind in any case, and a new run without a finished epoch leaves no directory, unless loads of
+    one's own data are kept for it.
 
     Args:
         study: the question; of a resumed run its own (`bakeoff.run.resume.resumed_study`).
@@ -119,8 +121,9 @@ def run_study(
             data_path=work_root(),
             secrets=tuple(passwords.values()),
         )
-        loader = Loader(study, pool, run, listener, engine, stop)
-        with run.hold():
+        kept = KeptLoads(pool, run, listener, program=str(engine.hello.get("build")), resumed=resume is not None)
+        loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
+        with run.hold(), kept:
             try:
                 before = read_before(run) if resume else Before()
                 check_servers(before, setups)
@@ -152,7 +155,7 @@ def run_study(
             except BaseException as error:
                 if run.finished_epochs():
                     raise _with_what_is_kept(error, run) from None
-                if resume is None:
+                if resume is None and not kept.keeps(error):
                     run.discard_if_empty()
                 raise
             finally:
