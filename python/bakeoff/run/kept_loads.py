@@ -135,6 +135,8 @@ class KeptLoad:
 class KeptLoads:
     """The loads of a run; as a context manager it deletes them at the end, unless the run is to be resumed.
 
+    A new run that failed and has neither a finished epoch nor loads is deleted, too.
+
     Attributes:
         resumed: the run is.
     """
@@ -152,16 +154,18 @@ class KeptLoads:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.keeps(value):
-            shutil.rmtree(_folder(self.run), ignore_errors=True)
+        if self.keeps(value):
+            self.listener.left_behind(
+                f"the data loaded so far is kept: `bakeoff run --resume {self.run.path}` goes on with it, "
+                "`bakeoff cache prune` deletes it"
+            )
             return
-        self.listener.left_behind(
-            f"the data loaded so far is kept: `bakeoff run --resume {self.run.path}` goes on with it, "
-            "`bakeoff cache prune` deletes it"
-        )
+        shutil.rmtree(_folder(self.run), ignore_errors=True)
+        if value is not None and not self.resumed:
+            self.run.discard_if_empty()
 
     def keeps(self, error: BaseException | None) -> bool:
-        """Whether the loads are kept after this error: it is not theirs, and they have cost something."""
+        """Whether loads are kept after this error: it is not theirs, and they have cost something."""
         records = [_read(path) for path in _folder(self.run).glob(f"*/{_RECORD}")]
         worth = sum(record.seconds for record in records if record) >= _WORTH_KEEPING_S
         return worth and isinstance(error, (KeyboardInterrupt, EngineError, ServerError))

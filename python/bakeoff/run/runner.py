@@ -155,8 +155,6 @@ def run_study(
             except BaseException as error:
                 if run.finished_epochs():
                     raise _with_what_is_kept(error, run) from None
-                if resume is None and not kept.keeps(error):
-                    run.discard_if_empty()
                 raise
             finally:
                 for sentence in loader.left.values():

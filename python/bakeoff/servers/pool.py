@@ -149,8 +149,8 @@ class ServerPool:
     def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
         """Keep a cleanly stopped server's data until the pool closes.
 
-        To `move` takes the data itself instead of a copy, in no time; the instance can only be removed then. In a folder
-        of `keep` the data stays where it is, and the instance is removed without its files.
+        To `move` takes the data itself instead of a copy, in no time; the instance can only be removed then. In a
+        folder of `keep` the data stays where it is, and the instance is removed without its files.
 
         Raises:
             ServerError: it is running, or was killed. HostError: not enough disk space.
