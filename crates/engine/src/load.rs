@@ -18,7 +18,9 @@ use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
 use crate::command::{Progress, pool_options, run_to_end};
-use crate::dump_sql::{Effect, Renamed, beginning, effect, left_out, read_rows, translate, without_definer, without_quoted};
+use crate::dump_sql::{
+    Effect, Renamed, beginning, effect, left_out, read_rows, translate, without_definer, without_quoted,
+};
 use crate::request::{DumpFile, LoadDump};
 
 /// What every connection is set to before a file; a file's own `SET` lines go over it.
