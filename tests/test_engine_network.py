@@ -36,7 +36,7 @@ def test_logins_statements_results_and_failures_on_three_servers():
         for name, text in SERVERS.items():
             spec = parse_server(text)
             installation = install(spec)
-            memory = ServerMemory(buffer_pool_bytes=64 << 20)
+            memory = ServerMemory(buffer_pool_bytes=64 << 20, redo_bytes=32 << 20)
             settings = settings_for(installation, spec, Profile.STOCK, Data(), memory, connections=50, tls=True)
             instance = pool.create(name.lower(), installation, settings)
             instance.start()

@@ -19,7 +19,8 @@ from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
 from validation import campaign as campaigns
-from validation import machines, procedures, procedures_measured, simulation
+from validation import causes as planted
+from validation import gates, machines, procedures, procedures_measured, simulation
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
@@ -200,6 +201,28 @@ def soak_test(
 
 
 @app.command()
+def causes(
+    folder: JournalFolder,
+    names: Annotated[list[str] | None, typer.Argument(help="Causes by name; default: all.")] = None,
+    times: Annotated[int, typer.Option(help="How often each is planted.")] = 1,
+    seed: Seed = 1,
+) -> int:
+    """Plant causes on real servers and print which family the report names; exit code 1 below nine of ten right."""
+    unknown = set(names or ()) - planted.CAUSES.keys()
+    if unknown:
+        raise SpecError(f"no cause is called {min(unknown)!r}.", hint=f"There are: {', '.join(planted.CAUSES)}.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
+    told: list[planted.Told] = []
+    for turn in range(times):
+        for name in names or planted.CAUSES:
+            told.append(planted.plant(name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn))
+            _report(f"{name}: {'right' if told[-1].right else 'WRONG'}: {told[-1].sentence}")
+    print(planted.table(told))
+    right = {name: sum(each.right for each in told if each.cause == name) for name in names or planted.CAUSES}
+    return ExitCode.DIFFERENCE if any(10 * count < 9 * times for count in right.values()) else ExitCode.DONE
+
+
+@app.command()
 def summary(journal: Annotated[list[Path], typer.Argument(help="duels.jsonl of a campaign or a suite.")]) -> int:
     """Print what duels add up to: false claims, coverage, claims and time; and each miss with its epochs."""
     outcomes = [outcome for path in journal for outcome in campaigns.read_outcomes(path)]
@@ -335,6 +358,21 @@ def simulate(
         mark = "ok" if count.kept else "NO"
         print(f"{mark:3} {count.share:7.2%} {limit:>9} of {count.runs:5d}  {count.what}; {count.note}")
     return ExitCode.DONE if all(count.kept for count in counts) else ExitCode.DIFFERENCE
+
+
+@app.command("gates")
+def simulate_gates(
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated gates for each line.")] = 1000,
+    seed: Seed = 1,
+) -> int:
+    """How often `bakeoff gate` passes, fails and cannot tell, by known slowdowns; beside it the rules of others."""
+    recorded = gates.read_epochs()
+    print(
+        f"{runs} gates a line, 2 % allowed; {len(recorded.values) // 2} recorded epochs "
+        f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
+    )
+    print(gates.table(gates.all_rates(seed, runs=runs)))
+    return ExitCode.DONE
 
 
 def run(arguments: list[str]) -> int:

@@ -52,9 +52,8 @@ def started(text: str, connections: int, database: str, root: Path | None = None
     """A server of the catalogue (`mysql:8.0`) with the matched profile, and `_OPTIONS` unless `text` sets them."""
     spec = parse_server(",".join([text, *(f"{name}={value}" for name, value in _OPTIONS.items() if name not in text)]))
     installation = install(spec)
-    settings = settings_for(
-        installation, spec, Profile.MATCHED, Data(), ServerMemory(BUFFER_POOL_BYTES), connections=connections
-    )
+    memory = ServerMemory(BUFFER_POOL_BYTES, redo_bytes=256 << 20)
+    settings = settings_for(installation, spec, Profile.MATCHED, Data(), memory, connections=connections)
     with ServerPool(root) as pool:
         instance = pool.create("client-cost", installation, settings)
         instance.start()

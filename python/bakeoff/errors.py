@@ -14,11 +14,14 @@ class ExitCode(IntEnum):
     """Exit codes of every bakeoff command (documented in docs/cli.md)."""
 
     DONE = 0
-    DIFFERENCE = 1  # a check was requested (`--publish`, `doctor --prove`) and failed
+    DIFFERENCE = 1  # a check was requested (`gate`, `--publish`, `doctor --prove`) and failed
     USAGE = 2  # bad command line or study
     NOT_READY = 3  # a server or the host cannot do this now, or a run directory is damaged
     RUN_INVALID = 4  # the run finished, but its result cannot be used
     INTERNAL = 5  # a bug in bakeoff
+    UNCLEAR = 6  # a gate cannot tell
+    BISECT_SKIP = 125  # `gate --bisect`: this build cannot be judged
+    BISECT_ABORT = 128  # `gate --bisect`: nor can any other
     INTERRUPTED = 130
 
 

@@ -12,10 +12,12 @@ from bakeoff.results import RunDirectory
 
 COMMANDS = (
     "duel",
+    "gate",
     "replay",
     "run",
     "plan",
     "report",
+    "explain",
     "compare",
     "capture",
     "list",

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+from itertools import product
 
 import pytest
 from plain_analysis import plain_analysis
@@ -38,6 +39,9 @@ def whole(tmp_path_factory):
         run.write_analysis(plain_analysis(run, study))
         answer = {"sql": "SELECT 1", "answer": "1", "collation": None}
         run.write_json("rows/0.json", {arm: {"sbtest1": {"count": answer}} for arm in "AB"})
+        counted = {"oltp_point_select/1": {"events": 9.0, "seconds": 1.0, "counters": {"status.Questions": 9}}}
+        for epoch, arm in product(range(2), "AB"):
+            run.write_json(f"epochs/{epoch:03d}/servers/{arm}/counters.json", counted)
         run.write_json("set-aside.json", {"7": "a reason"})
         choice = SliceChoice(cell="oltp_point_select/1", slice_ns=10, guard_ns=1, reason="short", curve=())
         run.write_json("pilot.json", {choice.cell: choice.model_dump(mode="json")})

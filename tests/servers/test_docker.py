@@ -110,7 +110,7 @@ def test_a_container_is_a_server_like_any_other(engine, work):
 def test_a_container_ends_when_its_client_is_killed(engine, work):
     spec = parse_server("docker:test/mysql:5.7")
     found = install(spec)
-    settings = settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4)
+    settings = settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
     with ServerPool(work / "pool") as pool:
         server = pool.create("A", found, settings)
         server.start()

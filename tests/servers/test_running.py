@@ -234,7 +234,9 @@ def test_leaving_the_pool_leaves_nothing(work):
         from bakeoff.servers import settings_for
 
         server = pool.create(
-            "A", found, settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20), connections=4)
+            "A",
+            found,
+            settings_for(found, spec, Profile.STOCK, Data(), ServerMemory(64 << 20, 32 << 20), connections=4),
         )
         server.start()
         pid = server.pid

@@ -69,6 +69,17 @@ def test_as_many_servers_as_fit_run_at_once():
     assert tight.memory == share_memory(study_of(2), available_bytes=24 * GIB).memory
 
 
+def test_small_data_that_is_only_read_has_a_small_redo_log():
+    def redo_mib(rows: int, *scripts: str) -> int:
+        workloads = tuple(Workload(script=each) for each in scripts)
+        study = study_of(2, rows=rows).model_copy(update={"workloads": workloads})
+        return share_memory(study, available_bytes=24 * GIB).memory.redo_bytes >> 20
+
+    assert redo_mib(100_000, "oltp_point_select", "oltp_read_only") == 64
+    assert redo_mib(100_000, "oltp_point_select", "oltp_update_index") == 256
+    assert redo_mib(5_000_000, "oltp_point_select") == 256
+
+
 def test_the_kernels_asynchronous_io_limits_servers_too(tmp_path):
     (tmp_path / "aio-max-nr").write_text("65536\n")
     (tmp_path / "aio-nr").write_text("50559\n")

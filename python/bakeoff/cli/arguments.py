@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -34,8 +34,11 @@ def request_study(
     precision: str | None = None,
     seed: int | None = None,
     control: bool = False,
+    servers: Sequence[str] = (),
 ) -> StudyRequest:
     """Read a study file and let the command line change its budget, precision and seed, or add a control.
+
+    `servers`, the baseline first, are the arms in place of those in the file.
 
     Raises:
         SpecError: a mistake in the file or on the command line.
@@ -49,6 +52,8 @@ def request_study(
     if seed is not None:
         changed["seed"] = seed
     loaded = replace(loaded, form=loaded.form.model_copy(update=changed))
+    if servers:
+        loaded = loaded.with_servers(servers)
     return StudyRequest(loaded, make_study(loaded, seed=secrets.randbelow(2**31)))
 
 
@@ -151,3 +156,12 @@ Publish = Annotated[
 NoVerdict = Annotated[
     bool, typer.Option("--no-verdict", help="Measure even if the budget is too small for a verdict on any machine.")
 ]
+ExplainBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--explain-budget",
+        metavar="DURATION",
+        help="Wall time, after the verdict, to explain what is FASTER or SLOWER. [default: a quarter of the budget]",
+    ),
+]
+NoExplain = Annotated[bool, typer.Option("--no-explain", help="Leave differences unexplained.")]

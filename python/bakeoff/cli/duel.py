@@ -9,8 +9,10 @@ import typer
 
 from bakeoff.cli.arguments import (
     Budget,
+    ExplainBudget,
     FailOnOption,
     Format,
+    NoExplain,
     NoVerdict,
     Open,
     Precision,
@@ -21,7 +23,7 @@ from bakeoff.cli.arguments import (
     Seed,
     format_option,
 )
-from bakeoff.cli.run import RunOptions, check_and_run
+from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
 from bakeoff.results import runs_root
 from bakeoff.run.own_data import OwnData, own_data
@@ -100,6 +102,8 @@ def duel(
     ] = False,
     publish: Publish = False,
     fail_on: FailOnOption = None,
+    explain_budget: ExplainBudget = None,
+    no_explain: NoExplain = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what it would take, as `bakeoff plan`; start nothing.")
     ] = False,
@@ -159,7 +163,6 @@ def duel(
     if not allow_same:
         hint = "Name another server, or write --allow-same to test the method."
         refuse_twins(specs, "duel", hint=hint, with_database=any(map(is_capture, workload)))
-    options = _parse_options(option or [])
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(
         data=own.source or None,
@@ -173,21 +176,18 @@ def duel(
     )
     arms = [arm_of(at, specs, tables_data, connection) for at in range(len(specs))]
     if inject_slowdown:
-        arms[-1] = arms[-1].model_copy(update={"slowdown_percent": _slowdown_percent(inject_slowdown)})
+        arms[-1] = arms[-1].model_copy(update={"slowdown_percent": slowdown_percent(inject_slowdown)})
     if control or publish:
         arms.append(control_of(arms[0]))
     study = Study(
         title=" against ".join(str(spec) for spec in specs),
         arms=tuple(arms),
-        workloads=tuple(
-            Workload(script=script, options=_scaled(script, options, warehouses), rate_per_s=_above_zero(rate))
-            for script in _split(workload, "--workload")
-        ),
-        threads=_threads(threads),
+        workloads=workloads_of(workload, option, warehouses=warehouses, rate=rate),
+        threads=threads_of(threads),
         tables=tables,
         database=database or own.database or "sbtest",
         capture_database=database or "",
-        table_size=_number(table_size, "--table-size"),
+        table_size=number_of(table_size, "--table-size"),
         precision=parse_precision(precision or "1%"),
         has_target=precision is not None,
         equivalence=parse_precision(equivalence or precision or "1%"),
@@ -208,6 +208,7 @@ def duel(
         open_report=open_report,
         publish=publish,
         fail_on=fail_on,
+        explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
     )
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 
@@ -278,7 +279,12 @@ def _split(texts: list[str], flag: str) -> list[str]:
     return parts
 
 
-def _number(text: str, flag: str) -> int:
+def number_of(text: str, flag: str) -> int:
+    """A number above zero, `100k`.
+
+    Raises:
+        SpecError: it is none; `flag` says of what.
+    """
     try:
         return rows_of(text)
     except SpecError:
@@ -302,8 +308,13 @@ def _above_zero(rate: float | None) -> float | None:
     return rate
 
 
-def _threads(text: str) -> tuple[int, ...]:
-    counts = tuple(_number(part, "--threads") for part in _split([text], "--threads"))
+def threads_of(text: str) -> tuple[int, ...]:
+    """Numbers of connections, `1,16,64`.
+
+    Raises:
+        SpecError: one is none, comes twice or is too large.
+    """
+    counts = tuple(number_of(part, "--threads") for part in _split([text], "--threads"))
     if len(set(counts)) < len(counts):
         raise SpecError(f"--threads: a number comes twice in {text!r}.", hint="Leave one out.")
     if max(counts) > THREADS_MAX:
@@ -311,12 +322,31 @@ def _threads(text: str) -> tuple[int, ...]:
     return counts
 
 
-def _slowdown_percent(text: str) -> float:
-    """Uncounted events per 100 counted."""
+def slowdown_percent(text: str) -> float:
+    """Uncounted events per 100 counted.
+
+    Raises:
+        SpecError: not a share, or outside 0 % to 100 %.
+    """
     share = parse_percent(text, "--inject-slowdown")
     if not 0 <= share <= 1:
         raise SpecError(f"--inject-slowdown: {text!r} is outside 0% to 100%.", hint="Write --inject-slowdown 5%.")
     return share * 100
+
+
+def workloads_of(
+    scripts: list[str], options: list[str] | None, *, warehouses: int, rate: float | None = None
+) -> tuple[Workload, ...]:
+    """The workloads that were named, with the options of their scripts.
+
+    Raises:
+        SpecError: an empty or repeated name, an option that is none, a rate that cannot be.
+    """
+    parsed, rate_per_s = _parse_options(options or []), _above_zero(rate)
+    return tuple(
+        Workload(script=script, options=_scaled(script, parsed, warehouses), rate_per_s=rate_per_s)
+        for script in _split(scripts, "--workload")
+    )
 
 
 def _scaled(script: str, options: Options, warehouses: int) -> Options:

@@ -48,10 +48,12 @@ class _Source:
 
 _COMMANDS = {
     "duel": _Source("bakeoff.cli.duel", "duel", "Compare setups on real servers: which is faster, and by how much."),
+    "gate": _Source("bakeoff.cli.gate", "gate", "Fail when a build is slower than allowed: for CI and git bisect."),
     "replay": _Source("bakeoff.cli.replay", "replay", "Compare servers by your own SQL, and judge every query."),
     "run": _Source("bakeoff.cli.run", "run", "Run a study: every arm in every cell."),
     "plan": _Source("bakeoff.cli.plan", "plan", "Show what a study would run: arms, minutes, memory and disk."),
     "report": _Source("bakeoff.cli.report", "report", "Render a run's report: HTML, or another format."),
+    "explain": _Source("bakeoff.cli.explain", "explain", "Say where a run's differences come from, by more epochs."),
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
     "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
@@ -128,7 +130,7 @@ def before_the_command(
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
     command = typer.main.get_command(app)
-    if arguments and arguments[0] in ("report", "compare", "runs"):  # their `-2` is a run, not an option
+    if arguments and arguments[0] in ("report", "explain", "compare", "runs"):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
     try:
         if "_BAKEOFF_COMPLETE" in os.environ:

@@ -12,8 +12,10 @@ import typer
 
 from bakeoff.cli.arguments import (
     Budget,
+    ExplainBudget,
     FailOnOption,
     Format,
+    NoExplain,
     NoVerdict,
     Open,
     Precision,
@@ -26,7 +28,7 @@ from bakeoff.cli.arguments import (
 from bakeoff.cli.capture import reading
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
 from bakeoff.cli.printing import console
-from bakeoff.cli.run import RunOptions, check_and_run
+from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.engine import capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.report import render_terminal
@@ -97,6 +99,8 @@ def replay(
     no_verdict: NoVerdict = False,
     profile: ProfileOption = Profile.MATCHED,
     fail_on: FailOnOption = None,
+    explain_budget: ExplainBudget = None,
+    no_explain: NoExplain = False,
     show_literals: Annotated[
         bool, typer.Option("--show-literals", help="Show statements as they were captured in the report.")
     ] = False,
@@ -161,6 +165,7 @@ def replay(
         json=output is Format.JSON,
         open_report=open_report,
         fail_on=fail_on,
+        explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
         samples=samples,
     )
     return check_and_run(study, options, no_verdict=no_verdict, dry_run=dry_run)

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -14,9 +14,11 @@ from typing import Annotated
 import typer
 
 from bakeoff.cli.arguments import (
+    ExplainBudget,
     FailOn,
     FailOnOption,
     Format,
+    NoExplain,
     NoVerdict,
     Open,
     Publish,
@@ -37,6 +39,7 @@ from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run import run_study
 from bakeoff.run.arms import check_workloads
+from bakeoff.run.explain import BUDGET_SHARE, Explaining
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
@@ -58,6 +61,8 @@ class RunOptions:
         publish: also write the files to be published, and fail when the control does not hold.
         fail_on: what makes the exit code 1.
         samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
+        explaining: how differences are explained; None: not at all.
+        finish: writes what else is written of a finished run; returns its exit code.
     """
 
     runs_root: Path
@@ -70,6 +75,30 @@ class RunOptions:
     publish: bool = False
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
+    explaining: Explaining | None = None
+    finish: Callable[[RunDirectory, ReportView], ExitCode] | None = None
+
+
+def explaining(
+    budget: str | None, *, none: bool, of_s: float, only: bool = False, arms: tuple[str, str] | None = None
+) -> Explaining | None:
+    """How differences are explained.
+
+    Args:
+        budget: `--explain-budget`.
+        none: `--no-explain`.
+        of_s: the run's own budget.
+        only: measure nothing else.
+        arms: that are compared, in every cell; None: those with a verdict.
+
+    Raises:
+        SpecError: both options are given, or the budget is no duration.
+    """
+    if none and budget is not None:
+        raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
+    if none:
+        return None
+    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s, arms, only)
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -95,7 +124,6 @@ def run_and_report(study: Study, options: RunOptions) -> int:
     The first Ctrl-C (or SIGTERM) drops the epoch in flight and reports the anytime-valid interval.
     """
     stop = threading.Event()
-    page = console()
     with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
         running = [str(arm.server) for arm in study.arms if arm.server.origin is Origin.URL]
         if running:
@@ -109,26 +137,35 @@ def run_and_report(study: Study, options: RunOptions) -> int:
             passwords=options.passwords,
             command_line=options.command_line,
             resume=options.resume,
+            explaining=options.explaining,
         )
         live.stage("writing the report")
         view = build_view(run, analysis, samples=options.samples)
         run.write_text("report.html", render_html(view))
         published = publish(run, view) if options.publish else None
-    if options.json:
-        print(render_json(view))
-    else:
-        render_terminal(view, page)
-    if options.open_report:
-        webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
+    show_report(run, view, options)
     if published:
         print(f"bakeoff: to be published: {published}", file=sys.stderr)
         reason = objection(analysis)
         if reason:
             print(f"bakeoff: not yet: {reason}", file=sys.stderr)
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
+    code = options.finish(run, view) if options.finish else ExitCode.DONE
     if stop.is_set():
         return ExitCode.INTERRUPTED
+    if code is not ExitCode.DONE:
+        return code
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
+
+
+def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> None:
+    """Print a report, and open its page when that was asked for."""
+    if options.json:
+        print(render_json(view))
+    else:
+        render_terminal(view, console())
+    if options.open_report:
+        webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
 
 
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
@@ -186,6 +223,8 @@ def run(
     control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
     publish: Publish = False,
     fail_on: FailOnOption = None,
+    explain_budget: ExplainBudget = None,
+    no_explain: NoExplain = False,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
@@ -210,14 +249,17 @@ def run(
     if resume is not None:
         begun = open_run(resume, runs)
         _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control)
+        of_s = parse_duration_s(budget) if budget else begun.study().budget_s
+        options = replace(options, explaining=explaining(explain_budget, none=no_explain, of_s=of_s))
         return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
     if study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
     request = request_study(
         study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish
     )
+    asked = explaining(explain_budget, none=no_explain, of_s=request.study.budget_s)
     with naming_the_line(request):
-        return check_and_run(request.study, options, no_verdict=no_verdict)
+        return check_and_run(request.study, replace(options, explaining=asked), no_verdict=no_verdict)
 
 
 def _resume(

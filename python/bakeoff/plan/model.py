@@ -201,9 +201,9 @@ class Plan(Frozen):
         return self.model_copy(update={"cells": cells})
 
 
-def writes(script: str) -> bool:
-    """False only for the bundled scripts that are known to read; a file of one of their names is not one of them."""
-    return script not in READ_ONLY
+def writes(workload: Workload) -> bool:
+    """Whether a workload changes data, as it says itself; else False only for the bundled scripts that only read."""
+    return workload.script not in READ_ONLY if workload.writes is None else workload.writes
 
 
 def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def plan_study(
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(dict.fromkeys(study.threads))
     comfortable_s = timing.LONG_S
-    if not any(_writes(workload) or _is_open_loop(workload) for workload in study.workloads):
+    if not any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
         comfortable_s = timing.comfortable_seconds(
             overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s, precise_s=precise_s
         )
@@ -176,7 +176,7 @@ def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
 def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
     cells = []
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
-        changes_data = _writes(workload)
+        changes_data = writes(workload)
         open_loop = _is_open_loop(workload)
         freeze = changes_data if study.freeze is None else study.freeze
         freeze = freeze and all(arm.server.origin is not Origin.URL for arm in study.arms)
@@ -215,10 +215,6 @@ def _placement(study: Study, workload: Workload, threads: int) -> Placement:
 
 def _is_open_loop(workload: Workload) -> bool:
     return workload.rate_per_s is not None or workload.speed is not None
-
-
-def _writes(workload: Workload) -> bool:
-    return writes(workload.script) if workload.writes is None else workload.writes
 
 
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.report import machine, numbers, performance, queries, setups, studies, verdicts
+from bakeoff.report import gate, machine, numbers, performance, queries, setups, studies, verdicts, why
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
@@ -16,6 +16,8 @@ BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
 SECTIONS = (
+    gate.gate_section,
+    why.why_section,
     queries.queries_section,
     performance.throughput_section,
     performance.stability_section,
@@ -64,7 +66,7 @@ def build_view(
         statuses=_statuses(context),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=(*queries.findings(context), *verdicts.summary(context)),
+        summary=(*gate.lead(context), *queries.findings(context), *verdicts.summary(context)),
         verdicts=verdicts.verdicts(context),
         means=verdicts.mean_sentences(context),
         conditions=_conditions(context),
@@ -74,11 +76,15 @@ def build_view(
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
+        gate=gate.gate_of(context),
         records=(*verdicts.records(context), *queries.records(context)),
+        costs=why.records(context),
     )
 
 
 def _question(context: Context) -> str:
+    if context.study.limit is not None:
+        return gate.question(context)
     design = context.study.design
     if design and design.question:
         return design.question

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,11 @@ from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.view import Footnote, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
+from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.stats.answers import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
+from bakeoff.stats.costs import Explanation, explain
 from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
@@ -30,12 +32,13 @@ DRAWN_EPOCHS = 12
 """Epochs that are drawn over time, each in a frame of its own; of more they are chosen evenly."""
 
 ByArm = TypeVar("ByArm", bound=Mapping[str, object])
+T = TypeVar("T")
 
 _HOST = ("user", "system", "iowait", "steal", "idle")
 _NEEDED = (
     "cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events", "latency_max_ns", "sent_bytes",
     "received_bytes", "client_user_ns", "client_system_ns", "server_cpu_ns", "server_read_bytes", "server_write_bytes",
-    "server_rss_bytes", *(f"host_{kind}_ns" for kind in _HOST),
+    "server_rss_bytes", "context_switches", *(f"host_{kind}_ns" for kind in _HOST),
 )  # fmt: skip
 
 
@@ -101,6 +104,14 @@ def cpu_shares(slices: Frame) -> Frame:
         others_cpus=np.where(whole > 0, others, np.nan),
         seconds=length / 1e9,
     )
+
+
+class Pair(NamedTuple):
+    """Two arms in a cell, by name."""
+
+    cell: str
+    baseline: str
+    contender: str
 
 
 CONTROL_SLOT = 6
@@ -318,6 +329,48 @@ class Context:
     def variables(self) -> dict[str, dict[str, str]]:
         """Arm -> its server's global variables in the last epoch that counts."""
         return self.run.variables(self.valid_epochs[-1]) if self.valid_epochs else {}
+
+    @cached_property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """What an event cost, for the comparisons that the question is about; none of a run without counters."""
+        run, epochs = self.run, self.valid_epochs
+        counters = {epoch: run.server_json(epoch, COUNTERS, dict[str, CellCounters]) for epoch in epochs}
+        if not any(counters.values()):
+            return ()
+        for by_arm in counters.values():
+            self.of_the_study(COUNTERS, by_arm)
+        status = run.server_json(epochs[0], "status-before.json", dict[str, str])
+        exist = {arm: frozenset(f"status.{name}" for name in names) for arm, names in status.items()}
+        ended, cpus = self.analysis.stopped, self.manifest.host.cpus_usable
+        return explain(self.primary, counters, self.slices, exist=exist, ended=ended, cpus=cpus)
+
+    @cached_property
+    def explained_pairs(self) -> tuple[Pair, ...]:
+        """What is explained: every claim and the arms that were asked for, the largest differences first.
+
+        Raises:
+            ResultsError: an arm that was asked for is not of the study.
+        """
+        mine, sizes = self.analysis.baseline, dict[Pair, float]()
+        for each in self.primary:
+            if each.verdict.claims:
+                sizes[Pair(each.cell, mine, each.contender)] = abs(each.estimate.mean)
+        for baseline, contender in self.run.read("explain/asked.json", list[tuple[str, str]]) or []:
+            self.of_the_study("explain/asked.json", {baseline: 0, contender: 0})
+            known = {each.cell: abs(each.estimate.mean) for each in self.primary if each.contender == contender}
+            for cell in self.cells:
+                sizes.setdefault(Pair(cell, baseline, contender), known.get(cell, 0.0) if baseline == mine else 0.0)
+        return tuple(sorted(sizes, key=lambda pair: -sizes[pair]))
+
+    def explaining_notes(self, kind: str) -> tuple[str, ...]:
+        """Why epochs of a kind that explains are missing or fewer, a sentence each."""
+        return tuple((self.run.read("explain/notes.json", dict[str, list[str]]) or {}).get(kind, ()))
+
+    def explaining(self, kind: str, name: str, shape: type[T]) -> dict[int, dict[str, T]]:
+        """Epoch -> arm -> what valid epochs of a kind that explains have in a file of each server."""
+        run = self.run.explaining(kind)
+        valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
+        return {epoch: self.of_the_study(name, run.server_json(epoch, name, shape)) for epoch in valid}
 
     @cached_property
     def histograms(self) -> dict[int, list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from bakeoff.stats.model import Estimate, Interval
 from bakeoff.stats.resolution import OUT_OF_REACH_S, Resolution, TimeNeeded
-from bakeoff.units import format_duration, interval_texts, ratio_decimals
+from bakeoff.units import format_duration, format_ns, interval_texts, ratio_decimals
 
 Form = Callable[[float], str]
 Floats = Iterable[float]
@@ -73,6 +73,32 @@ def share(value: float) -> str:
     """`62%`, `0.4%`."""
     percent = value * 100
     return f"{percent:.0f}%" if percent >= 10 or percent == 0 else f"{percent:.1f}%"
+
+
+def percent(value: float) -> str:
+    """`62%`, `−4%` of a share of a difference, which may have either sign."""
+    text = f"{abs(value):.0%}"
+    return text if value >= 0 or text == "0%" else MINUS + text
+
+
+def of_event(ns: float) -> str:
+    """A time of an event: `0 ns`, `37 ns`, `1.2 µs`."""
+    return format_ns(round(ns)) if abs(ns) >= 1 else "0 ns"
+
+
+def signed(value: float, form: Form) -> str:
+    """`+1.2 µs`, `−3.1`."""
+    text = form(abs(value))
+    if text.partition(" ")[0] == "0":
+        return text
+    return ("+" if value > 0 else MINUS) + text
+
+
+def signed_interval(of: Interval, form: Form) -> str:
+    """`−1.2 µs to +3.4 µs`, or nothing while there is no interval."""
+    if of.low is None or of.high is None:
+        return ""
+    return f"{signed(of.low, form)} to {signed(of.high, form)}"
 
 
 def restarts(n: int) -> str:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report import charts, numbers, setups
+from bakeoff.report import charts, flame, numbers, setups
 from bakeoff.report.charts import VERDICTS, picture_svg
 from bakeoff.report.view import (
     ArmView,
@@ -70,8 +70,15 @@ def render_html(view: ReportView) -> str:
         # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
         "drawn": lambda panel: Markup(drawings[panel.id]),
         "explained": _explained,
+        "flame_functions": flame.flame_functions,
         "has_own_keys": _has_own_keys,
         "percent": numbers.share,
+    }
+    environment.globals |= {
+        "flame_frames": flame.flame_frames,
+        # Safe: ours, and the policy names its digest.
+        "flame_script": Markup(flame.flame_script()) if view.has_flames else "",
+        "flame_policy": Markup(flame.flame_policy()) if view.has_flames else "",
     }
     return environment.get_template("report.html.j2").render(view=view, version=bakeoff_version())
 
@@ -237,7 +244,7 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for status in view.statuses:
         style = "bold red" if status.word == "UNTRUSTED" else "yellow"
         console.print(Text.assemble((status.word, style), f": {status.text}"))
-    if len(view.verdicts) > 1 or "queries" in view.tables:
+    if len(view.verdicts) > 1 or "queries" in view.tables or view.gate:
         console.print()
         console.print(Text(" ".join(view.summary)))
     if view.forest.rows:
@@ -253,9 +260,12 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for section in (inner for outer in view.sections for inner in outer.sections() if inner.in_terminal):
         console.print()
         console.print(Text(section.title, style="bold"))
-        for table in (part for part in section.parts if isinstance(part, Table)):
-            console.print(_grouped(table))
-            console.print(Text(table.note, style="dim"))
+        for part in section.parts:
+            if isinstance(part, Prose) and not part.small:
+                console.print(Text(part.text))
+            elif isinstance(part, Table):
+                console.print(_grouped(part))
+                console.print(Text(part.note, style="dim"))
     for sentence in (*view.key_figures, *view.means):
         console.print(Text(sentence))
     if view.conditions:
@@ -350,12 +360,15 @@ def render_csv(view: ReportView) -> str:
 
 
 def render_json(view: ReportView) -> str:
-    """One document: the head, `tables` (the sections' by id), `comparisons` and a replay's `queries`, unrounded."""
-    document = view.model_dump(mode="json", exclude={"forest", "sections", "records", "arms_table"})
+    """One document: the head, `tables` (by id); unrounded `comparisons`, `costs`, and of a replay `queries`."""
+    left_out = {"forest", "sections", "records", "costs", "arms_table", *([] if view.gate else ["gate"])}
+    document = view.model_dump(mode="json", exclude=left_out)
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = [record for record in view.records if "differs" not in record]
     if queries := [record for record in view.records if "differs" in record]:
         document["queries"] = queries
+    if view.costs:
+        document["costs"] = list(view.costs)
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 

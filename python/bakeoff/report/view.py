@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import field_validator
 
 from bakeoff.stats import model
+from bakeoff.stats.gate import Gate
 from bakeoff.units import visible
 
 
@@ -324,6 +325,53 @@ class Bars(Frozen):
     bars: tuple[Bar, ...]
 
 
+class FlameFrame(Frozen):
+    """One function in a flame graph, called on one path.
+
+    Attributes:
+        function: which of the graph's.
+        level: callers above it.
+        left, width: per cent of the axis.
+        step: −4 (the contender takes much less in this function) to 4 (much more).
+    """
+
+    function: int
+    level: int
+    left: float
+    width: float
+    step: int
+
+
+class FlameSide(Frozen):
+    """One arm's half of a flame graph."""
+
+    label: str
+    slot: int
+    total: str
+    frames: tuple[FlameFrame, ...]
+
+    @property
+    def levels(self) -> int:
+        """How deep it is."""
+        return max((frame.level for frame in self.frames), default=-1) + 1
+
+
+class Flame(Frozen):
+    """Flame graphs of two arms on one scale, on the page only.
+
+    Attributes:
+        axis_ns: CPU time an event that the whole width stands for.
+        functions: name, and time an event with all it calls on either side, ns.
+    """
+
+    kind: Literal["flame"] = "flame"
+    id: str
+    title: str
+    axis_ns: float
+    sides: tuple[FlameSide, FlameSide]
+    functions: tuple[tuple[str, float, float], ...]
+
+
 class Fold(Frozen):
     """Something long, folded away, on the page only."""
 
@@ -366,7 +414,7 @@ class Section(Frozen):
                 yield from part.sections()
 
 
-Part = Prose | Steps | Code | Table | Charts | Bars | Fold | Section
+Part = Prose | Steps | Code | Table | Charts | Bars | Flame | Fold | Section
 
 
 def _is_empty(part: Part) -> bool:
@@ -408,7 +456,9 @@ class ReportView(Frozen):
         key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
+        gate: the answer of a gate; None: the run is none.
         records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
+        costs: one for each comparison and counter.
     """
 
     format: int = 2
@@ -430,7 +480,9 @@ class ReportView(Frozen):
     effort: tuple[str, ...]
     command: str
     footnotes: tuple[Footnote, ...]
+    gate: Gate | None = None
     records: tuple[dict[str, str | int | float | bool | None], ...]
+    costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
 
     @property
     def cards(self) -> tuple[tuple[VerdictView, ForestRow], ...]:
@@ -460,6 +512,12 @@ class ReportView(Frozen):
         """Every chart."""
         parts = (part for section in self.sections for inner in section.sections() for part in inner.parts)
         return tuple(panel for part in parts if isinstance(part, Charts) for panel in part.panels)
+
+    @property
+    def has_flames(self) -> bool:
+        """Whether there is a flame graph, which needs the page's script."""
+        inner = (each for section in self.sections for each in section.sections())
+        return any(isinstance(part, Flame) for section in inner for part in section.parts)
 
     @property
     def dashed(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ import re
 import secrets as random_text
 import shutil
 import stat
+import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ Json = Any  # what JSON holds
 
 _REASON_MAX = 200  # characters: a reason may quote the file
 _DERIVED = ("analysis.json", "wall.json", "report.html")  # made anew when a run ends
+_EPOCHS = "epochs"
+_UNPACKED_MAX = 2**27
 
 
 class RunDirectory:
@@ -65,9 +68,10 @@ class RunDirectory:
         name: the directory's name, by which people call the run.
     """
 
-    def __init__(self, path: Path, *, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path, *, secrets: Iterable[str] = (), epochs: str = _EPOCHS) -> None:
         self.path = path
         self._redactor = Redactor(secrets)
+        self._epochs = epochs
 
     @classmethod
     def create(
@@ -131,6 +135,12 @@ class RunDirectory:
         """The directory's name."""
         return self.path.name
 
+    def explaining(self, kind: str) -> "RunDirectory":
+        """This run with the epochs that explain its verdicts, of one kind, in place of those that count."""
+        explaining = RunDirectory(self.path, epochs=f"explain/{kind}")
+        explaining._redactor = self._redactor
+        return explaining
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Be the only process that writes here; the death of the process releases it too.
@@ -157,7 +167,7 @@ class RunDirectory:
     def write_json(self, name: str, content: BaseModel | Mapping[str, Any] | Sequence[Any]) -> Path:
         """Write `plan.json`, `pilot.json`, `builds/A-0.json` … atomically, passwords struck out."""
         path = self.path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, self._redactor.json_bytes(content))
         return path
 
@@ -186,7 +196,7 @@ class RunDirectory:
         path = self._epoch_path(number)
         if (path / "outcome.json").exists():
             raise ResultsError(f"run {self.name}: epoch {number} is finished and is not written again.")
-        for derived in _DERIVED:
+        for derived in _DERIVED if self._epochs == _EPOCHS else ():
             (self.path / derived).unlink(missing_ok=True)
         if path.exists():
             attempt = 1
@@ -216,8 +226,8 @@ class RunDirectory:
         if content is None:
             return None
         try:
-            document = from_json(content)
-        except ValueError as error:
+            document = from_json(_unpacked(content) if name.endswith(".gz") else content)
+        except (ValueError, zlib.error) as error:
             raise self.damaged(name, f"it is no JSON: {error}") from None
         if document is None:
             raise self.damaged(name, "it holds nothing")
@@ -257,9 +267,9 @@ class RunDirectory:
 
     def outcome(self, epoch: int) -> Outcome:
         """How a finished epoch went; one that was set aside later is not valid."""
-        outcome = self._needed(f"epochs/{epoch:03d}/outcome.json", Outcome)
-        aside = self.read("set-aside.json", dict[str, str]) or {}
-        reason = aside.get(str(epoch))
+        outcome = self._needed(f"{self._epochs}/{epoch:03d}/outcome.json", Outcome)
+        aside = self.read("set-aside.json", dict[str, str]) if self._epochs == _EPOCHS else None
+        reason = (aside or {}).get(str(epoch))
         return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
 
     def load_epoch(self, epoch: int) -> EpochData:
@@ -274,7 +284,7 @@ class RunDirectory:
             build=outcome.build,
             valid=outcome.valid,
             discard_reason=outcome.discard_reason,
-            slices=self._slices(f"epochs/{epoch:03d}/slices.parquet"),
+            slices=self._slices(f"{self._epochs}/{epoch:03d}/slices.parquet"),
             histograms=self.histograms(epoch),
             variables=self.variables(epoch),
             server_counts=self.server_json(epoch, "data-check.json", OwnCounts),
@@ -295,11 +305,11 @@ class RunDirectory:
 
     def failures(self, epoch: int) -> list[FailureRow]:
         """Statements of a replay that failed while an epoch was measured."""
-        return self.read(f"epochs/{epoch:03d}/failures.json", list[FailureRow]) or []
+        return self.read(f"{self._epochs}/{epoch:03d}/failures.json", list[FailureRow]) or []
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         """The engine's `histogram` messages of an epoch, one a cell, arm and operation, with the `place` of each."""
-        name = f"epochs/{epoch:03d}/histograms.jsonl"
+        name = f"{self._epochs}/{epoch:03d}/histograms.jsonl"
         lines = self._checked_bytes(name).splitlines()
         arms = self._arm_names()
         found: list[dict[str, Any]] = []
@@ -316,7 +326,7 @@ class RunDirectory:
 
     def host_samples(self, epoch: int) -> Frame:
         """The machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
-        return self._parquet(f"epochs/{epoch:03d}/host.parquet", HOST_SCHEMA)
+        return self._parquet(f"{self._epochs}/{epoch:03d}/host.parquet", HOST_SCHEMA)
 
     def variables(self, epoch: int) -> dict[str, dict[str, str]]:
         """Each arm's global variables in an epoch."""
@@ -342,7 +352,7 @@ class RunDirectory:
     # ---- inside ------------------------------------------------------------------------------------------------
 
     def _all_slices(self, name: str, columns: Sequence[str]) -> Frame:
-        valid = [f"epochs/{epoch:03d}/{name}" for epoch in self.finished_epochs() if self.outcome(epoch).valid]
+        valid = [f"{self._epochs}/{epoch:03d}/{name}" for epoch in self.finished_epochs() if self.outcome(epoch).valid]
         files = [file for file in valid if name == "slices.parquet" or os.path.lexists(self.path / file)]
         chosen = columns or tuple(SLICE_SCHEMA)
         none = Frame.of_rows([], SLICE_SCHEMA).select(*chosen)
@@ -360,7 +370,7 @@ class RunDirectory:
 
     @property
     def _epochs_path(self) -> Path:
-        return self.path / "epochs"
+        return self.path / self._epochs
 
     def _epoch_path(self, number: int) -> Path:
         return self._epochs_path / f"{number:03d}"
@@ -425,6 +435,14 @@ class RunDirectory:
         return ResultsError(f"run {self.name}: {name} is missing.", hint=hint)
 
 
+def _unpacked(content: bytes) -> bytes:
+    unpacking = zlib.decompressobj(wbits=31)
+    inside = unpacking.decompress(content, _UNPACKED_MAX)
+    if not unpacking.eof:
+        raise ValueError(f"it ends early, or holds more than {_UNPACKED_MAX} bytes")
+    return inside
+
+
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(cast(Any, kind))
@@ -440,7 +458,7 @@ def check_format(path: Path) -> None:
     document = run.read_json("manifest.json")
     if document is None:
         raise run._missing("manifest.json")
-    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+    if not isinstance(document, dict) or type(document.get("format")) is not int:
         raise run.damaged("manifest.json", "it has no format version")
     if document["format"] != FORMAT:
         raise ResultsError(

@@ -6,6 +6,7 @@ zlib stream; inside, 40 bytes of header and counts as ZigZag LEB128, where a neg
 
 import base64
 import binascii
+import gzip
 import hashlib
 import json
 import os
@@ -16,12 +17,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, ConfigDict, JsonValue, NonNegativeFloat, NonNegativeInt
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, NonNegativeFloat, NonNegativeInt
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
@@ -42,6 +43,7 @@ class Outcome(Frozen):
         seeds: `order`, `keys`, `padding`.
         readiness: for each arm what was waited for before measuring.
         other_bakeoffs: processes of other bakeoffs that had servers on this machine.
+        host: the node of a cluster that measured it; empty: the machine of the run directory.
     """
 
     epoch: int
@@ -57,6 +59,7 @@ class Outcome(Frozen):
     seeds: dict[str, int] = {}
     readiness: dict[str, dict[str, JsonValue]] = {}
     other_bakeoffs: tuple[int, ...] = ()
+    host: str = ""
 
 
 class Load(TypedDict):
@@ -121,6 +124,21 @@ class FailureRow(TypedDict):
 
 OwnCounts = dict[str, list[Reading]]
 """`data-check.json`: cell -> one reading a round."""
+
+
+_Amount = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]  # 2^64 ns is no time of a run
+
+
+class CellCounters(TypedDict):
+    """What one cell cost a server: of its counters those that moved (docs/explain.md); `seconds` of its own slices."""
+
+    events: Annotated[_Amount, Field(ge=0)]
+    seconds: Annotated[_Amount, Field(ge=0)]
+    counters: dict[str, _Amount]
+
+
+COUNTERS = "counters.json"
+"""A server's `CellCounters` by cell."""
 
 
 @dataclass(frozen=True)
@@ -355,6 +373,11 @@ class EpochWriter:
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
         """`variables.json`, `status-before.json`, `status-after.json`, `data-check.json`: a server's values by name."""
         write_atomically(self.server_directory(arm) / name, self._redactor.json_bytes(dict(sorted(values.items()))))
+
+    def write_server_gz(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
+        """`profile.json.gz`: likewise, compressed."""
+        content = self._redactor.json_bytes(dict(sorted(values.items())))
+        write_atomically(self.server_directory(arm) / name, gzip.compress(content, mtime=0))
 
     def finish(self, outcome: Outcome) -> None:
         """Write the tables, then the outcome: from then on the epoch counts (or counts as discarded).

@@ -48,12 +48,15 @@ EXECUTIONS_MAX = 100
 _EXPLAINED = 2  # executions of a digest
 _PROGRESS_EVERY = 100  # statements
 _NO_SUCH_TABLE = 1146
-_READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
-_PLAIN = (*_READS, "SHOW", "EXPLAIN", "DESC", "DESCRIBE")
+READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
+"""First words of a statement that only reads tables."""
+
+_PLAIN = (*READS, "SHOW", "EXPLAIN", "DESC", "DESCRIBE")
 _SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 # They would end the servers, or their sessions, and say nothing of a query.
 _NEVER = ("KILL", "SHUTDOWN", "RESTART", "RESET", "PURGE", "STOP", "INSTALL", "UNINSTALL", "CLONE")
-_READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
+READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
+"""`Handler_read_…`: rows read."""
 
 
 def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
@@ -262,7 +265,7 @@ class AnswersPass:
             self._digests[event["digest"]] = digest
             self._wrote = self._wrote or "writes" in event
             self._schemas.update([event["schema"]] if event.get("schema") else self._databases.values())
-            self._compare(event, digest, is_read="writes" not in event and digest.first_word in _READS)
+            self._compare(event, digest, is_read="writes" not in event and digest.first_word in READS)
 
     def _compare(self, event: Event, digest: _Digest, *, is_read: bool) -> None:
         sql = statement_of(event)
@@ -306,13 +309,9 @@ class AnswersPass:
         return self._arms[self._baseline].run(event, shape.longer), self._arms[arm].run(event, shape.longer)
 
     def _examined(self, arm: str, event: Event, sql: bytes, digest: _Digest) -> Reply:
-        """Run a statement between two readings of the handler counters; what a reading itself adds is taken off."""
-        sessions = self._arms[arm]
-        idle, before = sessions.handlers(event), sessions.handlers(event)
-        reply = sessions.run(event, sql)
-        for name, value in sessions.handlers(event).items():
-            own = value - before.get(name, 0) - (before.get(name, 0) - idle.get(name, 0))
-            digest.handlers[arm][name] += max(0, own)
+        """Run a statement, and add what it read to what is known of its digest."""
+        reply, grown = self._arms[arm].examined(event, sql)
+        digest.handlers[arm].update(grown)
         return reply
 
     def _compare_plans(self, event: Event, sql: bytes, digest: _Digest) -> None:
@@ -377,7 +376,7 @@ class AnswersPass:
             },
             plans=digest.plans,
             rows_examined={
-                arm: sum(counts.get(f"read_{name}", 0) for name in _READ_HANDLERS) for arm, counts in handlers.items()
+                arm: sum(counts.get(f"read_{name}", 0) for name in READ_HANDLERS) for arm, counts in handlers.items()
             },
             handlers=handlers,
         )

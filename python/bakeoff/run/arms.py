@@ -14,7 +14,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
-from bakeoff.plan.model import data_bytes, uses_sysbench_tables
+from bakeoff.plan.model import data_bytes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
@@ -26,14 +26,20 @@ from bakeoff.units import format_bytes, parse_bytes
 # with any other option gets loads of its own.
 _NOT_IN_DATA = frozenset(
     {
-        "innodb_adaptive_flushing", "innodb_adaptive_hash_index", "innodb_buffer_pool_instances",
-        "innodb_buffer_pool_size", "innodb_doublewrite", "innodb_flush_log_at_trx_commit", "innodb_flush_method",
-        "innodb_flush_neighbors", "innodb_io_capacity", "innodb_io_capacity_max", "innodb_page_cleaners",
-        "innodb_purge_threads", "innodb_read_io_threads", "innodb_spin_wait_delay", "innodb_sync_spin_loops",
-        "innodb_thread_concurrency", "innodb_use_native_aio", "innodb_write_io_threads", "join_buffer_size",
-        "max_connections", "performance_schema", "query_cache_size", "query_cache_type", "read_buffer_size",
-        "sort_buffer_size", "sync_binlog", "table_open_cache", "table_open_cache_instances", "thread_cache_size",
-        "thread_handling", "tmp_table_size", "transaction_isolation",
+        "back_log", "eq_range_index_dive_limit", "flush_time", "innodb_adaptive_flushing", "innodb_adaptive_hash_index",
+        "innodb_buffer_pool_instances", "innodb_buffer_pool_size", "innodb_deadlock_detect", "innodb_doublewrite",
+        "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_flush_neighbors", "innodb_flush_sync",
+        "innodb_io_capacity", "innodb_io_capacity_max", "innodb_log_buffer_size", "innodb_lru_scan_depth",
+        "innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm", "innodb_old_blocks_pct",
+        "innodb_old_blocks_time", "innodb_page_cleaners", "innodb_purge_threads", "innodb_read_io_threads",
+        "innodb_spin_wait_delay", "innodb_sync_spin_loops", "innodb_thread_concurrency", "innodb_use_native_aio",
+        "innodb_write_io_threads",
+        "internal_tmp_mem_storage_engine", "join_buffer_size", "max_connect_errors", "max_connections",
+        "max_error_count", "max_heap_table_size", "net_buffer_length", "net_retry_count", "optimizer_prune_level",
+        "optimizer_search_depth", "optimizer_switch", "performance_schema", "query_cache_size", "query_cache_type",
+        "read_buffer_size", "read_rnd_buffer_size", "sort_buffer_size", "sync_binlog", "table_definition_cache",
+        "table_open_cache", "table_open_cache_instances", "temptable_max_ram", "thread_cache_size", "thread_handling",
+        "tmp_table_size", "transaction_isolation",
     }
 )  # fmt: skip
 # Administration, readiness checks and statistics connect besides the load.
@@ -49,6 +55,9 @@ _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
 _STEP_BYTES = 32 * 2**20
+# Loading more data than that into the small redo log would wait for checkpoints.
+_SMALL_DATA_BYTES = 512 * 2**20
+_REDO_BYTES, _SMALL_REDO_BYTES = 256 * 2**20, 64 * 2**20
 # 256 for each of InnoDB's handler threads: four that read, four that write, two more.
 _AIO_EVENTS = 2_700
 _POOL_OPTION = "innodb_buffer_pool_size"
@@ -316,11 +325,19 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
             )
         at_once, largest = least, max([pool, *fixed])
     return MemoryShare(
-        memory=ServerMemory(buffer_pool_bytes=pool),
+        memory=ServerMemory(buffer_pool_bytes=pool, redo_bytes=_redo_bytes(study)),
         per_server_bytes=largest + _BESIDES_POOL_BYTES,
         servers=len(ours),
         at_once=at_once,
     )
+
+
+def _redo_bytes(study: Study) -> int:
+    """A small redo log for small data that is only read: all of it is copied for every start."""
+    largest = max((data_bytes(study, arm.data) for arm in study.arms), default=0)
+    if largest > _SMALL_DATA_BYTES or any(map(writes, study.workloads)):
+        return _REDO_BYTES
+    return _SMALL_REDO_BYTES
 
 
 def _largest_pool_field(arms: Sequence[Arm]) -> KeyPath:

@@ -23,6 +23,7 @@ from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.run.forecast import forecast
 from bakeoff.run.listener import Listener
+from bakeoff.run.perf import permission
 from bakeoff.run.runner import run_study
 from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs
 from bakeoff.spec import Arm, Study, Workload, parse_server
@@ -218,6 +219,14 @@ def _programs() -> Iterator[Finding]:
         yield _finding("engine", Severity.OK, str(engine_path()))
     except HostError as error:
         yield _finding("engine", Severity.PROBLEM, error.message, error.hint)
+    allowed = permission()
+    counters = ", ".join(allowed.hardware) or "no hardware counters"
+    yield _finding(
+        "perf",
+        Severity.NOTE if allowed.reason else Severity.OK,
+        allowed.reason.rstrip(".") or f"it may profile ({allowed.event}, {counters})",
+        "Verdicts need no profile; only where the CPU goes will not be explained.",
+    )
 
 
 def _finding(subject: str, severity: Severity, found: str, advice: str = "") -> Finding:

@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from bakeoff.engine import Engine, Measurement, Message, declares
 from bakeoff.errors import EngineError, RunInvalid, ServerError
-from bakeoff.plan import Cell, EpochDraft, SliceLength, guard_ns, whole_blocks
+from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_blocks
 from bakeoff.plan.model import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.captures import capture_facts, chunk_events
+from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import CountsDisagree, ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
@@ -47,6 +50,10 @@ class Interrupted(Exception):
     """The user ended the run inside an epoch: the epoch is dropped."""
 
 
+Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callable[[Message], None]]]
+"""Around the measuring of a cell in an epoch that explains: what it gives receives each slice as it ends."""
+
+
 class TooManyErrors(Exception):
     """An arm's statements failed too often for its throughput to mean anything."""
 
@@ -64,6 +71,7 @@ class Epoch:
     Args:
         draft: orders, build, padding and seeds of this epoch.
         writer: where its evidence goes.
+        watch: None in an epoch that counts.
 
     Attributes:
         phases: wall seconds so far.
@@ -74,7 +82,10 @@ class Epoch:
 
     servers: EpochServers
 
-    def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter) -> None:
+    def __init__(
+        self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, *, watch: Watch | None = None
+    ) -> None:
+        self._watch = watch
         self.phases = Phases()
         self.planned_s = 0.0
         self.warmed: dict[int, list[Message]] = {}
@@ -89,6 +100,7 @@ class Epoch:
         self._cell_order: dict[str, None] = {}
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._server_counts: dict[str, dict[str, list[Any]]] = {}
+        self._costs = CellCounts(writer)
         self._readiness: dict[str, dict[str, Any]] = {}
         self._other_bakeoffs: set[int] = set()
         self._engine: Engine
@@ -199,6 +211,24 @@ class Epoch:
             )
         return measured.slices
 
+    def measure_all(self, arm_s: Callable[[str], float], plan: Plan) -> None:
+        """Warm and measure the draft's cells in its order, and keep the servers' counters.
+
+        Args:
+            arm_s: as in `measure`, by cell.
+            plan: whose cells they are.
+
+        Raises: as `measure`.
+        """
+        # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
+        # change, and longer on one version than on another.
+        for _, same_workload in groupby(map(plan.cell, self._draft.cell_order), key=attrgetter("workload")):
+            cells = tuple(same_workload)
+            self.warm(cells)
+            for cell in cells:
+                self.measure(cell, arm_s(cell.name))
+        self.servers.keep_status()
+
     def measure(self, cell: Cell, arm_s: float) -> None:
         """Measure one cell and keep its evidence; nothing is done when no contender of it is in this round.
 
@@ -224,7 +254,10 @@ class Epoch:
         slices, blocks = cell.slices, None
         if not cell.replay:  # whose work is no multiple of any time
             slices, blocks = whole_blocks(slices, seconds=seconds, arms=len(setups))
-        with self.phases.measure("measure"):
+        ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
+        idle = read_before(ours)
+        watch = self._watch(self.servers, cell) if self._watch else contextlib.nullcontext()
+        with self.phases.measure("measure"), watch as on_slice:
             measured = self._measure(
                 cell,
                 setups,
@@ -233,7 +266,10 @@ class Epoch:
                 order_seed=draft.order_seed,
                 key_seed=draft.key_seed,
                 slices=slices,
+                on_slice=on_slice,
             )
+        guard_ns = 0 if cell.replay else slices.guard_ns
+        self._costs.add(cell.name, measured.slices, idle, read_after(ours), guard_ns=guard_ns)
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
         self._writer.add_slices(self._in_this_round(cell.name, measured.slices))
@@ -292,7 +328,7 @@ class Epoch:
         )
 
     def _report(self, text: str) -> None:
-        self._tools.listener.stage(f"epoch {self._draft.epoch}: {text}")
+        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
     def _read_counts(self, cell: Cell, setups: Sequence[ArmSetup]) -> dict[str, ServerCounts]:
         """The servers' own counts of TPC-C's transactions until now; empty for other workloads."""
@@ -347,6 +383,7 @@ class Epoch:
         slices: SliceLength,
         blocks: int | None = None,
         until: Callable[[list[Message]], bool] | None = None,
+        on_slice: Callable[[Message], None] | None = None,
         changes_nothing: bool = False,
     ) -> Measurement:
         """Have the engine measure one cell; so many blocks, or else so many seconds, or less when `until` says so.
@@ -372,7 +409,7 @@ class Epoch:
                 "placement": cell.placement,
                 "freeze": cell.freeze and len(self.servers.ours) == len(self.servers.all),
             },
-            on_slice=ThroughputReporter(cell.name, self._tools.listener).add_slice,
+            on_slice=on_slice or ThroughputReporter(cell.name, self._tools.listener).add_slice,
             until=until,
         )
         if self._tools.stop.is_set():

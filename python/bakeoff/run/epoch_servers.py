@@ -58,6 +58,7 @@ class EpochTools:
         setups: arms of the study, or of one round of it.
         at_once: how many servers fit into memory; more arms than that take rounds.
         replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
+        called: what an epoch is called while it goes on.
     """
 
     study: Study
@@ -68,6 +69,7 @@ class EpochTools:
     stop: threading.Event
     at_once: int
     replay_rates: dict[tuple[str, bool], float] = field(default_factory=dict)
+    called: str = "epoch"
 
 
 class EpochServers:
@@ -129,11 +131,11 @@ class EpochServers:
         by_name = {setup.arm.name: setup for setup in self.setups if setup.installation}
         starting = [by_name[name] for name in draft.start_order if name in by_name]
         with self._phases.measure("restore"):
-            tools.listener.stage(f"epoch {draft.epoch}: restoring the data")
+            tools.listener.stage(f"{tools.called} {draft.epoch}: restoring the data")
             with ThreadPoolExecutor(max_workers=max(1, len(starting))) as pool:
                 instances = list(pool.map(self._restore, starting))
         with self._phases.measure("start"):
-            tools.listener.stage(f"epoch {draft.epoch}: starting servers")
+            tools.listener.stage(f"{tools.called} {draft.epoch}: starting servers")
             tools.pool.start_all(instances)
         for setup, instance in zip(starting, instances, strict=True):
             self.all[setup.arm.name] = instance
@@ -158,7 +160,7 @@ class EpochServers:
                 stop=self._tools.stop,
             )
 
-        self._tools.listener.stage(f"epoch {self._draft.epoch}: warming buffer pools")
+        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: warming buffer pools")
         with self._phases.measure("readiness"):
             self._readiness = self._on_ours(make_one_ready)
 
@@ -170,7 +172,7 @@ class EpochServers:
                 server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
             )
 
-        self._tools.listener.stage(f"epoch {self._draft.epoch}: flushing")
+        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: flushing")
         with self._phases.measure("flush"):
             for name, ready in self._on_ours(flush_one).items():
                 self._unfinished.setdefault(name, []).extend(ready.notes)

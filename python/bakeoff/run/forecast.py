@@ -25,7 +25,6 @@ _COPY_BYTES_PER_S = 500e6
 _EPOCH_FIXED_S = 1.5
 _EPOCH_PER_SERVER_S = 0.9
 _DATADIR_BYTES = 120 * 2**20  # system tables and what InnoDB makes at the start
-_REDO_BYTES = 256 * 2**20
 _WRITE_GROWTH = 1.3
 _TAKEN_SHARE = 0.5  # of a running server's data and indexes, as compressed SQL: of texts about a fifth, of bytes more
 
@@ -90,8 +89,9 @@ def forecast(study: Study) -> Forecast:
     sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
     loads = len(sizes) * study.builds
     load_bytes = max(sizes.values(), default=0)
-    snapshots = study.builds * sum(size + _DATADIR_BYTES + _REDO_BYTES for size in sizes.values())
-    running = share.at_once * int(load_bytes * _WRITE_GROWTH + _DATADIR_BYTES + _REDO_BYTES)
+    fixed = _DATADIR_BYTES + share.memory.redo_bytes
+    snapshots = study.builds * sum(size + fixed for size in sizes.values())
+    running = share.at_once * int(load_bytes * _WRITE_GROWTH + fixed)
     taken = {arm.data.source: arm.data.source_bytes for arm in ours if is_url(arm.data.source)}
     plan = _duration(study, share, list(sizes.values()))
     folder = work_root()

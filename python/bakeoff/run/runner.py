@@ -10,8 +10,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 from bakeoff.engine import Engine
@@ -39,6 +37,7 @@ from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.explain import Explaining, explain
 from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
@@ -59,6 +58,7 @@ from bakeoff.spec import Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
+from bakeoff.stats.gate import forecast_sentence
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
@@ -83,6 +83,7 @@ def run_study(
     passwords: Mapping[str, str],
     command_line: Sequence[str],
     resume: RunDirectory | None = None,
+    explaining: Explaining | None = None,
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
@@ -97,6 +98,7 @@ def run_study(
         passwords: of servers named by URL, by arm name; of those whose data is taken by the data's source.
         command_line: for the manifest.
         resume: a run to go on with; its finished epochs count and are not measured again.
+        explaining: what verdicts are explained, once they are written.
 
     Raises:
         BakeoffError: it could not be started, or its measurements cannot be used.
@@ -141,8 +143,10 @@ def run_study(
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
                 tools = EpochTools(study, setups, pool, snapshots, listener, stop, max(share.at_once, 2))
+                if explaining and explaining.only:
+                    return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
-                study_run = _StudyRun(
+                analysis = _StudyRun(
                     study,
                     run,
                     tools,
@@ -150,8 +154,8 @@ def run_study(
                     builds=max((build + 1 for _, build in snapshots), default=study.builds),
                     plan=before.plan,
                     history=list(before.history),
-                )
-                return run, study_run.run()
+                ).run()
+                return run, explain(explaining, tools, run) if explaining else analysis
             except BaseException as error:
                 if run.finished_epochs():
                     raise _with_what_is_kept(error, run) from None
@@ -281,14 +285,8 @@ class _StudyRun:
             epoch.compare_rows()
         if self.plan is None:
             self.plan = self._make_plan(epoch, self._warm_for_pilot(epoch))
-        # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
-        # change, and longer on one version than on another.
-        for _, same_workload in groupby(map(self.plan.cell, draft.cell_order), key=attrgetter("workload")):
-            cells = tuple(same_workload)
-            epoch.warm(cells)
-            for cell in cells:
-                epoch.measure(cell, self.plan.arm_seconds(cell.name) * share)
-        epoch.servers.keep_status()
+        plan = self.plan
+        epoch.measure_all(lambda cell: plan.arm_seconds(cell) * share, plan)
         epoch.check_data()
 
     # ---- the plan, from the first epoch's pilot ----------------------------------------------------------------
@@ -385,7 +383,10 @@ class _StudyRun:
         if len(valid) == PILOT_EPOCHS == len(self.history):
             slices = Frame.concat([data.slices for data in valid])
             _note_other_bakeoffs(self.tools.listener)
-            self.tools.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
+            card = noise_card(estimates, self.study, self.plan, slices=slices)
+            self.tools.listener.noise_card(card)
+            if sentence := forecast_sentence(card, self.study, self.plan):
+                self.tools.listener.note(sentence)
             if decision.stop is Stop.RUNNING and may_start_anew:
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:

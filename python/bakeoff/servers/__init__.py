@@ -1,7 +1,7 @@
 """Real servers: found by name, fetched, initialised, started, made ready and stopped.
 
     installation = install(spec, progress)                      # binaries; SpecError, HostError, ServerError
-    memory = ServerMemory(buffer_pool_bytes=512 << 20)
+    memory = ServerMemory(buffer_pool_bytes=512 << 20, redo_bytes=256 << 20)
     settings = settings_for(installation, spec, profile, data, memory, connections=64)
     with ServerPool(work_root) as pool:                         # first removes what killed bakeoffs left behind
         instance = pool.create("A", installation, settings, env=..., cpus=..., padding_bytes=...)

@@ -113,6 +113,8 @@ class Design(Frozen):
         levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
         excluded: combinations left out by `where`.
         fraction: how the combinations were chosen; None: all that `where` leaves.
+        together: an arm is measured until its cell is finished, also when its own ratio is settled: effects need epochs
+            that have every arm.
     """
 
     question: str = ""
@@ -122,6 +124,7 @@ class Design(Frozen):
     levels: dict[str, tuple[str, ...]] = {}
     excluded: int = 0
     fraction: Fraction | None = None
+    together: bool = False
     published: Published | None = None
 
 
@@ -289,6 +292,7 @@ class Study(Frozen):
         precision: half-width w at which measuring ends, natural-log units.
         has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
+        limit: of a gate: log ratio of the largest slowdown allowed; None: it asks about a ratio of 1.
         warm_s: seconds of load before each workload's measuring, after every start.
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
@@ -309,6 +313,7 @@ class Study(Frozen):
     precision: float = Field(default=math.log(1.01), gt=0)
     has_target: bool = False
     equivalence: float = Field(default=math.log(1.01), gt=0)
+    limit: float | None = Field(default=None, lt=0)
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)
     warm_s: float = Field(default=3.0, ge=0)

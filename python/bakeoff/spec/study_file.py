@@ -6,7 +6,7 @@ The arms of the study are made by `bakeoff.plan.factorial`.
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
@@ -321,6 +321,29 @@ class LoadedStudy:
             if setting in self.form.settings:
                 return ("settings", setting)
         return ("factors",)
+
+    def with_servers(self, servers: Sequence[str]) -> "LoadedStudy":
+        """The same question about other servers, which are its only factor.
+
+        Raises:
+            SpecError: one comes twice, or the file varies something else.
+        """
+        odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
+        if odd:
+            hint = "Leave the servers out, or take the factor out of the study."
+            raise self.error(
+                "factors", odd[0], reason=f"{odd[0]} varies beside the servers that were named.", hint=hint
+            )
+        if len(set(servers)) < len(servers):
+            raise SpecError("study: a server was named twice.", hint="Name each once.")
+        settings = dict(self.form.settings)
+        settings.pop("server", None)
+        for factor, levels in self.levels.items():  # a factor that a scale has left one level
+            settings |= next(iter(levels.values())) if factor != "server" else {}
+        changes = {"servers": list(servers), "settings": settings}
+        nothing: dict[str, object] = {"factors": {}, "baseline": {}, "where": [], "published": None}
+        form = self.form.model_copy(update=changes | nothing)
+        return replace(self, form=form, levels={"server": {each: {"server": each} for each in servers}})
 
     def error(self, *place: str | int, reason: str, hint: str = "") -> SpecError:
         """An error at a place of this file."""

@@ -161,7 +161,7 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
     stops = [comparison.stop for comparison in comparisons if not comparison.is_control]
     if not stops or len(stops) < context.family:
         return context.ended if context.ended.anytime_only else Stop.BUDGET
-    for stop in (Stop.RUNNING, Stop.ABORTED, Stop.EXTENDED, Stop.BUDGET, Stop.DECISIVE):
+    for stop in (Stop.RUNNING, Stop.ABORTED, Stop.EXTENDED, Stop.ANSWERED, Stop.BUDGET, Stop.DECISIVE):
         if stop in stops:
             return stop
     return Stop.PRECISE

@@ -200,6 +200,14 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
     return Flag(kind="SETTINGS", text=f"{len(found)} undeclared {differ} ({names}).")
 
 
+def variable_of(option: str) -> str:
+    """The variable that an option sets, by its newest name: `skip_log_bin` sets `log_bin`."""
+    if option == "skip_name_resolve":  # a variable itself
+        return option
+    name = _PREFIXES.sub("", option)
+    return _ALIASES.get(name, name)
+
+
 def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables without aliases; a server that has both names has equal values under them."""
     return {_ALIASES.get(name, name): value for name, value in variables.items()}

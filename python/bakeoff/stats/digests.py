@@ -139,31 +139,22 @@ def _found(
 
 
 def _interval(mean: float, sd: float, n: int, *, ended: Stop) -> Interval:
-    if ended.anytime_only or n < iv.N_MIN:
-        return iv.live_interval(mean, sd, n)
-    return iv.precision_interval(mean, sd, n)
+    return iv.shown(mean, sd, n, anytime=ended.anytime_only or n < iv.N_MIN)
 
 
 def _judged(found: Sequence[_Found], *, ended: Stop, not_restarted: Collection[str]) -> list[DigestTimes]:
     notes = [_not_tested(each, ended, not_restarted) for each in found]
     tested = [each for each, note in zip(found, notes, strict=True) if not note]
-    p_values = [iv.p_value(_mean(each), each.sd, len(each.values)) for each in tested]
-    if ended.anytime_only:
-        # Looking when somebody pressed Ctrl-C is allowed to this interval only.
-        level = iv.ALPHA_LIVE / max(1, len(tested))
-        claims = [abs(_mean(e)) > iv.anytime_half_width(e.sd, len(e.values), alpha=level) for e in tested]
-        numbers: list[tuple[float | None, float | None]] = [(None, None)] * len(tested)
-    else:
-        adjusted = iv.holm(p_values)
-        claims = [q is not None and q <= iv.ALPHA_PRECISE for q in adjusted]
-        numbers = list(zip(p_values, adjusted, strict=True))
-    verdicts = iter(zip(claims, numbers, strict=True))
+    # Looking when somebody pressed Ctrl-C is allowed to the anytime-valid interval only.
+    claims = iter(
+        iv.family_claims([(_mean(each), each.sd, len(each.values)) for each in tested], anytime=ended.anytime_only)
+    )
     judged = []
     for each, note in zip(found, notes, strict=True):
         if note:
             judged.append(each.times.model_copy(update={"note": note}))
             continue
-        claim, (p, q) = next(verdicts)
+        claim, p, q = next(claims)
         word = "unclear" if not claim else "FASTER" if _mean(each) > 0 else "SLOWER"
         judged.append(each.times.model_copy(update={"word": word, "p_value": p, "p_adjusted": q}))
     return judged

@@ -104,7 +104,7 @@ def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
     found = []
     for cell, index in product(_cells(analysis), varied if len(varied) > 1 else ()):
         for level in _other_levels(design, index, base):
-            weights, combinations = _weights(design, {index: (base[index], level)})
+            weights, combinations = contrast_weights(design, {index: (base[index], level)})
             estimate = _estimate(values, analysis, cell, weights)
             if estimate:
                 factor = design.factors[index].name
@@ -128,11 +128,11 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
             continue
         for level, other_level in product(_other_levels(design, first, base), _other_levels(design, second, base)):
             one, other = {first: (base[first], level)}, {second: (base[second], other_level)}
-            both = _estimate(values, analysis, cell, _weights(design, one | other)[0])
+            both = _estimate(values, analysis, cell, contrast_weights(design, one | other)[0])
             if both is None:
                 continue
             at_base, at_other = (
-                None if mixed else _estimate(values, analysis, cell, _weights(design, one, {second: at})[0])
+                None if mixed else _estimate(values, analysis, cell, contrast_weights(design, one, {second: at})[0])
                 for at in (base[second], other_level)
             )
             found.append(
@@ -144,7 +144,7 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
     return tuple(found)
 
 
-def _weights(design: Design, steps: Steps, within: dict[int, str] | None = None) -> tuple[Weights, int]:
+def contrast_weights(design: Design, steps: Steps, within: dict[int, str] | None = None) -> tuple[Weights, int]:
     """The contrast of one factor's step (of two: the difference of differences), and how many arms have the upper end.
 
     Arms are matched on the levels of all other factors. A fraction has no two arms that differ in one of its factors
@@ -178,14 +178,17 @@ def _weights(design: Design, steps: Steps, within: dict[int, str] | None = None)
 
 
 def _estimate(values: EpochValues, analysis: Analysis, cell: str, weights: Weights) -> Estimate | None:
-    """The contrast in each epoch that has all of its arms, and its mean with an interval over epochs."""
+    """The mean of a contrast, with an interval over epochs."""
+    return _estimate_of(list(epoch_contrasts(values, cell, weights).values()), analysis)
+
+
+def epoch_contrasts(values: EpochValues, cell: str, weights: Weights) -> dict[int, float]:
+    """Epoch -> the contrast of log throughputs in it, for each epoch that has all of its arms."""
     columns = {arm: values.get((cell, arm), {}) for arm in weights}
     if not columns:
-        return None
+        return {}
     epochs = sorted(set.intersection(*(set(column) for column in columns.values())))
-    return _estimate_of(
-        [sum(weight * columns[arm][epoch] for arm, weight in weights.items()) for epoch in epochs], analysis
-    )
+    return {epoch: sum(weight * columns[arm][epoch] for arm, weight in weights.items()) for epoch in epochs}
 
 
 def _comes_first(design: Design, names: tuple[str, str], mixed: Sequence[tuple[str, str]]) -> bool:

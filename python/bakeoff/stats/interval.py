@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist, fmean
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,9 @@ ALPHA_LIVE = 0.05
 
 ALPHA_T = 0.05
 """Error share of the t intervals that no verdict rests on: throughput of an arm, flags, runs of different hours."""
+
+EPOCHS_MIN_PAIRED = 3
+"""Fewest epochs for the t intervals of what explains a verdict."""
 
 EPOCHS_MIN_UNPAIRED = 3
 """Fewest epochs of either run for Welch's interval."""
@@ -161,6 +165,32 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
+class Claim(NamedTuple):
+    """Whether a difference is claimed within a family of tests; its p-values where they are known."""
+
+    made: bool
+    p_value: float | None = None
+    p_adjusted: float | None = None
+
+
+def family_claims(samples: Sequence[tuple[float, float, int]], *, anytime: bool) -> list[Claim]:
+    """Claim differences from 0 among many means: by Holm at 4 %, or `anytime` by the anytime-valid interval at 5 % / M.
+
+    `samples`: mean, sd and n of each.
+    """
+    if anytime:
+        level = ALPHA_LIVE / max(1, len(samples))
+        return [Claim(abs(mean) > anytime_half_width(sd, n, alpha=level)) for mean, sd, n in samples]
+    p_values = [p_value(*sample) for sample in samples]
+    adjusted = holm(p_values)
+    return [Claim(q is not None and q <= ALPHA_PRECISE, p, q) for p, q in zip(p_values, adjusted, strict=True)]
+
+
+def shown(mean: float, sd: float, n: int, *, anytime: bool) -> Interval:
+    """The interval of what has no stopping rule of its own."""
+    return live_interval(mean, sd, n) if anytime else precision_interval(mean, sd, n)
+
+
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Benjamini and Hochberg's adjustment: false discovery rate, for exploratory metrics only."""
     family = len(p_values)
@@ -218,6 +248,40 @@ def estimate_of(values: Sequence[float], interval_of: IntervalOf) -> Estimate:
     """Mean of one value an epoch, with its interval; the mean of nothing is 0."""
     n, mean = len(values), fmean(values) if values else 0.0
     return Estimate(mean=mean, interval=interval_of(mean, standard_deviation(values), n), n=n)
+
+
+def t_estimate(values: Sequence[float]) -> Estimate:
+    """Mean of one value an epoch, with its 95 % t interval; without ends below `EPOCHS_MIN_PAIRED` epochs."""
+    return estimate_of(
+        values,
+        lambda mean, sd, n: t_interval(mean, sd if n >= EPOCHS_MIN_PAIRED else math.inf, n, alpha=ALPHA_T),
+    )
+
+
+@dataclass(frozen=True)
+class Paired:
+    """What an event takes on two arms that were measured in the same epochs, in one unit.
+
+    Attributes:
+        baseline, contender: means over epochs.
+        difference: contender less baseline, as in `t_estimate`.
+    """
+
+    baseline: float
+    contender: float
+    difference: Estimate
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval excludes 0."""
+        return excludes_zero(self.difference.interval)
+
+    @staticmethod
+    def of(baseline: Sequence[float], contender: Sequence[float]) -> "Paired":
+        """Of one value an epoch."""
+        return Paired(
+            fmean(baseline), fmean(contender), t_estimate([b - a for a, b in zip(baseline, contender, strict=True)])
+        )
 
 
 def throughput_interval(values: Sequence[float]) -> tuple[float, float, float]:

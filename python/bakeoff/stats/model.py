@@ -25,12 +25,13 @@ class Stop(StrEnum):
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
     EXTENDED = "extended"  # time ran out, after the budget had been raised with results in sight
+    ANSWERED = "answered"  # another comparison had answered the question of a gate
     RUNNING = "running"
 
     @property
     def anytime_only(self) -> bool:
         """Whether only the anytime-valid interval may be shown."""
-        return self in (Stop.ABORTED, Stop.EXTENDED, Stop.RUNNING)
+        return self in (Stop.ABORTED, Stop.EXTENDED, Stop.ANSWERED, Stop.RUNNING)
 
 
 class Word(StrEnum):
@@ -87,6 +88,11 @@ class Verdict(Frozen):
     words: tuple[Word, ...]
     at_least: float | None
     sentence: str
+
+    @property
+    def claims(self) -> bool:
+        """Whether the contender is FASTER or SLOWER."""
+        return bool({Word.FASTER, Word.SLOWER} & set(self.words))
 
 
 class CarryOver(Frozen):

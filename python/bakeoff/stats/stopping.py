@@ -1,8 +1,8 @@
 """The stopping rule of docs/method.md ("When it stops") as a pure function of the epochs so far.
 
 A comparison (one contender in one cell) is PRECISE when its t interval is narrow enough, DECISIVE when the
-anytime-valid interval excludes a ratio of 1. It is then settled: its contender is not measured in that cell any more. A
-cell is finished when all its comparisons are settled; the control arm is never waited for.
+anytime-valid interval excludes a ratio of 1, or a gate's limit. It is then settled: its contender is not measured in
+that cell any more. A cell is finished when all its comparisons are settled; the control arm is never waited for.
 """
 
 import math
@@ -16,6 +16,7 @@ from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
+from bakeoff.stats.gate import Answer, Sample, answers
 from bakeoff.stats.model import Stop
 
 
@@ -56,15 +57,18 @@ def family_size(study: Study, cells: int) -> int:
     return max(1, cells * len(contenders(study)))
 
 
-def stop_state(values: Sequence[float], *, precision: float, family: int) -> Stop:
-    """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite."""
+def stop_state(values: Sequence[float], *, precision: float, family: int, limit: float | None = None) -> Stop:
+    """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite.
+
+    `limit`: the log ratio that DECISIVE excludes, of a gate; None: that of equality.
+    """
     n = len(values)
     if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
     mean, sd = fmean(values), iv.standard_deviation(values)
     if n >= iv.N_MIN and iv.precision_half_width(sd, n) <= precision:
         return Stop.PRECISE
-    if abs(mean) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / family):
+    if abs(mean - (limit or 0.0)) > iv.anytime_half_width(sd, n, alpha=iv.ALPHA_DECISIVE / family):
         return Stop.DECISIVE
     return Stop.RUNNING
 
@@ -90,11 +94,12 @@ def decide(
     """
     states = _states(history, study, plan)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
+    together = study.design is not None and study.design.together
     open_states = [state for state in states if state.cell not in finished]
     settled = frozenset(
         (state.cell, state.contender)
         for state in states
-        if state.cell in finished or (state.stop is not Stop.RUNNING and not state.is_control)
+        if state.cell in finished or (state.stop is not Stop.RUNNING and not state.is_control and not together)
     )
     arms_left = Counter(state.cell for state in open_states if (state.cell, state.contender) not in settled)
     planned_s = plan.measuring_seconds({cell: arms + 1 for cell, arms in arms_left.items()})
@@ -105,6 +110,8 @@ def decide(
     share = epoch_time.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
     next_s = epoch_time.epoch_s(share * planned_s)
     stop = _overall(states, going_on=bool(open_states), aborted=aborted)
+    if stop is Stop.RUNNING and _has_failed(states, study, plan):
+        stop = Stop.ANSWERED
     if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:
         stop = Stop.BUDGET
     left = _most([state.epochs_left for state in open_states if not state.is_control])
@@ -131,9 +138,14 @@ class _State:
     cell: str
     contender: str
     is_control: bool
-    n: int
+    values: Sequence[float]
     stop: Stop
     epochs_left: int | None
+
+    @property
+    def n(self) -> int:
+        """Epochs so far."""
+        return len(self.values)
 
 
 def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> list[_State]:
@@ -143,7 +155,8 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> list
     for cell in plan.cells:
         for arm in study.arms[1:]:
             values = [pair.value for pair in pairs.get((cell.name, arm.name), ())]
-            n, stop = len(values), stop_state(values, precision=study.precision, family=family)
+            n = len(values)
+            stop = stop_state(values, precision=study.precision, family=family, limit=study.limit)
             if cell.replay and n < iv.N_MIN:  # its queries have no verdicts yet
                 stop = Stop.RUNNING
             left = None
@@ -151,8 +164,16 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> list
                 left = 0
             elif n >= 2 and all(map(math.isfinite, values)):
                 left = max(1, iv.epochs_needed(iv.standard_deviation(values), study.precision) - n)
-            states.append(_State(cell.name, arm.name, arm.name == control_name(study), n, stop, left))
+            states.append(_State(cell.name, arm.name, arm.name == control_name(study), values, stop, left))
     return states
+
+
+def _has_failed(states: Sequence[_State], study: Study, plan: Plan) -> bool:
+    """A comparison of a gate has failed, whatever the others will say."""
+    if study.limit is None:
+        return False
+    samples = [Sample(state.values, state.stop) for state in states if not state.is_control]
+    return Answer.FAIL in answers(samples, limit=study.limit, family=family_size(study, len(plan.cells)))
 
 
 def _is_finished(cell: str, states: Sequence[_State]) -> bool:

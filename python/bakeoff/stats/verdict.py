@@ -109,7 +109,9 @@ def compare(
 
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
     study = context.study
-    stop = stop_state([pair.value for pair in found], precision=study.precision, family=context.family)
+    stop = stop_state(
+        [pair.value for pair in found], precision=study.precision, family=context.family, limit=study.limit
+    )
     if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
         stop = context.ended if context.ended.anytime_only else Stop.BUDGET
     servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
@@ -151,16 +153,21 @@ def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], fami
     """Holm over the declared family; the control is outside it and keeps its own p.
 
     A DECISIVE comparison has passed a test of its own at 1 % / M: it counts as rejected for the others (p = 0) and gets
-    its Bonferroni value.
+    its Bonferroni value. One that is decisive about a gate's limit alone counts as not rejected.
     """
     primary = [i for i, sample in enumerate(samples) if not sample.is_control]
-    ranked: list[float | None] = [0.0 if samples[i].stop is Stop.DECISIVE else p_values[i] for i in primary]
+    ranked = [_decisive_p(samples[i], family) if samples[i].stop is Stop.DECISIVE else p_values[i] for i in primary]
     ranked += [None] * (family - len(ranked))
     adjusted = list(p_values)
     for i, q in zip(primary, iv.holm(ranked), strict=False):
         p = p_values[i]
         adjusted[i] = q if samples[i].stop is not Stop.DECISIVE else None if p is None else min(1.0, family * p)
     return adjusted
+
+
+def _decisive_p(sample: _Sample, family: int) -> float | None:
+    excluded = abs(sample.mean) > iv.anytime_half_width(sample.sd, sample.n, alpha=iv.ALPHA_DECISIVE / family)
+    return 0.0 if excluded else None
 
 
 def _comparison(

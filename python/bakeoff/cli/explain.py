@@ -1,0 +1,119 @@
+"""`bakeoff explain`: measure epochs that explain a finished run's differences, and report it anew."""
+
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakeoff.cli.arguments import ExplainBudget, Format, Open, Quiet, Runs, format_option
+from bakeoff.cli.run import RunOptions, ending_in_order, explaining, run_and_report, show_report
+from bakeoff.errors import ExitCode, SpecError
+from bakeoff.report import build_view, render_html
+from bakeoff.report.live import live_for
+from bakeoff.results import RunDirectory, open_run, runs_root
+from bakeoff.run.attribute import arms_in_between
+from bakeoff.run.attribute import attribute as attribute_arms
+from bakeoff.run.explain import explained_pairs, require_explainable
+from bakeoff.run.resume import resumed_study
+from bakeoff.spec import Study
+from bakeoff.stats.model import Analysis
+from bakeoff.units import parse_duration_s
+
+
+def explain(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="A finished run: its directory, the beginning of its name, latest, or -2."),
+    ],
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            "--arms", metavar="A,B", help="These two, in every cell. [default: every comparison FASTER or SLOWER]"
+        ),
+    ] = None,
+    attribute: Annotated[
+        bool,
+        typer.Option(
+            "--attribute",
+            help="Measure arms in between instead: which of the settings that differ carries the difference. "
+            "[default budget: the run's own for every two arms]",
+        ),
+    ] = False,
+    explain_budget: ExplainBudget = None,
+    runs: Runs = None,
+    open_report: Open = False,
+    quiet: Quiet = False,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> int:
+    """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; report it anew."""
+    found = open_run(run, runs)
+    study = resumed_study(found, budget_s=None)
+    pair = _pair(arms, study)
+    asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=pair)
+    assert asked
+    require_explainable(asked, found)
+    options = _options(found, runs, quiet=quiet, output=output, open_report=open_report)
+    if attribute:
+        return _attribute(found, study, pair, parse_duration_s(explain_budget) if explain_budget else None, options)
+    return run_and_report(study, replace(options, explaining=asked))
+
+
+def _options(found: RunDirectory, runs: Path | None, *, quiet: bool, output: Format, open_report: bool) -> RunOptions:
+    return RunOptions(
+        runs_root=runs_root(runs),
+        command_line=("bakeoff", *sys.argv[1:]),
+        passwords={},
+        quiet=quiet,
+        json=output is Format.JSON,
+        open_report=open_report,
+        resume=found,
+    )
+
+
+def _attribute(
+    run: RunDirectory, study: Study, pair: tuple[str, str] | None, budget_s: float | None, options: RunOptions
+) -> int:
+    """Measure the arms in between every two arms in question, and report the run anew."""
+    analysis = run.read("analysis.json", Analysis)
+    assert analysis  # else there is nothing to explain
+    claimed = dict.fromkeys(name for names in explained_pairs(analysis).values() for name in names)
+    pairs = [pair] if pair else [(study.baseline.name, name) for name in claimed]
+    stop = threading.Event()
+    with run.hold(), ending_in_order(stop):
+        for baseline, contender in pairs:
+            with live_for(study, quiet=options.quiet, json=options.json) as live:
+                try:
+                    asked, in_between = arms_in_between(
+                        run, contender, listener=live, stop=stop, baseline=baseline, budget_s=budget_s
+                    )
+                except SpecError as error:
+                    if len(pairs) == 1:
+                        raise
+                    live.note(str(error))  # the other contenders may have settings to tell apart
+                    continue
+            with live_for(in_between, quiet=options.quiet, json=options.json) as live:
+                attribute_arms(run, asked, in_between, listener=live, stop=stop, command_line=options.command_line)
+            if stop.is_set():
+                break
+        view = build_view(run, analysis)
+        run.write_text("report.html", render_html(view))
+    show_report(run, view, options)
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
+
+
+def _pair(text: str | None, study: Study) -> tuple[str, str] | None:
+    """The two arms named, in the study's order; None: none are.
+
+    Raises:
+        SpecError: not two, or one that the study has not.
+    """
+    if text is None:
+        return None
+    words = [arm.name for arm in study.arms if f",{arm.name}," in f",{text},"]
+    if len(words) != 2 or text not in (",".join(words), ",".join(reversed(words))):
+        names = ", ".join(f"{arm.name} ({arm.label})" for arm in study.arms)
+        raise SpecError(f"--arms: {text!r} does not name two arms of the run.", hint=f"It has {names}.")
+    return words[0], words[1]

@@ -1,0 +1,302 @@
+"""`bakeoff gate`: whether a build is slower than allowed, for CI systems and for `git bisect run` (docs/ci.md)."""
+
+import os
+import re
+import secrets
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakeoff.cli.arguments import Format, Quiet, Runs, Seed, format_option, naming_the_line, request_study
+from bakeoff.cli.duel import (
+    arm_of,
+    data_and_connection,
+    number_of,
+    parse_servers,
+    passwords_of,
+    slowdown_percent,
+    threads_of,
+    workloads_of,
+)
+from bakeoff.cli.run import RunOptions, check_and_run
+from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
+from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit
+from bakeoff.report.live import live_for
+from bakeoff.report.view import ReportView
+from bakeoff.results import RunDirectory, runs_root
+from bakeoff.run.doctor import Severity, examine
+from bakeoff.run.own_data import OwnData, own_data
+from bakeoff.servers import install
+from bakeoff.servers.paths import work_root
+from bakeoff.spec import Origin, ServerSpec, Study
+from bakeoff.stats.gate import Answer, as_gate
+from bakeoff.units import parse_duration_s, parse_percent
+
+
+class OnUnclear(StrEnum):
+    """What a gate that cannot tell does to the pipeline."""
+
+    PASS = "pass"
+    FAIL = "fail"
+
+
+_CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE, Answer.UNCLEAR: ExitCode.UNCLEAR}
+_UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
+_UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JUnit; else `error`
+
+MARKDOWN = "gate.md"
+"""In the run directory: the summary for a pull request."""
+
+# Of a duel whose options the gate leaves to study files.
+_WAREHOUSES = 2
+
+
+def gate(
+    servers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SERVER]...", help="The baseline first, unless --baseline names it: path:main path:pr"),
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Workloads, data and settings of a study file; its servers, too.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(metavar="SERVER", help="The build to compare with.")] = None,
+    max_slowdown: Annotated[
+        str, typer.Option("--max-slowdown", metavar="PERCENT", help="Loss of throughput that is allowed.")
+    ] = "2%",
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workload", "-w", metavar="SCRIPT", help="Several with commas; repeatable. [default: oltp_read_only]"
+        ),
+    ] = None,
+    threads: Annotated[str | None, typer.Option(metavar="N,...", help="Connections: 1,16. [default: 4]")] = None,
+    tables: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=1000, help="Tables to load. [default: 4]")
+    ] = None,
+    table_size: Annotated[
+        str | None, typer.Option("--table-size", metavar="ROWS", help="Rows a table. [default: 100k]")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DUMP", help="Your own tables instead of the script's (docs/data.md).")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Wall time from loading to answer. [default: the study's, or 10m]"),
+    ] = None,
+    on_unclear: Annotated[
+        OnUnclear | None,
+        typer.Option("--on-unclear", help="What to do when the gate cannot tell. [default: exit code 6]"),
+    ] = None,
+    bisect: Annotated[
+        bool,
+        typer.Option("--bisect", help="Exit codes for git bisect run: 125 for a build that cannot be judged."),
+    ] = False,
+    junit_file: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML, a test for each comparison.")
+    ] = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Of this gate, where a project has several: letters, digits, . _ -")
+    ] = DEFAULT_NAME,
+    inject_slowdown: Annotated[
+        str | None,
+        typer.Option("--inject-slowdown", metavar="PERCENT", help="Slow the last server down, to try the gate: 5%."),
+    ] = None,
+    seed: Seed = None,
+    runs: Runs = None,
+    quiet: Quiet = False,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> int:
+    """Compare builds until it is known whether one is slower than allowed.
+
+    Exit codes: 0 passed, 1 failed, 6 cannot tell.
+    """
+    own_options = {
+        "--workload": workload, "--threads": threads, "--tables": tables, "--table-size": table_size,
+        "--option": option, "--data": data,
+    }  # fmt: skip
+    try:
+        asked = _Asked(
+            servers=([baseline] if baseline else []) + (servers or []),
+            budget=budget,
+            seed=seed,
+            share=_share(max_slowdown),
+            inject_slowdown=inject_slowdown,
+        )
+        outputs = Outputs(_checked_name(name), _writable(junit_file), on_unclear, bisect=bisect)
+        if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
+            raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
+        specs = parse_servers(asked.servers, "gate") if asked.servers or study is None else []
+        options = RunOptions(
+            runs_root=runs_root(runs),
+            command_line=("bakeoff", *sys.argv[1:]),
+            passwords={},
+            quiet=quiet,
+            json=output is Format.JSON,
+            finish=outputs.write,
+        )
+        if study is not None:
+            return _gate_of_study(study, asked, options, bisect=bisect)
+        made, own = asked.study_of(
+            specs, workload=workload or ["oltp_read_only"], threads=threads or "4", tables=tables or 4,
+            table_size=table_size or "100k", option=option, data=data,
+        )  # fmt: skip
+        passwords = passwords_of(made.arms, asked.servers, own)
+        return _run(made, replace(options, passwords=passwords), bisect=bisect)
+    except BakeoffError as error:
+        if bisect and error.exit_code is not ExitCode.BISECT_SKIP:
+            judged = isinstance(error, ServerError | EngineError | RunInvalid)
+            error.exit_code = ExitCode.BISECT_SKIP if judged else ExitCode.BISECT_ABORT
+        raise
+    except OSError as error:
+        if not bisect:
+            raise
+        refused = HostError(f"the system refused: {error}.")
+        refused.exit_code = ExitCode.BISECT_ABORT
+        raise refused from None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line says about the study."""
+
+    servers: list[str]
+    budget: str | None
+    seed: int | None
+    share: float
+    inject_slowdown: str | None
+
+    def study_of(
+        self,
+        specs: list[ServerSpec],
+        *,
+        workload: list[str],
+        threads: str,
+        tables: int,
+        table_size: str,
+        option: list[str] | None,
+        data: str | None,
+    ) -> tuple[Study, OwnData]:
+        """The study that the options describe."""
+        own = own_data(data) if data else OwnData()
+        tables_data, connection = data_and_connection(data=own.source or None)
+        study = Study(
+            title=" against ".join(map(str, specs)),
+            arms=tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs))),
+            workloads=workloads_of(workload, option, warehouses=_WAREHOUSES),
+            threads=threads_of(threads),
+            tables=tables,
+            table_size=number_of(table_size, "--table-size"),
+            database=own.database or "sbtest",
+            budget_s=parse_duration_s(self.budget or "10m"),
+            seed=secrets.randbelow(2**31) if self.seed is None else self.seed,
+        )
+        return self.as_gate(study), own
+
+    def as_gate(self, study: Study) -> Study:
+        """The study with the gate's question, and with the slowdown that was asked for."""
+        for arm in study.arms:
+            if arm.server.origin is Origin.URL:
+                message = f"gate: {arm.server} is a running server, which is not restarted: there would be no answer."
+                raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
+        if any(workload.rate_per_s or workload.speed for workload in study.workloads):
+            message = "gate: it judges throughput, which is fixed where a rate or a speed is given."
+            raise SpecError(message, hint="Leave the rate out.")
+        if self.inject_slowdown:
+            changed = {"slowdown_percent": slowdown_percent(self.inject_slowdown)}
+            study = study.model_copy(update={"arms": (*study.arms[:-1], study.arms[-1].model_copy(update=changed))})
+        return as_gate(study, self.share)
+
+
+def _gate_of_study(name: str, asked: _Asked, options: RunOptions, *, bisect: bool) -> int:
+    request = request_study(name, scale="", budget=asked.budget, seed=asked.seed, servers=asked.servers)
+    with nullcontext() if asked.servers else naming_the_line(request):
+        return _run(asked.as_gate(request.study), options, bisect=bisect)
+
+
+def _run(study: Study, options: RunOptions, *, bisect: bool) -> int:
+    """Say what would spoil the measurement here, then run the gate."""
+    if bisect:
+        _require_builds(study)
+    with live_for(study, quiet=options.quiet, json=options.json) as live:
+        for finding in examine(work_root()):
+            if finding.severity >= Severity.WARNING:
+                live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
+    return check_and_run(study, options, no_verdict=False)
+
+
+def _share(text: str) -> float:
+    """Loss of throughput that is allowed, a share."""
+    share = parse_percent(text, "--max-slowdown")
+    if not 0.001 <= share <= 0.5:
+        raise SpecError(f"--max-slowdown: {text!r} is outside 0.1% to 50%.", hint="Write --max-slowdown 2%.")
+    return share
+
+
+def _checked_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+        raise SpecError(f"--name: {name!r} is no name of letters, digits, dots, _ and -.", hint="Write --name reads.")
+    return name
+
+
+def _writable(path: Path | None) -> Path | None:
+    """The file, before minutes are spent, when something can be written there."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise SpecError(f"--junit: {path} cannot be written.", hint="Name a file in a folder that exists.")
+    return path
+
+
+def _require_builds(study: Study) -> None:
+    """Check that the builds after the baseline are there: git bisect run passes over one that is not.
+
+    Raises:
+        BakeoffError: one is not, with the exit code for that.
+    """
+    for arm in study.arms[1:]:
+        try:
+            install(arm.server)
+        except BakeoffError as error:
+            error.exit_code = ExitCode.BISECT_SKIP
+            raise
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a gate writes besides the report, and its exit code."""
+
+    name: str
+    junit_file: Path | None
+    on_unclear: OnUnclear | None
+    bisect: bool
+
+    def write(self, run: RunDirectory, view: ReportView) -> ExitCode:
+        """Write the Markdown summary, annotations and JUnit XML that were asked for."""
+        assert view.gate is not None
+        markdown = gate_markdown(view, self.name)
+        run.write_text(MARKDOWN, markdown)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(markdown)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            level = "error" if self.on_unclear is OnUnclear.FAIL else "warning"
+            for line in annotations(view, self.name, level=level):
+                print(line, file=sys.stderr)
+        if self.junit_file:
+            unclear = _UNCLEAR_TESTS[self.on_unclear] if self.on_unclear else "error"
+            self.junit_file.write_text(junit(view, self.name, unclear=unclear), encoding="utf-8")
+        return self._code(view.gate.answer)
+
+    def _code(self, answer: Answer) -> ExitCode:
+        if answer is not Answer.UNCLEAR:
+            return _CODES[answer]
+        if self.on_unclear:
+            return _UNCLEAR_CODES[self.on_unclear]
+        return ExitCode.BISECT_SKIP if self.bisect else ExitCode.UNCLEAR

@@ -1,0 +1,153 @@
+"""The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from bakeoff.report import causes, flame, numbers
+from bakeoff.report.context import Context, Pair
+from bakeoff.report.verdicts import Record
+from bakeoff.report.view import Prose, Row, Section, Table, Value
+from bakeoff.stats.causes import WaitDifference
+from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of
+from bakeoff.stats.profile import ProfileComparison
+from bakeoff.stats.why import Evidence, sentence
+from bakeoff.units import format_bytes, format_ns
+
+_ROWS = 15
+_ROWS_LEAST = 5  # of each comparison, where several share the table
+_COMPARISONS = 5  # those with the largest differences
+_WORTH_A_ROW = 0.05  # share of the difference
+
+
+def why_section(context: Context) -> Section | None:
+    """What differs beside the time, and what of it can be why; None where nothing is faster or slower."""
+    explained = [each for each in context.explanations if each.claimed]
+    explained.sort(key=lambda each: -abs(each.time.mean))
+    profiles, waits = flame.compared_profiles(context), causes.compared_waits(context)
+    return Section.of(
+        "Why",
+        *_sentences(context, explained, profiles, waits),
+        _costs(context, explained),
+        flame.profile_section(context, profiles),
+        causes.attribution_section(context),
+        causes.plans_section(context),
+        causes.waits_section(context, waits),
+        anchor="why",
+        nav="Why",
+        in_terminal=bool(explained),
+    )
+
+
+def evidence(
+    context: Context,
+    explanation: Explanation,
+    profiles: Mapping[Pair, ProfileComparison],
+    waits: Mapping[Pair, Sequence[WaitDifference]],
+) -> Evidence:
+    """All that was found out about a comparison with the run's baseline."""
+    pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
+    mine, theirs = (causes.event_ns(context, pair.cell, arm) for arm in (pair.baseline, pair.contender))
+    longer_ns = theirs - mine if mine and theirs else 0.0
+    return Evidence(explanation, profiles.get(pair), waits.get(pair), longer_ns)
+
+
+def _sentences(
+    context: Context,
+    explained: Sequence[Explanation],
+    profiles: Mapping[Pair, ProfileComparison],
+    waits: Mapping[Pair, Sequence[WaitDifference]],
+) -> Iterator[Prose]:
+    for each in explained[:_COMPARISONS]:
+        where = f"{context.cell_title(each.cell)}: " if len(context.cells) > 1 else ""
+        found = evidence(context, each, profiles, waits)
+        yield Prose(text=f"{where}{sentence(found, context.labels[each.contender])}")
+    if (left := len(explained) - _COMPARISONS) > 0:
+        yield Prose(text=f"{left} more comparisons are explained in `--format json`.", small=True)
+
+
+def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None:
+    shown = explained[:_COMPARISONS]
+    most = max(_ROWS_LEAST, _ROWS // max(1, len(shown)))
+    several = len(context.analysis.contenders) > 1
+    rows = []
+    for each in shown:
+        contender = context.labels[each.contender]
+        group = f"{context.cell_title(each.cell)}, {contender}" if several else context.cell_title(each.cell)
+        rows += [_row(cost, group) for cost in _worth_a_row(each, most)]
+    baseline = context.labels[context.analysis.baseline]
+    table = Table(
+        id="why-costs",
+        group_title="cell",
+        columns=(
+            "an event's",
+            baseline,
+            "contender" if several else contender,
+            "ratio",
+            "95% interval",
+            "it is",
+            "carries",
+        )
+        if shown
+        else (),
+        rows=tuple(rows),
+        note="Per event, over all epochs. It is more or less after correction over all counters. CPU and waiting "
+        "carry the measured share of the difference in time; of a count it is an upper bound (≤). All counters: "
+        "--format json.",
+    )
+    return Section.of("Costs per event", table, anchor="why-costs")
+
+
+def _worth_a_row(explanation: Explanation, most: int) -> list[Cost]:
+    """CPU and waiting first, then what can carry most; at most so many."""
+    worth = [each for each in explanation.costs if abs(each.carries or 0.0) >= _WORTH_A_ROW]
+    time = [each for each in worth if each.family == TIME and not each.counter.startswith("cpu.thread.")]
+    counts = [each for each in worth if each not in time and each.word in ("more", "less")]
+    counts.sort(key=lambda each: -abs(each.carries or 0.0))
+    return [*time, *counts][:most]
+
+
+def _row(cost: Cost, group: str) -> Row:
+    ratio = numbers.ratio_of(cost.estimate) if cost.baseline and cost.contender else ""
+    carries = ""
+    if cost.carries is not None:
+        carries = ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.carries)
+    return Row.of(
+        Value(text=name_of(cost.counter), sub="" if cost.family == TIME else cost.family),
+        _amount(cost.counter, cost.baseline),
+        _amount(cost.counter, cost.contender),
+        ratio,
+        numbers.interval(cost.estimate.interval) if ratio else "",
+        cost.word,
+        carries,
+        group=group,
+    )
+
+
+def _amount(counter: str, value: float) -> str:
+    if counter.endswith("_ns"):
+        return format_ns(value)
+    if counter.endswith("_bytes"):
+        return format_bytes(value) if value >= 1 or not value else f"{value:.2g} B"
+    return f"{value:.2f}" if counter == BUSY else numbers.count(value)
+
+
+def records(context: Context) -> tuple[Record, ...]:
+    """One flat record for each comparison and counter, unrounded: amounts per event, ratio, verdict, share."""
+    return tuple(
+        {
+            "cell": each.cell,
+            "contender": each.contender,
+            "counter": cost.counter,
+            "family": cost.family,
+            "baseline_per_event": cost.baseline,
+            "contender_per_event": cost.contender,
+            "log_ratio": cost.estimate.mean,
+            "log_ratio_low": cost.estimate.interval.low,
+            "log_ratio_high": cost.estimate.interval.high,
+            "epochs": cost.estimate.n,
+            "p_adjusted": cost.p_adjusted,
+            "verdict": cost.word,
+            "carries": cost.carries,
+        }
+        for each in context.explanations
+        for cost in each.costs
+    )

@@ -1,0 +1,90 @@
+"""A profile: CPU samples of one server in one cell of an epoch, by call stack, as `profile.json.gz` keeps them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+from pydantic import NonNegativeInt, PositiveInt, model_validator
+
+from bakeoff.spec import Frozen
+
+PROFILES = "profile"
+"""Kind of the explaining epochs in which servers are profiled."""
+
+PMU_FILE = "pmu.json"
+"""Of an arm in such an epoch: cell -> `CellCounters` of the processor, where it counts anything."""
+
+PROFILE_FILE = "profile.json.gz"
+"""Of an arm in an explaining epoch: cell -> `Profile`."""
+
+KERNEL = "[kernel]"
+"""Object of functions of the kernel and its modules."""
+
+
+class Function(NamedTuple):
+    """A function's name without arguments, and the file that it is in: `mysqld`, `libc.so.6`, `KERNEL`."""
+
+    name: str
+    object: str
+
+
+Stack = tuple[Function, ...]
+"""Functions from the thread's first one to that which runs."""
+
+
+class Profile(Frozen):
+    """Samples in the slices that counted, by call stack: a tree, in which parents come before their children.
+
+    Attributes:
+        event: what made the kernel sample: `cpu-clock`, or `cpu-clock:u` when the kernel's part is missing.
+        period_ns: CPU time that a sample stands for.
+        events: the workload's, in these slices.
+        seconds: length of these slices.
+        outside: samples between the slices, which are left out.
+        incomplete: samples whose stack reaches neither a thread's beginning nor the C library.
+        functions: name and object of each function.
+        parents: of each node; -1: none.
+        calls: which function each node is.
+        counts: samples in which the node's function itself runs.
+    """
+
+    event: str
+    period_ns: PositiveInt
+    events: NonNegativeInt
+    seconds: float
+    outside: NonNegativeInt
+    incomplete: NonNegativeInt
+    functions: tuple[Function, ...]
+    parents: tuple[int, ...]
+    calls: tuple[NonNegativeInt, ...]
+    counts: tuple[NonNegativeInt, ...]
+
+    @model_validator(mode="after")
+    def _is_a_tree(self) -> Self:
+        if not len(self.parents) == len(self.calls) == len(self.counts):
+            raise ValueError("parents, calls and counts are not of one length")
+        if any(not -1 <= parent < node for node, parent in enumerate(self.parents)):
+            raise ValueError("a parent does not come before its child")
+        if any(call >= len(self.functions) for call in self.calls):
+            raise ValueError("a node has no function")
+        return self
+
+    @classmethod
+    def of_stacks(cls, stacks: Mapping[Stack, int], **fields: str | float) -> "Profile":
+        """The profile of so many samples of each stack; `fields`: the first six attributes."""
+        functions: dict[Function, int] = {}
+        nodes: dict[tuple[int, int], int] = {}
+        counts: Counter[int] = Counter()
+        for stack, count in sorted(stacks.items()):
+            node = -1
+            for function in stack:
+                call = functions.setdefault(function, len(functions))
+                node = nodes.setdefault((node, call), len(nodes))
+            counts[node] += count
+        return cls(
+            functions=tuple(functions),
+            parents=tuple(parent for parent, _ in nodes),
+            calls=tuple(call for _, call in nodes),
+            counts=tuple(counts[node] for node in range(len(nodes))),
+            **fields,  # type: ignore[arg-type] # checked by the class
+        )

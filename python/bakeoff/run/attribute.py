@@ -1,0 +1,189 @@
+"""Measure the arms in between two arms of a run, so that its report can say which setting carries the difference.
+
+They are a run of their own, in a run directory below that of the run they explain (`bakeoff.stats.attribution`).
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from bakeoff.errors import ResultsError, ServerError, SpecError
+from bakeoff.results import RunDirectory
+from bakeoff.run.arms import settings_of, share_memory
+from bakeoff.run.forecast import forecast, require_disk
+from bakeoff.run.listener import Listener, download_reporter
+from bakeoff.run.runner import run_study
+from bakeoff.servers import Installation, ServerMemory, ServerPool, Settings, install
+from bakeoff.servers.options import option_text
+from bakeoff.servers.paths import work_root
+from bakeoff.spec import Arm, Study
+from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, Candidate, differing, study_in_between
+from bakeoff.stats.model import Analysis
+from bakeoff.units import format_duration
+
+_BUDGET_MARGIN = 1.2
+"""Over the smallest budget that gives a verdict: shares take a few epochs more."""
+
+
+def arms_in_between(
+    run: RunDirectory,
+    contender: str,
+    *,
+    listener: Listener,
+    stop: threading.Event,
+    baseline: str | None = None,
+    budget_s: float | None = None,
+) -> tuple[Attribution, Study]:
+    """Find the settings that differ between two arms of a run, and the study of the arms in between.
+
+    Args:
+        run: it has an analysis.
+        contender: name of an arm.
+        listener: receives what happens.
+        stop: set it to end in order.
+        baseline: name of another arm; None: the run's baseline.
+        budget_s: wall seconds; None: those of the run for every two arms, or what verdicts take if that is more.
+
+    Raises:
+        SpecError: there is nothing to tell apart, or the budget is too small.
+        ResultsError: the run has no analysis. HostError: memory or disk are too small.
+    """
+    study, analysis = run.study(), run.read("analysis.json", Analysis)
+    if analysis is None:
+        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
+    arms = {arm.name: arm for arm in study.arms}
+    first, other = arms[baseline or study.baseline.name], arms[contender]
+    valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
+    asked = differing(study, first, other, run.variables(valid[-1]) if valid else {})
+    asked = asked.without(_refused(asked, study, first, other, listener, stop))
+    in_between, name = study_in_between(study, analysis, asked, budget_s=budget_s or study.budget_s)
+    return asked.model_copy(update={"contender_arm": name}), _with_budget(in_between, budget_s)
+
+
+def attribute(
+    run: RunDirectory,
+    asked: Attribution,
+    in_between: Study,
+    *,
+    listener: Listener,
+    stop: threading.Event,
+    command_line: Sequence[str],
+    passwords: Mapping[str, str] | None = None,
+) -> RunDirectory:
+    """Measure the arms in between; returns their run directory.
+
+    Args:
+        run: that is explained.
+        asked: the settings, of `arms_in_between`.
+        in_between: the study, likewise.
+        listener: receives what happens.
+        stop: set it to end in order.
+        command_line: for the manifest.
+        passwords: of the data's source, as for `run_study`.
+
+    Raises:
+        BakeoffError: as `run_study`.
+    """
+    names = ", ".join(each.name for each in asked.candidates)
+    budget = format_duration(in_between.budget_s)
+    listener.note(f"{len(in_between.arms)} arms with {names} of one side or the other; at most {budget}")
+    found, _ = run_study(
+        in_between,
+        run.path / FOLDER,
+        listener=listener,
+        stop=stop,
+        passwords=passwords or {},
+        command_line=command_line,
+    )
+    found.write_json(DOCUMENT, asked)
+    return found
+
+
+def _with_budget(study: Study, asked_s: float | None) -> Study:
+    """The study with its budget, after a look at what it would take.
+
+    Raises:
+        SpecError: the budget that was asked for is too small. HostError: memory or disk are.
+    """
+    seen = forecast(study)
+    require_disk(seen)
+    needed_s = seen.plan.budget_needed_s
+    if asked_s is None:
+        budget_s = max(study.budget_s * len(study.arms) / 2, _BUDGET_MARGIN * needed_s)
+        return study.model_copy(update={"budget_s": budget_s})
+    if asked_s < needed_s:
+        raise SpecError(
+            f"attribute: {format_duration(asked_s)} is too small for {len(study.arms)} arms: about "
+            f"{format_duration(needed_s)} would do.",
+            hint=f"Give --explain-budget {needed_s:.0f}s or more, or leave it out.",
+        )
+    return study
+
+
+def _refused(
+    asked: Attribution, study: Study, baseline: Arm, contender: Arm, listener: Listener, stop: threading.Event
+) -> dict[str, str]:
+    """Candidates that the baseline's server does not take: factor -> reason.
+
+    What was typed for binaries that are the same has been taken by the contender already. Another version's values are
+    tried out: its server is started with all of them, and with each alone when it does not start.
+    """
+    foreign = [each for each in asked.candidates if asked.server and each.factor.startswith("option.")]
+    if not foreign:
+        return {}
+    installation = install(baseline.server, download_reporter(listener, stop))
+    memory = share_memory(study).memory
+    reasons: dict[str, str] = {}
+    does_not = f"{baseline.label} does not take this value"
+    for each in foreign:
+        try:
+            settings_of(each.applied(baseline, contender), installation, study, memory)
+        except SpecError:
+            reasons[each.factor] = does_not
+    left = [each for each in foreign if each.factor not in reasons]
+    listener.stage(f"trying {len(left)} settings on {baseline.label}")
+    with ServerPool(work_root()) as pool:
+        trial = _Trial(pool, installation, study, memory, baseline, contender)
+        refused = trial.refused(left)
+    return reasons | dict.fromkeys(refused, does_not)
+
+
+class _Trial:
+    """Starts the baseline's server with other settings, to see whether it takes them."""
+
+    def __init__(
+        self,
+        pool: ServerPool,
+        installation: Installation,
+        study: Study,
+        memory: ServerMemory,
+        baseline: Arm,
+        contender: Arm,
+    ) -> None:
+        self._pool, self._installation = pool, installation
+        self._study, self._memory = study, memory
+        self._baseline, self._contender = baseline, contender
+
+    def refused(self, candidates: Sequence[Candidate]) -> list[str]:
+        """Factors of the candidates that keep the server from starting, or that it ignores or changes."""
+        if not candidates:
+            return []
+        arm = self._baseline
+        for each in candidates:
+            arm = each.applied(arm, self._contender)
+        try:
+            settings = settings_of(arm, self._installation, self._study, self._memory)
+            ignored = self._ignored(arm, settings)
+        except (ServerError, SpecError):
+            if len(candidates) == 1:
+                return [candidates[0].factor]
+            return [factor for each in candidates for factor in self.refused([each])]
+        said = [line.partition(": ")[0] for line in ignored]
+        return [each.factor for each in candidates if any(option_text(*pair) in said for pair in each.value)]
+
+    def _ignored(self, arm: Arm, settings: Settings) -> list[str]:
+        instance = self._pool.create("trial", self._installation, settings, env=dict(arm.server.env))
+        try:
+            instance.start()
+            return instance.ignored_settings()
+        finally:
+            instance.remove()

@@ -1,0 +1,238 @@
+"""Read the counters of our own servers before and after a cell is measured: what an event of it cost.
+
+Nothing is read inside a slice. Whatever cannot be read (another account's process, a container) is left out.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from os import sysconf
+from pathlib import Path
+
+from bakeoff.engine import Message
+from bakeoff.results import EpochWriter
+from bakeoff.results.epoch_data import COUNTERS, CellCounters
+from bakeoff.servers import Instance
+
+_TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
+_COUNTS_AGREE = 0.1
+_PAGE_BYTES = sysconf("SC_PAGE_SIZE")
+
+# What a server calls its threads (MySQL from 8.0.27 on, MariaDB from 11 on); all others work for connections.
+_GROUPS = (
+    ("purge", re.compile(r"ib_(srv_)?(purge|wkr|pur)|srv_purge")),
+    ("page_cleaner", re.compile(r"ib_(pg_flush|buf_(flush|lru|resize|dump))|page_clean")),
+    ("log", re.compile(r"ib_log|log_|checkpoint_bg")),
+    ("io", re.compile(r"ib_io|io_")),
+    (
+        "background",
+        re.compile(r"ib_|signal|sig_handler|alarm|ack_rec|evt_|event_|gtid_zip|compress|manager|statement_timer|rpl_"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """One thread of a server: its name, CPU time, switches."""
+
+    name: str
+    cpu_ns: int
+    voluntary: int
+    involuntary: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters of one server at one moment.
+
+    Attributes:
+        counters: by name, as in `counters.json`; all but `memory.rss_bytes` only grow.
+        own: what reading them adds to `status.*`, measured by reading twice; empty when it was read once.
+        threads: by thread id.
+    """
+
+    counters: Mapping[str, float]
+    own: Mapping[str, float] = field(default_factory=dict)
+    threads: Mapping[int, _Thread] = field(default_factory=dict)
+
+
+def read_before(servers: Mapping[str, Instance]) -> dict[str, Reading]:
+    """The counters of each arm's server; the kernel's last, so that the statements that read are not in its count.
+
+    Raises:
+        ServerError: a server is gone.
+    """
+    found = {}
+    for arm, server in servers.items():
+        first, second = (_numbers(server.status()) for _ in range(2))
+        own = _grown(first, second)
+        found[arm] = Reading(_process(server.pid) | second, own, _threads(server.pid))
+    return found
+
+
+def read_after(servers: Mapping[str, Instance]) -> dict[str, Reading]:
+    """The counters of each arm's server; the kernel's first.
+
+    Raises:
+        ServerError: a server is gone.
+    """
+    found = {}
+    for arm, server in servers.items():
+        threads, process = _threads(server.pid), _process(server.pid)
+        found[arm] = Reading(process | _numbers(server.status()), threads=threads)
+    return found
+
+
+class CellCounts:
+    """Adds up what the cells of one epoch cost, and keeps it in its `counters.json`.
+
+    Args:
+        writer: of the epoch.
+    """
+
+    def __init__(self, writer: EpochWriter) -> None:
+        self._writer = writer
+        self._cells: dict[str, dict[str, CellCounters]] = {}
+
+    def add(
+        self,
+        cell: str,
+        slices: Sequence[Message],
+        before: Mapping[str, Reading],
+        after: Mapping[str, Reading],
+        *,
+        guard_ns: int,
+    ) -> None:
+        """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up.
+
+        Args:
+            cell: its name.
+            slices: the engine's messages of this cell and round.
+            before: by arm.
+            after: by arm.
+            guard_ns: of every slice; events in it are not counted by the engine, but cost as much. 0: of a replay.
+        """
+        for arm, start in before.items():
+            own = [each for each in slices if each["arm"] == arm]
+            length_ns = sum(each["length_ns"] for each in own)
+            if arm not in after or not length_ns:
+                continue
+            counters = spent_between(start, after[arm])
+            with_guards = 1 + guard_ns * len(own) / length_ns
+            spent = CellCounters(
+                events=round(sum(each["events"] for each in own) * _whole(own, counters, with_guards), 3),
+                seconds=round(length_ns * with_guards / 1e9, 6),
+                counters=counters,
+            )
+            cells = self._cells.setdefault(arm, {})
+            cells[cell] = _sum(cells[cell], spent) if cell in cells else spent
+            self._writer.write_server_json(arm, COUNTERS, cells)
+
+
+def _whole(slices: Sequence[Message], counters: Mapping[str, float], by_time: float) -> float:
+    """All events over the counted ones: by the server's own count of statements, which is exact, else by the time.
+
+    A count far from the time's is of something else: of events that were injected, or run again after a deadlock.
+    """
+    counted = sum(each["reads"] + each["writes"] + each["other"] for each in slices)
+    by_server = counters.get("status.Questions", 0) / counted if counted and by_time > 1 else by_time
+    return by_server if abs(by_server / by_time - 1) < _COUNTS_AGREE else by_time
+
+
+def spent_between(before: Reading, after: Reading) -> dict[str, float]:
+    """What was spent between two readings, without what reading costs; counters that did not move are left out."""
+    grown = _grown(before.counters, after.counters)
+    spent = {name: value - before.own.get(name, 0) for name, value in grown.items()}
+    if "memory.rss_bytes" in after.counters:
+        spent["memory.rss_bytes"] = after.counters["memory.rss_bytes"]
+    spent |= _switches(before, after, spent.get("status.Threads_created", 0))
+    spent |= _cpu_by_group(before, after, spent)
+    return {name: value for name, value in spent.items() if value}
+
+
+def _sum(one: CellCounters, other: CellCounters) -> CellCounters:
+    names = dict.fromkeys([*one["counters"], *other["counters"]])
+    both = {name: one["counters"].get(name, 0) + other["counters"].get(name, 0) for name in names}
+    if "memory.rss_bytes" in both:
+        both["memory.rss_bytes"] = other["counters"].get("memory.rss_bytes", 0)
+    return CellCounters(
+        events=one["events"] + other["events"], seconds=one["seconds"] + other["seconds"], counters=both
+    )
+
+
+def _grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    return {name: after[name] - value for name, value in before.items() if name in after}
+
+
+def _numbers(status: Mapping[str, str]) -> dict[str, float]:
+    """The numeric ones of SHOW GLOBAL STATUS."""
+    found: dict[str, float] = {}
+    for name, text in status.items():
+        with suppress(ValueError):
+            found[f"status.{name}"] = int(text) if text.lstrip("-").isdecimal() else float(text)
+    return found
+
+
+def _process(pid: int) -> dict[str, float]:
+    """The kernel's counters of a process, threads that have ended included; see proc(5)."""
+    found: dict[str, float] = {}
+    with suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        found["faults.minor"], found["faults.major"] = int(fields[7]), int(fields[9])
+        found["cpu.user_ns"], found["cpu.system_ns"] = int(fields[11]) * _TICK_NS, int(fields[12]) * _TICK_NS
+        found["memory.rss_bytes"] = int(fields[21]) * _PAGE_BYTES
+    with suppress(OSError, ValueError, KeyError):
+        fields = Path(f"/proc/{pid}/io").read_text("ascii").split()
+        io = dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
+        found["io.reads"], found["io.writes"] = io["syscr:"], io["syscw:"]
+        found["io.read_bytes"], found["io.write_bytes"] = io["read_bytes:"], io["write_bytes:"]
+    return found
+
+
+def _threads(pid: int) -> dict[int, _Thread]:
+    """A process's threads; empty where they cannot be read."""
+    found = {}
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError, ValueError, IndexError):  # it has just ended
+                switches = dict(re.findall(r"^(\w*voluntary)_ctxt_switches:\s*(\d+)$", _text(task / "status"), re.M))
+                found[int(task.name)] = _Thread(
+                    _text(task / "comm").strip(),
+                    int(_text(task / "schedstat").split()[0]),
+                    int(switches.get("voluntary", 0)),
+                    int(switches.get("nonvoluntary", 0)),
+                )
+    return found
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", "replace")
+
+
+def _switches(before: Reading, after: Reading, created: float) -> dict[str, float]:
+    """Context switches of all threads; empty where threads ended meanwhile, since the kernel forgets theirs."""
+    born = after.threads.keys() - before.threads.keys()
+    if not after.threads or before.threads.keys() - after.threads.keys() or created > len(born):
+        return {}
+    none = _Thread("", 0, 0, 0)
+    pairs = [(before.threads.get(task, none), thread) for task, thread in after.threads.items()]
+    return {
+        "switches.voluntary": sum(now.voluntary - then.voluntary for then, now in pairs),
+        "switches.involuntary": sum(now.involuntary - then.involuntary for then, now in pairs),
+    }
+
+
+def _cpu_by_group(before: Reading, after: Reading, spent: Mapping[str, float]) -> dict[str, float]:
+    """CPU time of groups of threads, for a server that names them: what no other group used was for connections."""
+    found: dict[str, float] = {}
+    for task, thread in after.threads.items():
+        group = next((name for name, pattern in _GROUPS if pattern.match(thread.name)), "")
+        if group:
+            then = before.threads[task].cpu_ns if task in before.threads else 0
+            key = f"cpu.thread.{group}_ns"
+            found[key] = found.get(key, 0) + thread.cpu_ns - then
+    total = spent.get("cpu.user_ns", 0) + spent.get("cpu.system_ns", 0)
+    if found and total:
+        found["cpu.thread.connections_ns"] = max(0, total - sum(found.values()))
+    return found

@@ -1,0 +1,231 @@
+"""Explain verdicts: once they are written, measure further epochs with instruments that would spoil a measurement.
+
+These epochs are those of the run in all else: the same study, loads, placement and slices, both arms interleaved. They
+lie in `RUN/explain/KIND/` and count for no verdict. Each kind of them has one instrument (`KINDS`).
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from bakeoff.errors import BakeoffError, ResultsError, SpecError
+from bakeoff.plan import EpochDraft, Plan, epoch_draft
+from bakeoff.plan.model import rounds, seed_for
+from bakeoff.results import EpochWriter, RunDirectory
+from bakeoff.results.profiles import PROFILES
+from bakeoff.run import causes, perf
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.data_check import CountsDisagree
+from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, Watch
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.stats.causes import PLANS, WAITS
+from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
+from bakeoff.stats.model import Analysis
+from bakeoff.units import format_duration
+
+BUDGET_SHARE = 0.25
+"""Of the run's budget: what explaining takes besides, unless it is said otherwise."""
+
+_EPOCHS_MAX = 6
+# Measuring seconds of an arm in a cell: at 1,000 samples a CPU second a function with a hundredth of the time is then
+# known to about a seventh in each epoch.
+_ARM_S, _ARM_MIN_S = 5.0, 1.0
+_FAILURES_MAX = 2  # of a kind, in a row
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One instrument.
+
+    Attributes:
+        name: of its folder.
+        hindrance: why it cannot be had for these arms, in a sentence; empty: it can.
+        watch: what surrounds the measuring of every cell, and writes what it found through the epoch's writer.
+        prepare: changes the servers of its epochs.
+        epochs: how many are of use.
+        replays: it tells something of a replay, too.
+    """
+
+    name: str
+    hindrance: Callable[[Sequence[ArmSetup]], str]
+    watch: Callable[[EpochWriter], Watch]
+    prepare: Callable[[EpochTools], EpochTools] = lambda tools: tools
+    epochs: int = _EPOCHS_MAX
+    replays: bool = True
+
+
+KINDS = (
+    Kind(PLANS, causes.plans_hindrance, causes.Plans, epochs=1, replays=False),
+    Kind(PROFILES, perf.hindrance, perf.Profiler),
+    Kind(WAITS, causes.waits_hindrance, causes.Waits, causes.with_instruments),
+)
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """What is explained, and how long it may take.
+
+    Attributes:
+        budget_s: wall seconds of all explaining epochs together.
+        arms: these two in every cell; None: every comparison whose verdict is FASTER or SLOWER.
+        only: measure nothing else.
+    """
+
+    budget_s: float
+    arms: tuple[str, str] | None = None
+    only: bool = False
+
+
+def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
+    """By cell, the contenders with a difference that was claimed."""
+    found: dict[str, list[str]] = {}
+    for comparison in analysis.comparisons:
+        if not comparison.is_control and comparison.verdict.claims:
+            found.setdefault(comparison.cell, []).append(comparison.contender)
+    return {cell: tuple(arms) for cell, arms in found.items()}
+
+
+def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
+    """Refuse a run in which there is nothing to explain, before anything is loaded for it.
+
+    Raises:
+        ResultsError: it has no analysis.
+        SpecError: no arms are named, and nothing is FASTER or SLOWER.
+    """
+    analysis = run.read("analysis.json", Analysis)
+    if analysis is None or run.plan() is None:
+        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
+    if not explaining.arms and not explained_pairs(analysis):
+        raise SpecError(
+            f"explain: no comparison of run {run.name} is FASTER or SLOWER.", hint="Name two arms: --arms A,B."
+        )
+
+
+def explain(explaining: Explaining, tools: EpochTools, run: RunDirectory) -> Analysis:
+    """Measure epochs of every kind in turn within the budget; nothing when there is nothing to explain.
+
+    What cannot be had is written down (`explain/notes.json`: by kind its sentences) and said; the verdicts stand.
+
+    Returns:
+        The run's analysis, unchanged.
+    """
+    analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
+    assert analysis, "a run that ended has an analysis"
+    assert plan, "a run that ended has a plan"
+    arms_of = _arms_of(explaining, analysis, plan)
+    if explaining.arms:
+        asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
+        run.write_json("explain/asked.json", [list(pair) for pair in dict.fromkeys([*asked, explaining.arms])])
+    if arms_of:
+        _Explanation(explaining, tools, run, plan, arms_of).run_all()
+    return analysis
+
+
+def _arms_of(explaining: Explaining, analysis: Analysis, plan: Plan) -> dict[str, tuple[str, ...]]:
+    """By cell the arms that are measured, in the plan's order."""
+    if explaining.arms:
+        wanted = {cell.name: set(explaining.arms) for cell in plan.cells}
+    else:
+        wanted = {cell: {analysis.baseline, *arms} for cell, arms in explained_pairs(analysis).items()}
+    return {cell: tuple(arm for arm in plan.arms if arm in arms) for cell, arms in wanted.items()}
+
+
+@dataclass
+class _Explanation:
+    """The loop over epochs of all kinds."""
+
+    explaining: Explaining
+    tools: EpochTools
+    run: RunDirectory
+    plan: Plan
+    arms_of: Mapping[str, tuple[str, ...]]
+
+    def run_all(self) -> None:
+        notes = dict(self.run.read("explain/notes.json", dict[str, list[str]]) or {})
+        wanted = {arm for arms in self.arms_of.values() for arm in arms}
+        setups = [setup for setup in self.tools.setups if setup.arm.name in wanted]
+        kinds = []
+        only_replays = all(self.plan.cell(cell).replay for cell in self.arms_of)
+        for kind in KINDS:
+            if only_replays and not kind.replays:
+                continue
+            hindrance = kind.hindrance(setups)
+            notes[kind.name] = [hindrance] if hindrance else []
+            kinds += [] if hindrance else [kind]
+        for sentences in notes.values():
+            for sentence in sentences:
+                self.tools.listener.note(sentence)
+        if kinds:
+            self._take_turns(kinds, notes)
+        self.run.write_json("explain/notes.json", notes)
+
+    def _take_turns(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
+        """An epoch of each kind after the other, as long as another is expected to fit."""
+        overhead_s, begin = self._overhead_s(), time.monotonic()
+        turns = sum(map(len, self.arms_of.values()))
+        share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
+        arm_s = min(_ARM_S, max(_ARM_MIN_S, (share_s - overhead_s) / turns))
+        longest_s = dict.fromkeys((kind.name for kind in kinds), overhead_s + turns * arm_s)
+        if self.explaining.budget_s < min(longest_s.values()):
+            needed = format_duration(math.ceil(EPOCHS_MIN_PAIRED * sum(longest_s.values())))
+            self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed}.")
+            return
+        failures = dict.fromkeys(longest_s, 0)
+        for turn in range(_EPOCHS_MAX):
+            for kind in kinds:
+                if turn >= kind.epochs:
+                    continue
+                left_s = self.explaining.budget_s - (time.monotonic() - begin)
+                if self.tools.stop.is_set() or left_s < longest_s[kind.name]:
+                    return
+                if failures[kind.name] >= _FAILURES_MAX:
+                    continue
+                begun = time.monotonic()
+                reason = self._run_epoch(kind, arm_s)
+                longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
+                failures[kind.name] = failures[kind.name] + 1 if reason else 0
+                if failures[kind.name] >= _FAILURES_MAX:
+                    self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
+
+    def _note(self, notes: dict[str, list[str]], kinds: Sequence[Kind], sentence: str) -> None:
+        self.tools.listener.note(sentence)
+        for kind in kinds:
+            notes[kind.name].append(sentence)
+
+    def _overhead_s(self) -> float:
+        """Wall seconds of an epoch in which nothing is measured, by those that count."""
+        outcomes = [self.run.outcome(epoch) for epoch in self.run.finished_epochs()]
+        spent = [each.wall_s - each.measured_s - each.phases_s.get("pilot", 0.0) for each in outcomes]
+        return fmean(spent) if spent else self.plan.overhead_s
+
+    def _run_epoch(self, kind: Kind, arm_s: float) -> str:
+        """Measure one epoch; returns why it was discarded, or nothing."""
+        directory = self.run.explaining(kind.name)
+        number = max(directory.finished_epochs(), default=-1) + 1
+        tools = replace(kind.prepare(self.tools), called=kind.name)
+        draft = self._draft(kind, number)
+        writer = directory.epoch(number, draft.build)
+        epoch = Epoch(tools, draft, writer, watch=kind.watch(writer))
+        arms = tuple(arm for arm in self.plan.arms if any(arm in each.arms for each in draft.cells))
+        reason = ""
+        try:
+            for together in rounds(arms, at_once=tools.at_once, seed=self.plan.seed, epoch=number):
+                with epoch.round(together):
+                    epoch.measure_all(lambda _: arm_s, self.plan)
+        except Interrupted:
+            return "interrupted"
+        except (BakeoffError, TooManyErrors, CountsDisagree) as error:
+            reason = str(error).rstrip(".")
+            self.tools.listener.note(f"{kind.name} {number} is discarded: {reason}")
+        writer.finish(epoch.outcome(discard_reason=reason))
+        return reason
+
+    def _draft(self, kind: Kind, number: int) -> EpochDraft:
+        """Orders and seeds of its own, which follow from the study's."""
+        study = self.tools.study
+        study = study.model_copy(update={"seed": seed_for(study.seed, "explain", kind.name) % 2**31})
+        others = {(cell, arm) for cell, arms in self.arms_of.items() for arm in self.plan.arms if arm not in arms}
+        unmeasured = {cell.name for cell in self.plan.cells} - self.arms_of.keys()
+        return epoch_draft(self.plan, study, number, finished=frozenset(unmeasured), settled=frozenset(others))

@@ -1,0 +1,431 @@
+"""Profile the servers of an explaining epoch with Linux's perf: CPU samples with call stacks, folded at once.
+
+`perf record` runs while a cell is measured. Samples carry CLOCK_MONOTONIC, so that only those inside a server's own
+slices count: what it does while it rests, or before a slice counts, belongs to no event. Stacks are unwound by frame
+pointers, which MySQL's and MariaDB's binaries keep; DWARF would copy 8 KiB of stack a sample. Samples come by the
+kernel's clock (`cpu-clock`) also where there are hardware counters: a sample is then a time, and virtual machines
+without counters give the same.
+"""
+
+import bisect
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from bakeoff.engine import Message
+from bakeoff.errors import HostError
+from bakeoff.plan import Cell
+from bakeoff.results import EpochWriter
+from bakeoff.results.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.epoch_servers import EpochServers
+from bakeoff.servers.process import Identity, last_line, spawn
+from bakeoff.units import visible
+
+_PERIOD_NS = 1_000_003  # a prime: never in step with slices
+_PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most
+_BYTES_MAX = "256M"  # of the raw samples of one server in one cell
+_READY_S, _END_S, _FOLD_S = 20.0, 20.0, 120.0
+_PROBE_S = 20.0
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_HARDWARE = ("instructions", "cycles", "cache-misses", "branch-misses")
+# Where a thread begins: these say nothing of what it does.
+_BEGINNINGS = frozenset(
+    {"clone", "__clone", "clone3", "__clone3", "start_thread", "_start", "__libc_start_main",
+     "__libc_start_main_impl", "__libc_start_call_main", "ret_from_fork", "ret_from_fork_asm"}
+)  # fmt: skip
+_ENTERING = frozenset({"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64"})
+# It keeps no frame pointers, so that some of its stacks end in it: always the same ones.
+_C_LIBRARY = re.compile(r"lib(c|pthread)[-.]")
+_SAMPLE = re.compile(r"\s(\d+)/\d+\s+(\d+)\.(\d{9}):")
+_FRAME = re.compile(r"(.*) \(([^()]*(?: \(deleted\))?)\)$")
+_SUFFIXES = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|localalias|llvm)(\.\d+)?|@plt|@@?[A-Z][\w.]*)+$")
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What perf may do here.
+
+    Attributes:
+        reason: why nothing, in a sentence.
+        event: what makes the kernel sample; without idle processors, or user code only.
+        whole: the whole machine may be sampled. Otherwise the threads of servers are, whose every switch then costs
+            microseconds, most on virtual machines: the clock is set anew.
+        hardware: the processor's counters.
+    """
+
+    reason: str = ""
+    event: str = ""
+    whole: bool = False
+    hardware: tuple[str, ...] = ()
+
+    @property
+    def period_ns(self) -> int:
+        """CPU time from sample to sample."""
+        return max(_PERIOD_NS, (os.cpu_count() or 1) * _PERIOD_A_CPU_NS) if self.whole else _PERIOD_NS
+
+
+@cache
+def permission() -> Permission:
+    """Ask perf by a few short commands; the answer is kept."""
+    perf = shutil.which("perf")
+    if perf is None:
+        return Permission("perf is not installed, so profiles cannot be made (Debian: linux-perf).")
+    paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 2
+    # Asked for more than user code perf would give that alone, and not say so.
+    of_threads = "cpu-clock" if os.geteuid() == 0 or paranoid <= 1 else "cpu-clock:u"
+    for event, whole in (("cpu-clock:I", True), (of_threads, False)):
+        with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
+            scope = ["--all-cpus"] if whole else []
+            command = [perf, "record", *scope, "--event", event, "-g", "--output", f"{folder}/data", "--", "true"]
+            asked = _ask(command)
+        if asked.returncode == 0:
+            counted = _ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
+            return Permission("", event, whole, tuple(counters_of(counted.stderr)))
+    why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else _complaint(asked.stderr)
+    return Permission(f"perf may not profile here ({why}), so profiles cannot be made.")
+
+
+def hindrance(setups: Sequence[ArmSetup]) -> str:
+    """Why the servers of these arms cannot be profiled, in a sentence; empty: they can."""
+    running = [str(setup.arm.server) for setup in setups if setup.remote]
+    if running:
+        return f"{', '.join(running)}: a running server is not profiled; bakeoff profiles servers that it starts."
+    return permission().reason
+
+
+def _ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    env = os.environ | {"LC_ALL": "C"}
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_S, check=False, env=env)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return subprocess.CompletedProcess(argv, 1, "", str(problem))
+
+
+def _complaint(text: str) -> str:
+    """The line of perf's complaint that says what is wrong: the first one after its headings."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Error:")]
+    return lines[0].rstrip(".:")[:120] if lines else "it gives no reason"
+
+
+def counters_of(text: str) -> dict[str, int]:
+    """Counters of `perf stat --field-separator ,` by name; what the machine does not count is left out."""
+    rows = [line.split(",") for line in text.splitlines()]
+    return {row[2].partition(":")[0]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
+
+
+class Profiler:
+    """Surrounds the measuring of a cell with recorders; a `bakeoff.run.epoch.Watch`."""
+
+    def __init__(self, writer: EpochWriter) -> None:
+        self._writer = writer
+        self._folds: defaultdict[str, dict[str, _Fold]] = defaultdict(dict)
+        self._counters: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+
+    @contextlib.contextmanager
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+        """Record every server of this round; fold the samples when the block ends well.
+
+        Raises:
+            HostError: perf failed.
+        """
+        slices = Slices()
+        with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
+            recorder = _Recorder(servers.pids, Path(name).resolve())
+            with recorder:
+                yield slices.add
+                recorder.end()
+                samples = recorder.samples()
+                for arm, windows in ((arm, slices.of(arm)) for arm in servers.pids):
+                    if windows:
+                        self._folds[arm].setdefault(cell.name, _Fold()).add(samples[arm], windows)
+                        self._keep(arm, cell, windows, recorder.counters(arm))
+
+    def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
+        profiles = {name: fold.profile().model_dump(mode="json") for name, fold in self._folds[arm].items()}
+        self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
+        if counted:
+            # These counted during guards, too.
+            length_ns = sum(window.end_ns - window.begin_ns for window in windows)
+            whole = (length_ns + len(windows) * cell.slices.guard_ns) / length_ns
+            self._counters[arm][cell.name] = {
+                "events": round(whole * sum(window.events for window in windows)),
+                "seconds": whole * length_ns / 1e9,
+                "counters": {f"pmu.{name.replace('-', '_')}": count for name, count in counted.items()},
+            }
+            self._writer.write_server_json(arm, PMU_FILE, self._counters[arm])
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """When a slice counted, on CLOCK_MONOTONIC, and the events in it."""
+
+    begin_ns: int
+    end_ns: int
+    events: int
+
+
+class Slices:
+    """The slices of one measuring, and the moment from which they count their time.
+
+    A message comes after its slice's end; the one that came soonest after it gives that moment.
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._zero_ns: int | None = None
+
+    def add(self, message: Message) -> None:
+        """Take a slice as it ends."""
+        self._messages.append(message)
+        zero_ns = time.monotonic_ns() - message["start_ns"] - message["length_ns"]
+        self._zero_ns = zero_ns if self._zero_ns is None else min(self._zero_ns, zero_ns)
+
+    def of(self, arm: str) -> list[Window]:
+        """An arm's slices, ascending."""
+        zero_ns = self._zero_ns or 0
+        starts = [(zero_ns + each["start_ns"], each) for each in self._messages if each["arm"] == arm]
+        return sorted(Window(start_ns, start_ns + each["length_ns"], each["events"]) for start_ns, each in starts)
+
+
+class _Recorder:
+    """One `perf record` for all servers, and a `perf stat` beside each where the machine counts anything.
+
+    Use as a context manager: sampling has begun when the block begins, and perf has ended after it in any case.
+
+    Args:
+        pids: of the servers, by arm.
+        folder: for perf's files.
+    """
+
+    def __init__(self, pids: Mapping[str, int], folder: Path) -> None:
+        self._pids = dict(pids)
+        self._folder = folder
+        self._data = folder / "samples"
+        self._said = folder / "said"
+        self._errors = folder / "errors"
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+            self._wait_until_ready()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+
+    def _start(self) -> None:
+        allowed = permission()
+        scope = ["--all-cpus"] if allowed.whole else ["--pid", ",".join(map(str, self._pids.values()))]
+        self._spawn(
+            "record", "--event", allowed.event, "--count", str(allowed.period_ns), "--call-graph", "fp",
+            "--clockid", "CLOCK_MONOTONIC", "--no-buildid", "--no-buildid-cache", "--max-size", _BYTES_MAX,
+            "--delay", "-1", "--control", "fd:0,1", "--output", str(self._data), *scope,
+        )  # fmt: skip
+        if allowed.hardware:
+            events = ",".join(allowed.hardware)
+            for arm, pid in self._pids.items():
+                self._spawn(
+                    "stat", "--field-separator", ",", "--event", events, "--pid", str(pid),
+                    "--output", str(self._counted(arm)),
+                )  # fmt: skip
+
+    def _spawn(self, *arguments: str) -> None:
+        self._running.append(
+            spawn(
+                [shutil.which("perf") or "perf", *arguments],
+                Identity("", os.geteuid(), os.getegid(), switch=False),
+                env=os.environ | {"LC_ALL": "C"},
+                cwd=self._folder,
+                log=self._said,
+                error_log=self._errors,
+                stdin=subprocess.PIPE,
+            )
+        )
+
+    def _wait_until_ready(self) -> None:
+        """Let it begin to sample, and return when it has begun."""
+        recording, until = self._running[0], time.monotonic() + _READY_S
+        with contextlib.suppress(BrokenPipeError):
+            assert recording.stdin
+            recording.stdin.write(b"enable\n")
+            recording.stdin.flush()
+        while b"ack" not in self._said.read_bytes():
+            if recording.poll() is not None or time.monotonic() > until:
+                raise self._failed()
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        """End recording in order.
+
+        Raises:
+            HostError: perf has failed.
+        """
+        for process in self._running:
+            process.send_signal(signal.SIGINT)
+        for process in self._running:
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                raise self._failed() from None
+        if not self._data.exists():
+            raise self._failed()
+
+    def _kill(self) -> None:
+        for process in self._running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stdin:
+                with contextlib.suppress(OSError):
+                    process.stdin.close()
+
+    def samples(self) -> dict[str, list[tuple[int, Stack]]]:
+        """By arm the moment (ns of CLOCK_MONOTONIC) and stack of every sample of its server.
+
+        Raises:
+            HostError: perf cannot read its own file.
+        """
+        arms = {pid: arm for arm, pid in self._pids.items()}
+        found: dict[str, list[tuple[int, Stack]]] = {arm: [] for arm in self._pids}
+        argv = [
+            shutil.which("perf") or "perf", "script", "--input", str(self._data), "--no-inline", "--ns",
+            "--pid", ",".join(map(str, arms)), "--fields", "comm,pid,tid,time,ip,sym,dso",
+        ]  # fmt: skip
+        with (
+            self._errors.open("wb") as errors,
+            subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as reading,
+        ):
+            assert reading.stdout
+            try:
+                for pid, at_ns, stack in samples_of(reading.stdout):
+                    if pid in arms:
+                        found[arms[pid]].append((at_ns, stack))
+                failed = reading.wait(_FOLD_S) != 0
+            finally:
+                reading.kill()
+        if failed:
+            raise self._failed()
+        return found
+
+    def counters(self, arm: str) -> dict[str, int]:
+        """The processor's counters by name; empty where it has none."""
+        file = self._counted(arm)
+        return counters_of(file.read_text("ascii", "replace")) if file.exists() else {}
+
+    def _counted(self, arm: str) -> Path:
+        return self._folder / f"counted-{self._pids[arm]}"
+
+    def _failed(self) -> HostError:
+        return HostError(f"perf failed: {last_line(self._errors.read_text('utf-8', 'replace'))}")
+
+
+@dataclass
+class _Fold:
+    """Samples of one arm in one cell, of all rounds."""
+
+    stacks: Counter[Stack] = field(default_factory=Counter)
+    events: int = 0
+    length_ns: int = 0
+    outside: int = 0
+    incomplete: int = 0
+
+    def add(self, samples: Iterable[tuple[int, Stack]], windows: Sequence[Window]) -> None:
+        begins = [window.begin_ns for window in windows]
+        for at_ns, stack in samples:
+            place = bisect.bisect_right(begins, at_ns) - 1
+            if place < 0 or at_ns > windows[place].end_ns:
+                self.outside += 1
+                continue
+            whole = without_beginning(stack)
+            self.incomplete += whole is stack and not _C_LIBRARY.match(stack[0].object if stack else "")
+            self.stacks[whole] += 1
+        self.events += sum(window.events for window in windows)
+        self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
+
+    def profile(self) -> Profile:
+        return Profile.of_stacks(
+            self.stacks,
+            event=permission().event,
+            period_ns=permission().period_ns,
+            events=self.events,
+            seconds=self.length_ns / 1e9,
+            outside=self.outside,
+            incomplete=self.incomplete,
+        )
+
+
+def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, int, Stack]]:
+    """Process, moment (ns) and stack of the samples in the text of `perf script`, whose stacks begin with what runs."""
+    known: dict[str, Function] = {}
+    pid = 0
+    at_ns: int | None = None
+    stack: list[Function] = []
+    for line in lines:
+        if not line.strip():
+            if at_ns is not None:
+                yield pid, at_ns, tuple(reversed(stack))
+            at_ns, stack = None, []
+        elif at_ns is None:
+            found = _SAMPLE.search(line)
+            if found:
+                pid, at_ns = int(found[1]), int(found[2]) * 10**9 + int(found[3])
+        else:
+            text = line.strip().partition(" ")[2]
+            function = known.get(text) or known.setdefault(text, _function(text))
+            if not (function.object == KERNEL and function.name in _ENTERING):
+                stack.append(function)
+    if at_ns is not None:
+        yield pid, at_ns, tuple(reversed(stack))
+
+
+def without_beginning(stack: Stack) -> Stack:
+    """The stack without the functions in which every thread begins; the same object when it has none of them."""
+    for place, function in enumerate(stack):
+        if function.name in _BEGINNINGS:
+            rest = stack[place + 1 :]
+            return without_beginning(rest) if rest and rest[0].name in _BEGINNINGS else rest or stack[-1:]
+    return stack
+
+
+def _function(text: str) -> Function:
+    found = _FRAME.match(text)
+    if not found:
+        return Function(visible(text), "")
+    where = found[2].removesuffix(" (deleted)")
+    is_kernel = where.startswith(("[kernel", "[guest.kernel")) or "/lib/modules/" in where or where.endswith(".ko")
+    is_kernel = is_kernel or bool(re.fullmatch(r"\[(?!vdso|unknown|heap|stack|vsyscall)\w+\]", where))
+    return Function(visible(plain_name(found[1])), KERNEL if is_kernel else where.rpartition("/")[2])
+
+
+def plain_name(symbol: str) -> str:
+    """A function's name without arguments, template arguments and what compilers append: `std::vector::push_back`."""
+    symbol = _SUFFIXES.sub("", symbol)
+    symbol = symbol.replace("(anonymous namespace)::", "")
+    kept, depth = [], 0
+    operator = re.search(r"operator\s*(<<=?|>>=?|<=>|<=?|>=?|->\*?|\(\))", symbol)
+    for place, letter in enumerate(symbol):
+        if operator and operator.start() <= place < operator.end():
+            kept.append(letter)
+        elif letter in "<(":
+            depth += 1
+        elif letter in ">)":
+            depth -= 1
+        elif not depth:
+            kept.append(letter)
+    return "".join(kept).strip() or symbol

@@ -1,0 +1,106 @@
+"""Bisect a regression by noisy measurements: which build of an ordered list is the first slow one.
+
+Every value is an epoch's log ratio of one build over build 0, which is known to be good; the last build is known to be
+slow. Under 'the culprit is k' the builds before k have mean 0, those from k on have one unknown mean, and all share one
+unknown variance. Flat priors of mean and log variance integrate both out, so nothing is estimated beforehand:
+
+    p(k | values) ~ prior(k) n_k^(-1/2) RSS_k^(-(n - 1)/2)
+
+n_k: values of builds from k on; RSS_k: squares of the values before k, and of those from k on about their mean.
+
+Assumes: one change in the list, epochs independent and roughly normal, one variance.
+Source: R. M. Karp, R. Kleinberg, Noisy binary search and its applications, SODA 2007; M. Ben-Or, A. Hassidim, The
+Bayesian learner is optimal for noisy binary search, FOCS 2008 (the posterior over the place, and where to look next).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.95
+"""Probability of the likeliest culprit at which measuring ends."""
+
+EPOCHS_FIRST = 3
+"""Epochs of the last build, by which the size of the regression and the noise are first known."""
+
+Values = Mapping[int, Sequence[float]]
+"""Build -> its epochs' log ratios over build 0."""
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+
+
+def posterior(values: Values, builds: int, *, prior: Sequence[float] | None = None) -> NDArray[np.float64]:
+    """Probability that each build is the first slow one; that of build 0 is 0.
+
+    Args:
+        values: of any builds but 0, `EPOCHS_FIRST` of the last one among them.
+        builds: how many there are, the first and the last included.
+        prior: weight of each build, of size `builds`; None: all alike.
+    """
+    sums = np.zeros((3, builds))  # of values: their number, sum and squares
+    for build, of_build in values.items():
+        sums[:, build] = len(of_build), math.fsum(of_build), math.fsum(value * value for value in of_build)
+    count, total, squares = (np.array([*accumulate(row[::-1])][::-1]) for row in sums)  # of the builds from k on
+    n = count[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        residuals = squares[0] - total**2 / count
+        log = -0.5 * np.log(count) - (n - 1) / 2 * np.log(np.maximum(residuals, 1e-300))
+        log += np.log(np.ones(builds) if prior is None else np.asarray(prior, dtype=np.float64))
+    log[0] = -math.inf
+    weights: NDArray[np.float64] = np.exp(log - log.max())
+    weights /= weights.sum()
+    return weights
+
+
+def culprit(probabilities: NDArray[np.float64], *, confidence: float = CONFIDENCE) -> int | None:
+    """The first slow build, once it is likely enough; None before that."""
+    best = int(probabilities.argmax())
+    return best if probabilities[best] >= confidence else None
+
+
+def next_build(values: Values, probabilities: NDArray[np.float64], *, seconds: Sequence[float] | None = None) -> int:
+    """The build whose next epoch is expected to tell most about the culprit for its time.
+
+    Args:
+        values: as in `posterior`.
+        probabilities: its result.
+        seconds: of an epoch of each build, with building and loading where that is still to be done; None: all alike.
+    """
+    builds = len(probabilities)
+    slow = np.cumsum(probabilities)  # probability that each build is slow
+    told = np.array([_information(share, _distance(values, probabilities)) for share in slow[1 : builds - 1]])
+    return 1 + int(np.argmax(told / (np.ones(builds) if seconds is None else np.asarray(seconds))[1 : builds - 1]))
+
+
+def _distance(values: Values, probabilities: NDArray[np.float64]) -> float:
+    """The regression in standard deviations of an epoch, by the likeliest culprit."""
+    best = int(probabilities.argmax())
+    slow = np.array([value for build, own in values.items() if build >= best for value in own])
+    fast = np.array([value for build, own in values.items() if build < best for value in own])
+    residuals = float(((slow - slow.mean()) ** 2).sum() + (fast**2).sum())
+    sd = math.sqrt(residuals / max(slow.size + fast.size - 1, 1))
+    return abs(float(slow.mean())) / max(sd, 1e-12)
+
+
+def _information(share: float, distance: float) -> float:
+    """Bits that one normal value tells about whether its mean is 0 or `distance`, the latter with probability `share`.
+
+    The entropy of that question less its expected entropy after the value, by Gauss-Hermite quadrature.
+    """
+    if not 0 < share < 1:
+        return 0.0
+    left = 0.0
+    for probability, mean in ((1 - share, 0.0), (share, distance)):
+        value = mean + _NODES
+        odds = math.log(share / (1 - share)) + np.clip(distance * value - distance**2 / 2, -600, 600)
+        after = 1 / (1 + np.exp(-odds))
+        left += probability * float(_WEIGHTS @ _entropy(after)) / math.sqrt(2 * math.pi)
+    return float(_entropy(np.array([share]))[0]) - left
+
+
+def _entropy(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    inside = np.clip(share, 1e-300, 1 - 1e-16)
+    return -(inside * np.log2(inside) + (1 - inside) * np.log2(1 - inside))

@@ -1,0 +1,181 @@
+"""Waits of the servers and plans of their statements, as epochs that explain have recorded them, compared between arms.
+
+A wait is time of a server's threads, so it is compared in ns an event of the workload. Epochs that explain are few and
+their servers carry instruments: these figures say where time goes, and the verdict comes from other epochs.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from bakeoff.stats import interval as iv
+from bakeoff.stats.interval import Paired, Unpaired, welch
+from bakeoff.stats.model import Estimate, Frozen
+
+WAITS, PLANS = "waits", "plans"
+"""Kinds of epochs that explain: folders below `explain/`."""
+
+WAITS_DOCUMENT = "waits.json"
+"""File of an arm's server in an epoch that explains: {cell: `CellWaits`}."""
+
+PLANS_DOCUMENT = "plans.json"
+"""Likewise, of the baseline's server: {cell: `CellPlans`}."""
+
+
+class Wait(Frozen):
+    """What an instrument counted: how often, and ns in all; `ns` is 0 of what is only counted."""
+
+    count: int
+    ns: float
+
+
+class CellWaits(Frozen):
+    """What an arm waited for in one cell of one epoch.
+
+    Attributes:
+        events: of the workload, counted ones.
+        waits: by the instrument's name; those that were used.
+        missing: what this server cannot tell, a sentence each.
+    """
+
+    events: int
+    waits: dict[str, Wait]
+    missing: tuple[str, ...] = ()
+
+
+class StatementPlans(Frozen):
+    """How the arms run one statement of the workload.
+
+    Attributes:
+        text: of the digest; it holds no literals.
+        plans: by arm, a line a table; of the first sample whose plans differ, else of the first.
+        differs: arms whose plan is not that of the first arm.
+        rows_read: by arm, of one execution, by the handler counters; empty of what writes.
+        analyzed: by arm, a line a step, of the same sample, where a plan differs.
+    """
+
+    text: str
+    plans: dict[str, tuple[str, ...]]
+    differs: tuple[str, ...] = ()
+    rows_read: dict[str, float] = {}
+    analyzed: dict[str, tuple[str, ...]] = {}
+
+
+class CellPlans(Frozen):
+    """The statements of a cell.
+
+    Attributes:
+        statements: by digest, the most frequent first.
+        counts: by digest, how often it was seen.
+    """
+
+    statements: dict[str, StatementPlans]
+    counts: dict[str, int]
+
+
+# ---- waits -----------------------------------------------------------------------------------------------------------
+
+_SHARE_LEAST = 0.002
+"""Of the time of an event: a wait that is shorter on both arms explains nothing and is not compared."""
+
+
+@dataclass(frozen=True)
+class WaitDifference(Paired):
+    """One wait of two arms in one cell: ns an event, or times an event of what is only counted (`timed` False).
+
+    Attributes:
+        name: of the instrument.
+        ratio: log ratio with its interval likewise; None when one arm has none of it in some epoch.
+        p_adjusted: of no difference (of a ratio of 1 where there is a ratio), after Holm over the waits of the cell;
+            None below `EPOCHS_MIN_PAIRED` epochs.
+    """
+
+    name: str
+    timed: bool
+    ratio: Estimate | None
+    p_adjusted: float | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is longer on one of the arms."""
+        return self.p_adjusted is not None and self.p_adjusted < iv.ALPHA_PRECISE
+
+
+def wait_differences(
+    epochs: Iterable[Mapping[str, Mapping[str, CellWaits]]],
+    *,
+    cell: str,
+    baseline: str,
+    contender: str,
+    event_ns: float | None,
+) -> tuple[WaitDifference, ...]:
+    """Compare the waits of two arms in one cell, the largest difference of time first, what is only counted last.
+
+    Args:
+        epochs: of each valid epoch {arm: {cell: waits}}; those without this cell on both arms are left out.
+        cell: its name.
+        baseline: name of an arm.
+        contender: name of the other.
+        event_ns: time of an event of one connection; None: not known, and every wait is compared.
+    """
+    pairs = []
+    for epoch in epochs:
+        mine, theirs = (epoch.get(arm, {}).get(cell) for arm in (baseline, contender))
+        if mine and theirs and mine.events and theirs.events:
+            pairs.append((mine, theirs))
+    names = dict.fromkeys(name for pair in pairs for side in pair for name in side.waits)
+    found = []
+    for name in names:
+        timed = any(side.waits[name].ns for pair in pairs for side in pair if name in side.waits)
+        own, other = ([_per_event(pair[at], name, timed=timed) for pair in pairs] for at in (0, 1))
+        if timed and event_ns and max(fmean(own), fmean(other)) < _SHARE_LEAST * event_ns:
+            continue
+        found.append((name, timed, own, other))
+    adjusted = iv.holm([_p_value(_logs(own, other) or _less(own, other)) for _, _, own, other in found])
+    compared = [
+        WaitDifference(
+            **vars(Paired.of(own, other)),
+            name=name,
+            timed=timed,
+            ratio=iv.t_estimate(logs) if (logs := _logs(own, other)) else None,
+            p_adjusted=p,
+        )
+        for (name, timed, own, other), p in zip(found, adjusted, strict=True)
+    ]
+    return tuple(sorted(compared, key=lambda each: (not each.timed, -abs(each.difference.mean), each.name)))
+
+
+def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, float]) -> Unpaired | None:
+    """Log ratio of an arm's throughput with instruments over that without, epochs unpaired; None without one of them.
+
+    Args:
+        explaining: epoch -> events per second with instruments.
+        counted: likewise of the epochs that count.
+    """
+    return welch([math.log(rate) for rate in explaining.values()], [math.log(rate) for rate in counted.values()])
+
+
+def _per_event(of: CellWaits, name: str, *, timed: bool) -> float:
+    wait = of.waits.get(name)
+    if wait is None:
+        return 0.0
+    return (wait.ns if timed else wait.count) / of.events
+
+
+def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [b - a for a, b in zip(own, other, strict=True)]
+
+
+def _logs(own: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Log ratios, which scatter less than differences where a whole epoch is slow; none where an arm has nothing."""
+    return [math.log(b / a) for a, b in zip(own, other, strict=True)] if min(*own, *other) > 0 else []
+
+
+def _p_value(values: Sequence[float]) -> float | None:
+    n, mean, sd = len(values), fmean(values), iv.standard_deviation(values)
+    if n < iv.EPOCHS_MIN_PAIRED:
+        return None
+    if sd == 0:
+        return 1.0 if mean == 0 else 0.0
+    return 2 * iv.t_above(abs(mean) * math.sqrt(n) / sd, n - 1)

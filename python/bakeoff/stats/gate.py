@@ -1,0 +1,192 @@
+"""The gate: whether a contender is slower than allowed, by the intervals and the stopping rule of docs/method.md.
+
+A gate is a study that asks about its limit, the log ratio of the largest slowdown allowed, where a duel asks about 0. A
+comparison is DECISIVE when its anytime-valid interval excludes the limit, and PRECISE at a fixed share of it. The gate
+passes when every comparison does, so passing needs no correction (an intersection-union test); it fails when one does,
+so failing is corrected by Holm, and measuring ends there. docs/ci.md has its simulated error rates.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import NormalDist, fmean
+
+from bakeoff.plan import Plan
+from bakeoff.spec import Study
+from bakeoff.stats import interval as iv
+from bakeoff.stats.model import Comparison, Frozen, Stop
+from bakeoff.stats.resolution import NoiseCard
+from bakeoff.units import percent_text
+
+PRECISION_SHARE = 0.25
+"""Half-width at which measuring ends, as a share of the limit: half the limit, and one and a half, are told apart."""
+
+OFTEN = 0.9
+"""Probability behind `reach`."""
+
+_ALPHA = iv.ALPHA_PRECISE / 2  # of one side of the t interval
+
+
+class Answer(StrEnum):
+    """What a gate, or one of its comparisons, says."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNCLEAR = "cannot tell"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One comparison: its values (one an epoch, log ratios), and why measuring ended."""
+
+    values: Sequence[float]
+    stop: Stop
+
+
+class CellAnswer(Frozen):
+    """The answer of one comparison."""
+
+    cell: str
+    contender: str
+    answer: Answer
+
+
+class Gate(Frozen):
+    """The answer of a whole gate.
+
+    Attributes:
+        max_slowdown: allowed loss of throughput, a share: 0.02.
+        why: why there can be no answer; empty otherwise.
+    """
+
+    answer: Answer
+    max_slowdown: float
+    cells: tuple[CellAnswer, ...]
+    why: str = ""
+
+
+def as_gate(study: Study, max_slowdown: float) -> Study:
+    """The study with a gate's question.
+
+    Args:
+        study: arms, cells, budget.
+        max_slowdown: allowed loss of throughput, a share between 0 and 1.
+    """
+    size = -math.log1p(-max_slowdown)
+    changes = {"limit": -size, "precision": PRECISION_SHARE * size, "equivalence": size, "has_target": False}
+    return study.model_copy(update=changes)
+
+
+def answers(samples: Sequence[Sample], *, limit: float, family: int) -> list[Answer]:
+    """The answer of each comparison.
+
+    Args:
+        samples: those measured so far.
+        limit: log ratio of the largest slowdown allowed, below 0.
+        family: how many comparisons the gate has; those without a sample count as not failed.
+    """
+    harms = [_harm(sample, limit, family) for sample in samples]
+    adjusted = iv.holm([*harms, *[None] * (family - len(harms))])
+    return [_answer(harm, q) for harm, q in zip(harms, adjusted, strict=False)]
+
+
+def _answer(harm: float | None, adjusted: float | None) -> Answer:
+    if harm is None or adjusted is None:
+        return Answer.UNCLEAR
+    if harm >= 1 - _ALPHA:
+        return Answer.PASS
+    return Answer.FAIL if adjusted <= _ALPHA else Answer.UNCLEAR
+
+
+def _harm(sample: Sample, limit: float, family: int) -> float | None:
+    """One-sided p-value of 'not slower than allowed': near 0 beyond the limit, near 1 within it; None: not asked yet.
+
+    An anytime-valid interval has no p-value of its own: 0 or 1 where it excludes the limit, None where it does not. Its
+    level is that of the interval shown (`AnalysisContext.interval`), corrected on the side that fails.
+    """
+    n = len(sample.values)
+    if sample.stop is Stop.RUNNING or n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, sample.values)):
+        return None
+    beyond, sd = fmean(sample.values) - limit, iv.standard_deviation(sample.values)
+    if sample.stop is Stop.DECISIVE:
+        return 0.0 if beyond < 0 else 1.0
+    if sample.stop.anytime_only:
+        alpha = iv.ALPHA_LIVE / (family if beyond < 0 else 1)
+        excluded = abs(beyond) > iv.anytime_half_width(sd, n, alpha=alpha)
+        return (0.0 if beyond < 0 else 1.0) if excluded else None
+    if n < iv.N_MIN:
+        return None
+    half = iv.p_value(beyond, sd, n) / 2
+    return half if beyond < 0 else 1 - half
+
+
+def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trusted: bool | None = None) -> Gate:
+    """The gate's answer from the comparisons of a run.
+
+    Args:
+        comparisons: all of them; the control's are not judged.
+        limit: see `answers`.
+        family: likewise.
+        trusted: False: the control differs from its baseline, so that nothing can be said.
+    """
+    own = [each for each in comparisons if not each.is_control]
+    # An arm that completed nothing has no ratio in some epoch, which leaves those of the others without meaning.
+    dead = [any(flag.kind == "NOTHING DONE" for flag in each.flags) for each in own]
+    samples = [
+        Sample([] if nothing else [point.value for point in each.points], each.stop)
+        for each, nothing in zip(own, dead, strict=True)
+    ]
+    found = answers(samples, limit=limit, family=family)
+    why = ""
+    if trusted is False:
+        why = "the control differs from its own baseline: something other than the builds moved the numbers."
+    elif Answer.FAIL in found:
+        pass
+    elif any(dead):
+        why = "an arm completed nothing in an epoch."
+    elif len(own) < family:
+        why = "not every comparison was measured."
+    whole = Answer.UNCLEAR
+    if trusted is not False and Answer.FAIL in found:
+        whole = Answer.FAIL
+    elif not why and set(found) == {Answer.PASS}:
+        whole = Answer.PASS
+    cells = [
+        CellAnswer(cell=each.cell, contender=each.contender, answer=answer)
+        for each, answer in zip(own, found, strict=True)
+    ]
+    return Gate(answer=whole, max_slowdown=-math.expm1(limit), cells=tuple(cells), why=why)
+
+
+def reach(sd: float, n: int, *, limit: float) -> tuple[float, float]:
+    """Log ratios from which a comparison passes, and down to which it fails, nine times in ten each.
+
+    Args:
+        sd: standard deviation of its values.
+        n: epochs.
+        limit: see `answers`.
+    """
+    apart = iv.precision_half_width(sd, n) + NormalDist().inv_cdf(OFTEN) * sd / math.sqrt(n)
+    return limit + apart, limit - apart
+
+
+def forecast_sentence(card: NoiseCard, study: Study, plan: Plan) -> str:
+    """What this gate can tell apart on this machine in its budget; empty while that is unknown."""
+    if study.limit is None or not card.lines:
+        return ""
+    fitting = int((plan.budget_s - plan.load_s) / plan.epoch_s)
+    ends = [
+        reach(line.sd_epoch, max(iv.N_MIN, min(fitting, line.epochs_needed)), limit=study.limit) for line in card.lines
+    ]
+    passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
+    allowed = percent_text(study.limit)
+    if passes >= 0:
+        return (
+            f"this machine is too noisy for {allowed} in this budget: a build as fast as the baseline may not pass; "
+            "give more --budget or more --max-slowdown"
+        )
+    return (
+        f"by this noise a build passes that is up to about {percent_text(passes)} slower, and fails from about "
+        f"{percent_text(fails)} on, nine times in ten; in between the gate may not be able to tell"
+    )

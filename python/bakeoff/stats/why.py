@@ -1,0 +1,186 @@
+"""What explains a difference, in a sentence: what its counters, its profiles and its waits carry by their intervals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bakeoff.stats import interval as iv
+from bakeoff.stats.causes import WaitDifference
+from bakeoff.stats.costs import BUSY, NAMED_FROM, TIME, Cost, Explanation, name_of
+from bakeoff.stats.model import Estimate
+from bakeoff.stats.profile import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
+from bakeoff.units import format_ns
+
+_SAID_FROM = 0.1  # share of a difference from which a sentence has a part of it
+_SAID_MAX = 3  # parts of the server, and waits
+_TWICE = math.log(2.0)
+_NO_CAUSE = frozenset({OTHER, KERNEL_OTHER, CALLER_UNKNOWN, "kernel"})  # parts of the server that name nothing
+# Stages and table I/O hold the CPU time of what they call: they are no waits.
+_NO_WAITS = ("stage/", "wait/io/table/")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that was found out about one comparison.
+
+    Attributes:
+        costs: its counters.
+        profile: None: it was not profiled.
+        waits: None: they were not recorded.
+        longer_ns: how much longer an event of one connection takes on the contender.
+    """
+
+    costs: Explanation
+    profile: ProfileComparison | None = None
+    waits: Sequence[WaitDifference] | None = None
+    longer_ns: float = 0.0
+
+
+def causes(evidence: Evidence) -> tuple[str, ...]:
+    """What is named as a cause, the first one first: families of counters, else parts of the server that take the CPU.
+
+    The whole CPU difference must be clear before a part of it is looked at: of equal servers it is in 5 % of all runs
+    at most, and then few have a part that is clear and as large as `NAMED_FROM`.
+    """
+    found, profile = evidence.costs, evidence.profile
+    if found.causes or not found.claimed or profile is None:
+        return tuple(cost.family for cost in found.causes)
+    if profile.all.difference.mean * found.time.mean <= 0:  # the slower arm takes less CPU
+        return ()
+    names = (Subsystems.load().family_of(name) for name, share in _parts(profile) if share >= NAMED_FROM)
+    return tuple(name for name in dict.fromkeys(names) if name not in _NO_CAUSE)
+
+
+def sentence(evidence: Evidence, contender: str) -> str:
+    """What the intervals carry, in words: how much longer an event takes, in what, and what can be why.
+
+    `contender`: its label.
+    """
+    found = evidence.costs
+    said = [f"{contender} takes {_longer(found.time)} per event."]
+    tested = [cost for cost in found.costs if cost.word != "not tested"]
+    if tested:
+        said += [_measured(tested), _counters(found.causes)]
+    else:
+        said.append(f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on.")
+    said += [_cpu(evidence.profile), _waits(evidence)]
+    if tested and not causes(evidence) and not any(_carries(evidence, each) for each in evidence.waits or ()):
+        said.append("No counter explains it.")
+    return " ".join(filter(None, said))
+
+
+def _longer(time: Estimate) -> str:
+    """`18% (13% to 23%) more time`, `12 times (9.1 to 16) the time`; from a log ratio."""
+    ends = [end for end in (time.interval.low, time.interval.high) if end is not None]
+    if time.mean > _TWICE:
+        within = f" ({' to '.join(_number(math.exp(end)) for end in ends)})" if ends else ""
+        return f"{_number(math.exp(time.mean))} times{within} the time"
+    sizes = sorted(abs(math.expm1(end)) for end in ends)
+    within = f" ({' to '.join(map(_percent, sizes))})" if ends else ""
+    return f"{_percent(abs(math.expm1(time.mean)))}{within} {'more' if time.mean > 0 else 'less'} time"
+
+
+def _measured(costs: Sequence[Cost]) -> str:
+    """What of the difference is CPU of which kind, and what is waiting."""
+    parts = [
+        ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.carries)
+        for cost in costs
+        if cost.family == TIME and cost.word in ("more", "less") and not cost.counter.startswith("cpu.thread.")
+        if cost.carries is not None
+    ]
+    text = _shares(parts)
+    return f"Of the difference: {text}." if text else ""
+
+
+def _counters(best: Sequence[Cost]) -> str:
+    """The two families that can carry most, each with its counter."""
+    said = []
+    for cost in best[:2]:
+        share = cost.carries or 0.0
+        part = "all of it" if share > 0.995 else f"up to {share:.0%} of it"
+        counted = f"{name_of(cost.counter)} {_number(cost.baseline)} → {_number(cost.contender)} an event"
+        said.append(f"{cost.family} can carry {part} ({counted})")
+    text = ", ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _cpu(profile: ProfileComparison | None) -> str:
+    """How much more CPU an event takes, by samples, and which parts of the server take it, each with its function."""
+    if profile is None or not profile.all.is_clear:
+        return ""
+    whole = profile.all.difference
+    low, high = sorted(abs(end) for end in (whole.interval.low, whole.interval.high) if end is not None)
+    text = (
+        f"By CPU samples an event takes {format_ns(abs(whole.mean))} ({format_ns(low)} to {format_ns(high)}) "
+        f"{'more' if whole.mean > 0 else 'less'} CPU"
+    )
+    parts = [(share, f"{name}{_function(profile, name)}") for name, share in _parts(profile)]
+    most = [f"{share:.0%} of it in {part}" for share, part in parts if share >= _SAID_FROM][:_SAID_MAX]
+    against = [f"{-share:.0%} less in {part}" for share, part in parts if share <= -_SAID_FROM][-_SAID_MAX:]
+    return "; ".join([", ".join([text, *most]), *([", ".join(against)] if against else [])]) + "."
+
+
+def _parts(profile: ProfileComparison) -> list[tuple[str, float]]:
+    """Parts of the server whose difference is clear, with their share of the whole one, the largest first."""
+    if not profile.all.is_clear:
+        return []
+    whole = profile.all.difference.mean
+    shares = [(name, part.difference.mean / whole) for name, part in profile.groups if part.is_clear]
+    return sorted(shares, key=lambda each: -each[1])
+
+
+def _function(profile: ProfileComparison, part: str) -> str:
+    """The function that takes most of a part's difference itself, where it is clear and takes `NAMED_FROM` of it."""
+    (whole,) = [cost.difference.mean for name, cost in profile.groups if name == part]
+    for each in profile.functions:  # by size
+        is_most = each.own.is_clear and each.own.difference.mean / whole >= NAMED_FROM
+        if each.group == part and is_most and not each.name.startswith(NAMELESS):
+            return f" (`{each.name}`)"
+    return ""
+
+
+def _waits(evidence: Evidence) -> str:
+    """The waits that differ, or that none does by as much as would be named."""
+    waits = [each for each in evidence.waits or () if _is_wait(each)]
+    if evidence.waits is None or not evidence.longer_ns:
+        return ""
+    least = _SAID_FROM * abs(evidence.longer_ns)
+    differ = [each for each in waits if each.differs and abs(each.difference.mean) >= least]
+    if differ:
+        listed = (
+            f"`{each.name}` {format_ns(round(each.baseline))} → {format_ns(round(each.contender))}"
+            for each in differ[:_SAID_MAX]
+        )
+        return f"Waits an event: {', '.join(listed)}."
+    ends = [end for each in waits for end in (each.difference.interval.low, each.difference.interval.high)]
+    if all(end is not None and abs(end) < NAMED_FROM * abs(evidence.longer_ns) for end in ends):
+        return f"No wait changes by as much as {NAMED_FROM:.0%} of it."
+    return ""
+
+
+def _is_wait(each: WaitDifference) -> bool:
+    return each.timed and not each.name.startswith(_NO_WAITS)
+
+
+def _carries(evidence: Evidence, each: WaitDifference) -> bool:
+    """Whether a wait has grown by as much as names a cause."""
+    if not _is_wait(each) or not each.differs or not evidence.longer_ns:
+        return False
+    return each.difference.mean / evidence.longer_ns >= NAMED_FROM
+
+
+def _shares(parts: Sequence[tuple[str, float]]) -> str:
+    """`server CPU 120%, waiting 10%; less client CPU 30%`: those from `_SAID_FROM` on."""
+    for_it = [f"{name} {share:.0%}" for name, share in parts if share >= _SAID_FROM]
+    against = [f"{name} {-share:.0%}" for name, share in parts if share <= -_SAID_FROM]
+    if not for_it:
+        return ""
+    return ", ".join(for_it) + (f"; less {', '.join(against)}" if against else "")
+
+
+def _percent(share: float) -> str:
+    return f"{_number(100 * share)}%"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,74 @@
+"""Noisy bisection: the posterior by brute force, where to look next, and simulated bisections beside a plain one."""
+
+import numpy as np
+import pytest
+
+from bakeoff.stats.bisect import _information, culprit, next_build, posterior
+from validation import bisections
+from validation.check import fewest
+
+VALUES = {5: [-0.031, -0.027, -0.035], 2: [0.004, -0.006], 3: [-0.028]}
+
+
+def test_the_posterior_is_that_of_the_model_integrated_numerically():
+    """Mean and log standard deviation on a grid, each with a flat prior."""
+    means, log_sds = np.meshgrid(np.linspace(-0.3, 0.3, 1201), np.linspace(-8, 1, 900), indexing="ij")
+    weights = []
+    for place in range(1, 6):
+        log = np.zeros_like(means)
+        for build, values in VALUES.items():
+            for value in values:
+                mean = means if build >= place else 0.0
+                log += -log_sds - 0.5 * ((value - mean) / np.exp(log_sds)) ** 2
+        weights.append(np.exp(log - 30).sum())
+    expected = np.array([0.0, *weights]) / sum(weights)
+    assert posterior(VALUES, 6) == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_prior_weighs():
+    flat, weighed = posterior(VALUES, 6), posterior(VALUES, 6, prior=[0, 1, 1, 4, 1, 1])
+    assert weighed[3] / weighed[1] == pytest.approx(4 * flat[3] / flat[1])
+    assert weighed.sum() == pytest.approx(1)
+
+
+def test_builds_between_which_nothing_was_measured_are_alike():
+    probabilities = posterior({63: [-0.03, -0.029, -0.031], 31: [0.001]}, 64)
+    assert probabilities[0] == 0
+    assert np.ptp(probabilities[1:32]) == 0 and np.ptp(probabilities[32:]) == 0
+    assert probabilities[32:].sum() > 0.9
+    assert culprit(probabilities) is None
+    assert culprit(posterior({2: [-0.03, -0.0301, -0.0299], 1: [0.0001] * 5}, 3)) == 2
+
+
+def test_the_next_build_halves_what_is_open_and_time_counts():
+    values = {63: [-0.03, -0.031, -0.029]}
+    probabilities = posterior(values, 64)
+    assert next_build(values, probabilities) in (31, 32)
+    seconds = [60.0] * 64
+    seconds[20] = 10.0
+    assert next_build(values, probabilities, seconds=seconds) == 20
+
+
+def test_the_information_of_one_value():
+    assert _information(0.5, 0.0) == pytest.approx(0, abs=1e-9)
+    assert _information(0.5, 12.0) == pytest.approx(1, abs=1e-6)
+    assert _information(0.0, 3.0) == 0
+    # The capacity of a binary channel with normal noise at -+1 standard deviations: 0.4859 bits.
+    assert _information(0.5, 2.0) == pytest.approx(0.4859, abs=1e-3)
+    assert _information(0.3, 2.0) == pytest.approx(_information(0.7, 2.0), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("percent", "confidence"),
+    [
+        pytest.param(3.0, 0.95, marks=pytest.mark.slow),
+        pytest.param(3.0, 0.999, marks=pytest.mark.slow),
+        (5.0, 0.95),
+    ],
+)
+def test_simulated_bisections_are_right_and_take_half_of_the_epochs(percent, confidence):
+    """The plain way is nearly always right; at 0.999 so is this one, still with half of the epochs."""
+    runs = 100
+    found = bisections.compare(1, runs=runs, slowdown_percent=percent, confidence=confidence)
+    assert found.right * runs >= fewest(runs, min(confidence, 0.99))
+    assert found.epochs <= found.epochs_plain / 2

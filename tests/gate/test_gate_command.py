@@ -1,0 +1,212 @@
+"""`bakeoff gate` on real servers and on bad input: exit codes, files, signals, git bisect."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from xml.etree import ElementTree
+
+import pytest
+
+from bakeoff.errors import ExitCode
+
+SERVER = "mysql:8.0.15"
+# Slower by half, and a fifth allowed: known after five restarts however busy the machine is.
+SMALL = (
+    "-w", "oltp_point_select", "--threads", "2", "--tables", "1", "--table-size", "1000",
+    "--max-slowdown", "20%", "--budget", "4m",
+)  # fmt: skip
+PAIR = (SERVER, SERVER)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "gate: it takes at least two servers. Example: bakeoff gate mysql:5.7 mysql:8.0"),
+        ((SERVER,), "gate: it takes at least two servers."),
+        (("--baseline", SERVER), "gate: it takes at least two servers."),
+        ((*PAIR, "--max-slowdown", "0%"), "--max-slowdown: '0%' is outside 0.1% to 50%. Write --max-slowdown 2%."),
+        ((*PAIR, "--max-slowdown", "2"), "outside 0.1% to 50%"),
+        ((*PAIR, "--max-slowdown", "much"), "--max-slowdown 'much' is not understood."),
+        ((*PAIR, "--name", "a b"), "--name: 'a b' is no name"),
+        ((*PAIR, "--name", "x-->"), "--name: 'x-->' is no name"),
+        ((*PAIR, "--junit", "nowhere/gate.xml"), "--junit: nowhere/gate.xml cannot be written."),
+        ((*PAIR, "--budget", "10s"), "a budget of 10 s is too small for a verdict"),
+        ((*PAIR, "-w", "nonsense"), "nonsense"),
+        (("path:nowhere", SERVER), "does not exist"),
+        ((SERVER, "mysql://root@127.0.0.1:1/"), "is a running server, which is not restarted"),
+        (("--study", "nowhere.yaml"), "nowhere.yaml"),
+        (("--study", "charset-collation", "-w", "tpcc"), "with --study the file says what --workload would"),
+        (("--study", "charset-collation", *PAIR), "varies beside the servers that were named"),
+        ((*PAIR, "--on-unclear", "maybe"), "'maybe'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(inside, arguments, says):
+    ran = inside("gate", *arguments)
+    assert ran.code == ExitCode.USAGE, ran
+    assert says in ran.complaint
+
+
+def write_study(shell, text):
+    (shell.folder / "ci.yaml").write_text(f"title: ci\nworkloads: [oltp_point_select]\nthreads: [2]\n{text}\n")
+    return ("--study", "ci.yaml")
+
+
+def test_a_study_file_that_is_wrong_is_named_with_its_line(inside, shell):
+    ran = inside("gate", *write_study(shell, "servers: [mysql:5.7, mysql:8.0]\nbudgett: 3m"))
+    assert ran.code == ExitCode.USAGE
+    assert ran.complaint.startswith("bakeoff: ci.yaml:5: ")
+    (shell.folder / "ci.yaml").write_text(
+        "title: ci\nworkloads: [{script: oltp_point_select, rate_per_s: 100}]\nservers: [mysql:5.7.22, mysql:8.0.15]\n"
+    )
+    ran = inside("gate", "--study", "ci.yaml")
+    assert (ran.code, "fixed where a rate" in ran.complaint) == (ExitCode.USAGE, True)
+
+
+def test_for_git_bisect_a_missing_build_is_skipped_and_a_mistake_ends_it(inside):
+    assert inside("gate", SERVER, "path:nowhere", "--bisect").code == ExitCode.BISECT_SKIP
+    assert inside("gate", "path:nowhere", SERVER, "--bisect").code == ExitCode.BISECT_ABORT
+    assert inside("gate", *PAIR, "--bisect", "--max-slowdown", "much").code == ExitCode.BISECT_ABORT
+    assert inside("gate", SERVER, "path:nowhere").code == ExitCode.USAGE
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """One gate that fails, with everything that it can write."""
+    from tests.conftest import Shell, make_shell_folder
+
+    shell = Shell(make_shell_folder())
+    summary = shell.folder / "summary.md"
+    summary.write_text("before\n")
+    ran = shell.run(
+        "gate", *PAIR, *SMALL, "--inject-slowdown", "100%", "--junit", "gate.xml", "--format", "json",
+        "--name", "small", "--seed", "3", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
+    )  # fmt: skip
+    return shell, ran
+
+
+@pytest.mark.server
+@pytest.mark.timeout(600)
+class TestAGateThatFails:
+    def test_exits_with_1_as_soon_as_it_is_known(self, failed):
+        _, ran = failed
+        assert ran.code == ExitCode.DIFFERENCE, ran
+        document = json.loads(ran.out)
+        assert document["gate"]["answer"] == "fail"
+        (comparison,) = document["comparisons"]
+        assert comparison["stop"] == "decisive" and comparison["epochs"] < 12
+        assert comparison["ratio_high"] < 0.8
+
+    def test_tells_github(self, failed):
+        shell, ran = failed
+        commands = [line for line in ran.err.splitlines() if line.startswith("::")]
+        assert len(commands) == 1 and commands[0].startswith("::error title=bakeoff gate small::The gate failed")
+        before, marker, heading, *_ = (shell.folder / "summary.md").read_text().splitlines()
+        assert (before, marker) == ("before", "<!-- bakeoff:gate:small -->")
+        assert heading == "# bakeoff gate small: failed"
+        (run,) = shell.runs
+        assert (run / "gate.md").read_text() == (shell.folder / "summary.md").read_text().removeprefix("before\n")
+
+    def test_writes_junit_and_the_report(self, failed):
+        shell, _ = failed
+        suite = ElementTree.parse(shell.folder / "gate.xml").getroot().find("testsuite")
+        assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["1", "1", "0", "0"]
+        (run,) = shell.runs
+        assert "The gate failed" in (run / "report.html").read_text()
+
+    def test_is_reported_again_as_what_it_was(self, failed):
+        shell, _ = failed
+        ran = shell.run("report", "latest", "--format", "text")
+        assert ran.code == 0 and "The gate failed" in ran.out
+
+    def test_says_first_what_this_machine_can_tell(self, failed):
+        _, ran = failed
+        said = [json.loads(line) for line in ran.err.splitlines() if line.startswith("{")]
+        notes = [each["text"] for each in said if each["type"] == "note"]
+        assert any("nine times in ten" in text or "too noisy for 20% in this budget" in text for text in notes)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_equal_builds_of_a_study_pass(shell):
+    study = write_study(
+        shell,
+        "servers: [mysql:5.7.22, mysql:8.0.15]\ntables: 1\ntable_size: 1000\nbudget: 4m\nsettings: {charset: latin1}",
+    )
+    ran = shell.run(
+        "gate", *study, "--baseline", SERVER, f"{SERVER},max_connections=151", "--max-slowdown", "40%", limit_s=400
+    )
+    assert ran.code == ExitCode.DONE, ran
+    assert "The gate passed: the comparison is within the allowed 40%" in ran.out
+    assert "mysql:5.7.22" not in ran.out
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_gate_that_cannot_tell(shell):
+    """Slower by exactly what is allowed, which no budget can decide."""
+    limited = [*SMALL[:-2], "--budget", "65s", "--inject-slowdown", "25%", "--quiet"]
+    ran = shell.run("gate", *PAIR, *limited, "--junit", "gate.xml")
+    assert ran.code == ExitCode.UNCLEAR, ran
+    assert "The gate cannot tell" in ran.out
+    (case,) = ElementTree.parse(shell.folder / "gate.xml").getroot().iter("testcase")
+    assert [child.tag for child in case] == ["error"]
+
+
+@pytest.mark.server
+@pytest.mark.timeout(600)
+def test_ctrl_c_reports_what_is_known_and_exits_with_130(shell):
+    process = shell.start("gate", *PAIR, *SMALL)
+    err = []
+
+    def watch():
+        for line in process.stderr:
+            err.append(line)
+            if "epoch 1 finished" in line:
+                process.send_signal(signal.SIGINT)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    out = process.stdout.read()
+    assert process.wait(timeout=120) == ExitCode.INTERRUPTED, err
+    watcher.join()
+    assert "The gate cannot tell" in out and "ENDED BY HAND" in out
+    assert "Traceback" not in "".join(err) and shell.left_behind() == []
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_git_bisect_finds_the_slow_commit(shell):
+    """Nine commits; the slowdown comes with the seventh, and the build of the fifth is broken."""
+    repository = shell.folder / "source"
+    repository.mkdir()
+    env = shell.env | {
+        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@example.org", "GIT_CONFIG_GLOBAL": "/dev/null",
+    }  # fmt: skip
+
+    def git(*words, **more):
+        return subprocess.run(
+            ["git", *words], cwd=repository, env=env, check=True, capture_output=True, text=True, **more
+        ).stdout
+
+    git("init", "-q")
+    for number in range(9):
+        (repository / "slowdown").write_text("100%" if number >= 6 else "0%")
+        (repository / "server").write_text("path:nowhere" if number == 4 else SERVER)
+        (repository / "number").write_text(str(number))
+        git("add", ".")
+        git("commit", "-qm", f"commit {number}")
+    git("bisect", "start", "HEAD", "HEAD~8")
+    command = shlex.join([sys.executable, "-m", "bakeoff.cli.start", "gate", "--bisect", "--baseline", SERVER, *SMALL])
+    script = shell.folder / "step"
+    script.write_text(f'#!/bin/sh\nexec {command} "$(cat server)" --inject-slowdown "$(cat slowdown)" -q\n')
+    script.chmod(0o755)
+    said = git("bisect", "run", str(script), timeout=2000)
+    assert "is the first bad commit" in said and "commit 6" in said, said
+    assert shell.left_behind() == []

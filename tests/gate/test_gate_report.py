@@ -1,0 +1,136 @@
+"""A gate's report: its lead, and what CI systems are given."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bakeoff.cli.gate import OnUnclear, Outputs
+from bakeoff.report import build_view, render_html, render_json, render_markdown
+from bakeoff.report.gate import annotations, gate_markdown, junit
+from bakeoff.results import RunDirectory
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.gate import as_gate
+from bakeoff.stats.model import Stop
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+from synthetic import Truth, duel_study, make_run
+
+SLOWER, EQUAL, AT_THE_LIMIT = math.log(0.9), 0.0, math.log(0.98)
+
+
+@pytest.fixture(scope="session")
+def view_of(tmp_path_factory):
+    made = {}
+
+    def view(effect, **study_fields):
+        key = (effect, *study_fields.items())
+        if key not in made:
+            study = as_gate(duel_study(control=False, threads=(4,), **study_fields), 0.02)
+            truth = Truth(effect={"B": effect}, sd_slice=0.02, sd_restart=0.006)
+            run = make_run(tmp_path_factory.mktemp("runs"), study, truth, epochs=8)
+            made[key] = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+        return made[key]
+
+    return view
+
+
+@pytest.mark.parametrize(
+    ("effect", "begins"),
+    [
+        (EQUAL, "The gate passed: all 2 comparisons are within the allowed 2%"),
+        (SLOWER, "The gate failed: 2 of 2 comparisons are beyond the allowed 2%: oltp_point_select · 4 threads, −"),
+        (AT_THE_LIMIT, "The gate cannot tell: "),
+    ],
+)
+def test_every_form_begins_with_the_answer(view_of, effect, begins):
+    view = view_of(effect)
+    assert view.question == "Is mysql:8.0 at most 2% slower than mysql:5.7?"
+    assert view.summary[0].startswith(begins)
+    assert view.sections[0].title == "Gate"
+    page, document = render_html(view), json.loads(render_json(view))
+    assert page.index("The gate ") < page.index('id="verdict"')
+    assert document["gate"]["answer"] == view.gate.answer
+    assert document["gate"]["max_slowdown"] == pytest.approx(0.02)
+    assert [cell["cell"] for cell in document["gate"]["cells"]] == ["oltp_point_select/4", "oltp_read_only/4"]
+    assert len(document["tables"]["gate"]["rows"]) == 2
+    assert "## Gate" in render_markdown(view)
+
+
+def test_a_gate_of_one_comparison_says_so_on_the_page(view_of):
+    view = view_of(EQUAL, workloads=("oltp_read_only",))
+    assert view.summary[0].startswith("The gate passed: the comparison is within the allowed 2%; the lowest is oltp_")
+    assert "The gate passed" in render_html(view)
+
+
+def test_a_run_that_is_no_gate_says_nothing_of_one(tmp_path):
+    study = duel_study(control=False, threads=(4,))
+    run = make_run(tmp_path, study, epochs=6)
+    view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+    assert view.gate is None and "gate" not in json.loads(render_json(view)) and "gate" not in view.tables
+
+
+def test_the_summary_begins_with_its_marker_and_holds_the_table(view_of):
+    text = gate_markdown(view_of(SLOWER), "nightly")
+    lines = text.splitlines()
+    assert lines[:2] == ["<!-- bakeoff:gate:nightly -->", "# bakeoff gate nightly: failed"]
+    assert "| oltp\\_" not in text and "| oltp_read_only · 4 threads |" in text
+    assert "The gate failed" in text and "## Throughput" not in text
+    assert len(text) < 4_000
+
+
+def test_annotations_are_one_command_in_a_line(view_of):
+    assert list(annotations(view_of(EQUAL), "gate", level="warning")) == []
+    (failed,) = annotations(view_of(SLOWER), "gate", level="warning")
+    assert failed.startswith("::error title=bakeoff gate::The gate failed") and "\n" not in failed
+    assert "2%25" in failed and "2%:" not in failed
+    (unclear,) = annotations(view_of(AT_THE_LIMIT), "gate", level="warning")
+    assert unclear.startswith("::warning ")
+
+
+@pytest.mark.parametrize(
+    ("effect", "unclear", "kinds"),
+    [
+        (EQUAL, "error", []),
+        (SLOWER, "error", ["failure", "failure"]),
+        (AT_THE_LIMIT, "error", ["error"]),
+        (AT_THE_LIMIT, "skipped", ["skipped"]),
+        (AT_THE_LIMIT, "failure", ["failure"]),
+    ],
+)
+def test_junit_has_a_test_for_each_comparison(view_of, effect, unclear, kinds):
+    view = view_of(effect, labels=("a & b", "\x1b[31m<c>"))
+    (suite,) = ElementTree.fromstring(junit(view, "gate", unclear=unclear)).findall("testsuite")
+    cases = suite.findall("testcase")
+    assert [suite.get("tests"), len(cases)] == ["2", 2]
+    found = [child for case in cases for child in case]
+    assert {child.tag for child in found} == set(kinds)
+    assert len(found) >= len(kinds)
+    counted = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+    assert all(int(suite.get(name)) == sum(child.tag == kind for child in found) for kind, name in counted.items())
+    assert all(
+        f"{'fail' if effect == SLOWER else 'cannot tell'}: throughput " in child.get("message") for child in found
+    )
+
+
+@pytest.mark.parametrize(
+    ("effect", "on_unclear", "bisect", "code"),
+    [
+        (EQUAL, None, False, 0),
+        (EQUAL, OnUnclear.FAIL, True, 0),
+        (SLOWER, None, False, 1),
+        (SLOWER, OnUnclear.PASS, True, 1),
+        (AT_THE_LIMIT, None, False, 6),
+        (AT_THE_LIMIT, None, True, 125),
+        (AT_THE_LIMIT, OnUnclear.PASS, True, 0),
+        (AT_THE_LIMIT, OnUnclear.FAIL, False, 1),
+    ],
+)
+def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, code):
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    outputs = Outputs("gate", tmp_path / "gate.xml", on_unclear, bisect=bisect)
+    assert outputs.write(RunDirectory(tmp_path), view_of(effect)) == code
+    assert (tmp_path / "gate.md").exists() and (tmp_path / "gate.xml").exists()

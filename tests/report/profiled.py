@@ -1,0 +1,50 @@
+"""Profiles in a synthetic run directory: the contender takes so much more in some functions."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from bakeoff.results import Outcome
+from bakeoff.results.profiles import KERNEL, PROFILE_FILE, Function, Profile
+
+SERVER, LIBC = "mysqld", "libc.so.6"
+BASE = (Function("handle_connection", SERVER), Function("do_command", SERVER), Function("dispatch_command", SERVER))
+EXECUTE = (*BASE, Function("mysql_execute_command", SERVER), Function("JOIN::exec", SERVER))
+SEND = (*BASE, Function("net_write_packet", SERVER), Function("send", LIBC), Function("unix_stream_sendmsg", KERNEL))
+READ = (*EXECUTE, Function("row_search_mvcc", SERVER))
+STACKS = {
+    BASE: 300,
+    (*BASE, Function("MYSQLparse", SERVER)): 900,
+    (*EXECUTE, Function("JOIN::optimize", SERVER)): 700,
+    READ: 1500,
+    (*READ, Function("row_sel_store_mysql_rec", SERVER), Function("__memmove_avx_unaligned_erms", LIBC)): 800,
+    (*READ, Function("btr_cur_search_to_nth_level", SERVER)): 1200,
+    SEND: 1400,
+    (*SEND, Function("try_to_wake_up", KERNEL)): 600,
+}
+MORE = {READ: 1.3}
+"""What the contender takes more, as a factor."""
+
+
+def profile(stacks, rng=None, *, events=10_000, period_ns=500_000, incomplete=0):
+    """A profile of so many samples, or Poisson draws with these means."""
+    counts = {stack: int(rng.poisson(mean)) if rng else int(mean) for stack, mean in stacks.items()}
+    fields = {"event": "cpu-clock", "period_ns": period_ns, "events": events, "seconds": 5.0, "outside": 3}
+    return Profile.of_stacks(counts, **fields, incomplete=incomplete)
+
+
+def contender_stacks(more=MORE):
+    return {stack: mean * more.get(stack, 1.0) for stack, mean in STACKS.items()}
+
+
+def add_profiles(run, *, cells, epochs=3, seed=1, stacks=STACKS):
+    """Write explaining epochs of kind `profile` for the arms A and B."""
+    rng = np.random.default_rng(seed)
+    directory = run.explaining("profile")
+    for number in range(epochs):
+        writer = directory.epoch(number, 0)
+        for arm, means in (("A", stacks), ("B", contender_stacks())):
+            profiles = {cell: profile(means, rng).model_dump(mode="json") for cell in cells}
+            writer.write_server_gz(arm, PROFILE_FILE, profiles)
+        started = datetime(2026, 11, 21, 21, number, tzinfo=UTC)
+        writer.finish(Outcome(epoch=number, build=0, started_at=started, wall_s=12.0, measured_s=5.0))

@@ -1,0 +1,176 @@
+"""The parts of "Why" that epochs and arms of their own have found: settings, plans, waits; processor counters."""
+
+from datetime import UTC, datetime
+
+import pytest
+from plain_analysis import plain_analysis
+from profiled import add_profiles
+from synthetic import Truth, duel_study, make_run
+
+from bakeoff.report import build_view, render_html
+from bakeoff.report.renderers import render_markdown
+from bakeoff.results import Outcome
+from bakeoff.results.profiles import PMU_FILE
+from bakeoff.spec import parse_server
+from bakeoff.stats.attribution import DOCUMENT, FOLDER, differing, study_in_between
+from bakeoff.stats.causes import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
+
+CELL = "oltp_read_only/4"
+BASELINE = "mysql:8.0,sort_buffer_size=4M,innodb_flush_method=fsync"
+CONTENDER = "mysql:8.0,sort_buffer_size=32K,innodb_flush_method=O_DIRECT"
+LOG, MUTEX = "wait/io/file/innodb/innodb_log_file", "wait/synch/mutex/innodb/trx_sys_mutex"
+
+
+def options_study():
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
+    arms = [
+        arm.model_copy(update={"server": parse_server(text), "label": label, "data": study.baseline.data})
+        for arm, text, label in zip(study.arms, (BASELINE, CONTENDER), ("large sort buffer", "small one"), strict=True)
+    ]
+    return study.model_copy(update={"arms": tuple(arms)})
+
+
+def slower(folder):
+    study = options_study()
+    run = make_run(folder, study, truth=Truth(effect={"B": -0.3}))
+    return run, plain_analysis(run, study)
+
+
+def outcome(epoch):
+    started = datetime(2026, 11, 21, 21, epoch, tzinfo=UTC)
+    return Outcome(epoch=epoch, build=0, started_at=started, wall_s=9.0, measured_s=4.0)
+
+
+def cells_of(view, table):
+    return [[value.text for value in row.values] for row in view.tables[table].rows]
+
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+
+
+def with_arms_in_between(run, analysis):
+    """Measure (by arithmetic) all four combinations: only the sort buffer matters."""
+    study = run.study()
+    asked = differing(study, *study.arms, {})
+    in_between, contender = study_in_between(study, analysis, asked, budget_s=60.0)
+    small = {arm.name for arm in in_between.arms if dict(arm.server.options)["sort_buffer_size"] == "32K"}
+    effect = {arm.name: -0.3 if arm.name in small else 0.0 for arm in in_between.arms}
+    below = make_run(run.path / FOLDER, in_between, truth=Truth(effect=effect))
+    below.write_analysis(plain_analysis(below, in_between))
+    below.write_json(DOCUMENT, asked.model_copy(update={"contender_arm": contender}))
+    return below
+
+
+def test_the_setting_that_carries_the_difference_has_its_share(tmp_path):
+    run, analysis = slower(tmp_path)
+    with_arms_in_between(run, analysis)
+    view = build_view(run, analysis)
+    sort, flush, *rest = cells_of(view, "settings-A-B")
+    assert (sort[0], sort[1], sort[2], sort[5]) == ("sort_buffer_size", "4M", "32K", "slower")
+    assert 85 <= int(sort[4].rstrip("%")) <= 115
+    assert flush[0] == "innodb_flush_method" and flush[5] == "no effect shown" and not rest
+    assert "unfinished" not in render_markdown(view)
+
+
+def test_before_it_is_measured_the_settings_and_the_command_are_said(tmp_path):
+    run, analysis = slower(tmp_path)
+    text = render_markdown(build_view(run, analysis))
+    assert "`sort_buffer_size` (4M, 32K)" in text and f"`bakeoff explain {run.name} --attribute`" in text
+
+
+@pytest.mark.parametrize("lost", [DOCUMENT, "analysis.json"])
+def test_unfinished_arms_in_between_are_said_to_be_so(tmp_path, lost):
+    """A run that was killed has no `attribution.json`; one that was ended before its first epoch has no analysis."""
+    run, analysis = slower(tmp_path)
+    below = with_arms_in_between(run, analysis)
+    (below.path / lost).unlink()
+    view = build_view(run, analysis)
+    text = render_markdown(view)
+    assert "large sort buffer to small one: the arms in between are unfinished" in text
+    assert "settings-A-B" not in view.tables
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
+
+
+def with_plans(run, theirs):
+    statements = {
+        "one": StatementPlans(
+            text="SELECT c FROM sbtest1 WHERE k = ?",
+            plans={"A": ("sbtest1: ref k_1",), "B": theirs},
+            differs=("B",) if theirs != ("sbtest1: ref k_1",) else (),
+            rows_read={"A": 10.0, "B": 20_000.0},
+            analyzed={"A": ("Index lookup: 10 rows",), "B": ("Table scan: 20000 rows",)},
+        ),
+        "two": StatementPlans(text="SELECT 1 FROM sbtest1", plans={"A": ("x",), "B": ("x",)}),
+    }
+    plans = CellPlans(statements=statements, counts=dict.fromkeys(statements, 3))
+    writer = run.explaining("plans").epoch(0, 0)
+    writer.write_server_json("A", PLANS_DOCUMENT, {CELL: plans.model_dump(mode="json")})
+    writer.finish(outcome(0))
+
+
+def test_another_plan_is_shown_with_the_rows_that_it_reads(tmp_path):
+    run, analysis = slower(tmp_path)
+    with_plans(run, ("sbtest1: all",))
+    view = build_view(run, analysis)
+    table = "plan-oltp-read-only-4-A-B-0"
+    assert cells_of(view, table) == [["1", "sbtest1: ref k_1", "sbtest1: all"], ["rows read", "10", "20,000"]]
+    assert "1 of 2 statements have another plan." in render_markdown(view)
+    assert "Table scan: 20000 rows" in render_html(view)
+
+
+def test_equal_plans_take_a_line(tmp_path):
+    run, analysis = slower(tmp_path)
+    with_plans(run, ("sbtest1: ref k_1",))
+    assert "its 2 statements have the same plans." in render_markdown(build_view(run, analysis))
+
+
+# ---- waits -----------------------------------------------------------------------------------------------------------
+
+
+def with_waits(run, log_ns):
+    """Three epochs; `log_ns` by arm, an event."""
+    for epoch in range(3):
+        writer = run.explaining("waits").epoch(epoch, 0)
+        for arm, ns in log_ns.items():
+            waits = {LOG: Wait(count=10_000, ns=10_000 * ns * (1 + 0.01 * epoch)), MUTEX: Wait(count=10_000, ns=1e8)}
+            found = CellWaits(events=10_000, waits=waits, missing=("It has no stages.",))
+            writer.write_server_json(arm, WAITS_DOCUMENT, {CELL: found.model_dump(mode="json")})
+        writer.finish(outcome(epoch))
+
+
+def test_the_wait_that_is_longer_comes_first(tmp_path):
+    run, analysis = slower(tmp_path)
+    with_waits(run, {"A": 1e5, "B": 5e5})
+    view = build_view(run, analysis)
+    first, second = cells_of(view, "waits-oltp-read-only-4-A-B")
+    assert (first[0], first[1], first[2], first[5]) == (LOG, "101 µs", "505 µs", "longer")
+    assert second[0] == MUTEX and second[3] == "0 ns" and second[5] == ""
+    text = render_markdown(view)
+    assert "3 restarts with instruments" in text and "It has no stages." in text
+
+
+@pytest.mark.parametrize("kind", ["plans", "waits", "profile"])
+def test_why_something_was_not_found_out_is_said(tmp_path, kind):
+    run, analysis = slower(tmp_path)
+    run.write_json("explain/notes.json", {kind: ["mysqld at a URL was running already."]})
+    assert "mysqld at a URL was running already." in render_markdown(build_view(run, analysis))
+
+
+# ---- processor counters ----------------------------------------------------------------------------------------------
+
+
+def test_what_the_processor_counted_stands_with_the_profile(tmp_path):
+    run, analysis = slower(tmp_path)
+    add_profiles(run, cells=[CELL])
+    assert "profile-1-processor" not in build_view(run, analysis).tables
+    for epoch in range(3):
+        for arm, more in (("A", 1.0), ("B", 1.3)):
+            counters = {"pmu.instructions": 2e9 * more + 1e6 * epoch, "pmu.cycles": 1e9}
+            cells = {CELL: {"events": 10_000, "seconds": 5.0, "counters": counters}}
+            run.write_json(f"explain/profile/{epoch:03d}/servers/{arm}/{PMU_FILE}", cells)
+    rows = {row[0]: row for row in cells_of(build_view(run, analysis), "profile-1-processor")}
+    assert rows["instructions"][1:4] == ["200,100", "260,100", "+60,000"] and rows["instructions"][4].endswith("·")
+    assert rows["instructions per cycle"][1:4] == ["2", "2.6", "+0.6"]
+    assert rows["cycles"][3] == "0"

@@ -1,0 +1,174 @@
+"""The profiles of an explained run: tables, two flame graphs on one scale, and the script that zooms and searches."""
+
+import base64
+import hashlib
+import json
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from plain_analysis import plain_analysis
+from profiled import BASE, SERVER, Function, add_profiles
+from synthetic import Truth, duel_study, make_run
+
+from bakeoff.errors import ResultsError
+from bakeoff.report import build_view, render_html, render_json, render_markdown
+from bakeoff.results.profiles import PROFILE_FILE
+
+CELL, NAME = "oltp_read_only/4", "oltp_read_only · 4 threads"
+
+
+def explained_run(folder, **options):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,))
+    run = make_run(folder, study, truth=Truth(effect={"B": -0.3}))
+    add_profiles(run, cells=[CELL], **options)
+    return run
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory):
+    run = explained_run(tmp_path_factory.mktemp("explained"))
+    return build_view(run, plain_analysis(run, run.study()))
+
+
+@pytest.fixture(scope="module")
+def html(explained):
+    return render_html(explained)
+
+
+def test_tables_name_the_function_and_the_part_that_take_more(explained):
+    parts, functions = (explained.tables[f"profile-1-{kind}"] for kind in ("parts", "functions"))
+    assert parts.rows[0].values[0].text == "row access" and parts.rows[0].values[4].text.endswith("·")
+    assert functions.rows[0].values[0].text == "row_search_mvcc" and functions.rows[0].values[3].text.startswith("+")
+    text = render_markdown(explained)
+    assert "| row access |" in text and "flame" not in text
+    assert "profile-1-functions" in json.loads(render_json(explained))["tables"]
+
+
+def test_a_page_without_profiles_has_no_script_and_allows_none(page):
+    assert "<script" not in page and "script-src" not in page
+
+
+def test_the_policy_allows_the_one_script_of_the_page(html):
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html and html.count("<script") == 1
+
+
+def test_names_in_binaries_become_no_markup(tmp_path):
+    evil = Function("</i><script>alert(1)</script>\"' onload=x", "<b>lib</b>")
+    run = explained_run(tmp_path, stacks={(*BASE, evil): 9000, (*BASE, Function("f", SERVER)): 10})
+    text = render_html(build_view(run, plain_analysis(run, run.study())))
+    assert text.count("<script") == 1 and "<b>lib" not in text and '" onload' not in text
+
+
+def test_a_damaged_profile_is_named(tmp_path):
+    run = explained_run(tmp_path, epochs=1)
+    (file,) = run.path.glob(f"explain/profile/000/servers/A/{PROFILE_FILE}")
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(ResultsError, match=r"explain/profile/000/servers/A/profile\.json\.gz is damaged"):
+        build_view(run, plain_analysis(run, run.study()))
+
+
+def test_why_there_is_no_profile_is_said(tmp_path):
+    run = make_run(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)), epochs=5)
+    run.write_json("explain/notes.json", {"profile": ["perf is not installed."]})
+    view = build_view(run, plain_analysis(run, run.study()))
+    assert "perf is not installed." in render_markdown(view) and "<script" not in render_html(view)
+
+
+@pytest.fixture
+def opened(browser, html, tmp_path, request):
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    (tmp_path / "report.html").write_text(html, "utf-8")
+    page.goto((tmp_path / "report.html").as_uri(), wait_until="networkidle")
+    yield page
+    assert said == []
+    context.close()
+
+
+DESKTOP, DARK, PHONE = (1100, "light"), (1100, "dark"), (400, "light")
+
+
+def frame(page, side, name):
+    return page.locator(".frames").nth(side).locator("i").filter(has_text=re.compile(f"^{re.escape(name)}$"))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
+def test_widths_are_times_on_one_scale(opened):
+    roots = [frame(opened, side, "handle_connection").bounding_box()["width"] for side in (0, 1)]
+    reads = [frame(opened, side, "row_search_mvcc").bounding_box()["width"] for side in (0, 1)]
+    assert roots[1] == pytest.approx(opened.locator(".frames").nth(1).bounding_box()["width"], rel=0.01)
+    assert roots[0] / roots[1] == pytest.approx(7400 / 7850, rel=0.02)
+    assert reads[1] - reads[0] == pytest.approx(roots[1] - roots[0], abs=0.03 * roots[1])
+    assert "p3" in frame(opened, 0, "row_search_mvcc").get_attribute("class")
+    assert frame(opened, 0, "MYSQLparse").get_attribute("class") in ("e", "p1", "m1")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("opened", [DESKTOP, PHONE], indirect=True)
+def test_a_click_zooms_both_sides_and_the_button_shows_all(opened):
+    before = [frame(opened, side, "row_search_mvcc").bounding_box()["width"] for side in (0, 1)]
+    frame(opened, 0, "row_search_mvcc").click()
+    after = [frame(opened, side, "row_search_mvcc").bounding_box()["width"] for side in (0, 1)]
+    whole = opened.locator(".frames").first.bounding_box()["width"]
+    assert after[1] == pytest.approx(whole, rel=0.01) and after[0] / after[1] == pytest.approx(
+        before[0] / before[1], rel=0.02
+    )
+    assert frame(opened, 0, "btr_cur_search_to_nth_level").is_visible()
+    assert "mysql:5.7" in opened.locator(".flame-says").inner_text()
+    opened.get_by_role("button", name="Whole graph").click()
+    assert frame(opened, 0, "row_search_mvcc").bounding_box()["width"] == pytest.approx(before[0], rel=0.01)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
+def test_search_marks_functions_and_adds_up_their_time(opened):
+    opened.get_by_role("searchbox").fill("ROW_")
+    assert opened.locator(".frames i.hit").count() == 4
+    said = opened.locator(".flame-says").inner_text()
+    times = [float(value) for value in re.findall(r"([\d.]+) µs", said)]
+    assert times == [pytest.approx(3500 * 0.05, rel=0.03), pytest.approx(3950 * 0.05, rel=0.03)]
+    opened.get_by_role("searchbox").fill("")
+    assert opened.locator(".frames i.hit").count() == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
+def test_the_keyboard_does_all_that_a_mouse_does(opened):
+    opened.locator(".frames").nth(1).focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"):
+        opened.keyboard.press(key)
+    assert opened.locator(".flame-says").inner_text().startswith("row_search_mvcc: ")
+    opened.keyboard.press("Enter")
+    assert frame(opened, 1, "row_search_mvcc").bounding_box()["width"] > 900
+    opened.keyboard.press("Escape")
+    opened.keyboard.press("ArrowUp")
+    assert opened.locator(".flame-says").inner_text().startswith("JOIN::exec: ")
+    opened.keyboard.press("ArrowRight")
+    assert opened.locator(".frames .at").count() == 1
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
+def test_the_graph_is_accessible_and_fits(opened):
+    assert opened.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    found = Axe().run(opened)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.browser
+def test_without_scripts_the_graph_is_there(browser, html, tmp_path):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    (tmp_path / "report.html").write_text(html, "utf-8")
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.locator(".frames i", has_text="row_search_mvcc").count() == 2
+    assert not page.locator(".flame-tools").is_visible()
+    context.close()

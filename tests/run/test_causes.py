@@ -1,0 +1,122 @@
+"""Waits, plans and settings as causes of planted differences, on real servers."""
+
+import math
+
+import pytest
+
+from bakeoff.results import open_run
+from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
+from bakeoff.stats.causes import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
+from bakeoff.stats.model import Analysis
+
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+DATA = ("--tables", "1", "--table-size", "20000", "--threads", "4", "--warm-up", "1s")
+
+
+def duel(shell, *arguments):
+    ran = shell.run("duel", *arguments, *DATA, "--quiet", limit_s=600)
+    assert ran.code == 0, ran
+    return open_run(shell.runs[-1])
+
+
+def explain(shell, run, budget):
+    """Both arms, whatever the verdict on a machine that may be busy."""
+    ran = shell.run("explain", str(run.path), "--arms", "A,B", "--explain-budget", budget, "--quiet", limit_s=600)
+    assert ran.code == 0, ran
+
+
+def report_of(shell, run):
+    ran = shell.run("report", str(run.path), "--format", "md")
+    assert ran.code == 0, ran
+    return ran.out
+
+
+def read(run, kind, document, model):
+    explaining = run.explaining(kind)
+    return [explaining.server_json(epoch, document, dict[str, model]) for epoch in explaining.finished_epochs()]
+
+
+@pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.6.24", "mysql:5.5.9", "mariadb:10.11"])
+def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
+    run = duel(
+        shell, server, f"{server},innodb_flush_log_at_trx_commit=0",
+        "--workload", "oltp_update_non_index", "--budget", "100s", "--no-explain",
+    )  # fmt: skip
+    explain(shell, run, "150s")
+    found = wait_differences(
+        read(run, "waits", WAITS_DOCUMENT, CellWaits),
+        cell="oltp_update_non_index/4", baseline="A", contender="B", event_ns=400_000,
+    )  # fmt: skip
+    named = [each.name for each in found if each.differs and each.difference.mean < 0]
+    assert any("innodb_log" in name for name in named[:5]), [(each.name, each.difference) for each in found][:10]
+
+
+@pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.6.24", "mysql:5.5.9", "mariadb:10.11"])
+def test_a_dropped_index_is_shown_by_the_plans(shell, server):
+    study = shell.folder / "index.yaml"
+    study.write_text(
+        f"""
+title: index
+question: what is the index worth?
+settings: {{server: "{server}"}}
+factors: {{index: {{with: {{script.create_secondary: "on"}}, without: {{script.create_secondary: "off"}}}}}}
+workloads: [{{script: select_random_points, options: {{random_points: 3}}}}]
+threads: [4]
+tables: 1
+table_size: 5000
+warm_up: 1s
+budget: 90s
+"""
+    )
+    ran = shell.run("run", str(study), "--no-explain", "--quiet", limit_s=600)
+    assert ran.code == 0, ran
+    run = open_run(shell.runs[-1])
+    explain(shell, run, "40s")
+    ((plans,),) = [list(each.values()) for each in read(run, "plans", PLANS_DOCUMENT, CellPlans)]
+    (statement,) = plans["select_random_points/4"].statements.values()
+    assert statement.differs == ("B",)
+    assert "k_1" in statement.plans["A"][0]
+    assert "all rows" in statement.plans["B"][0]
+    assert statement.rows_read["B"] > 100 * statement.rows_read["A"]
+    assert "sbtest1: all rows" in report_of(shell, run)
+
+
+def attributed(shell, run):
+    ran = shell.run("explain", str(run.path), "--arms", "A,B", "--attribute", "--quiet", limit_s=1000)
+    assert ran.code == 0, ran
+    (path,) = (run.path / FOLDER).iterdir()
+    between = open_run(path)
+    asked = between.read(DOCUMENT, Attribution)
+    effects = setting_effects(between.read("analysis.json", Analysis), between.study().design, asked.contender_arm)
+    return asked, {each.factor: each for each in effects}
+
+
+def test_the_option_that_carries_the_difference_is_found_among_innocent_ones(shell):
+    run = duel(
+        shell,
+        "mysql:8.0.15,innodb_flush_log_at_trx_commit=1,sort_buffer_size=256K,max_connect_errors=100",
+        "mysql:8.0.15,innodb_flush_log_at_trx_commit=2,sort_buffer_size=512K,max_connect_errors=200",
+        "--workload", "oltp_update_non_index", "--budget", "100s", "--no-explain",
+    )  # fmt: skip
+    asked, effects = attributed(shell, run)
+    assert len(asked.candidates) == 3
+    assert next(iter(effects)) == "innodb_flush_log_at_trx_commit"
+    carrying = effects["innodb_flush_log_at_trx_commit"]
+    assert carrying.carries
+    assert carrying.share.interval.low < 1.1
+    assert carrying.share.interval.high > 0.9
+    assert "share of the difference" in report_of(shell, run)
+
+
+def test_of_five_options_a_fraction_is_measured(shell):
+    names = (
+        "innodb_flush_log_at_trx_commit", "max_connect_errors", "net_retry_count", "max_error_count",
+        "eq_range_index_dive_limit",
+    )  # fmt: skip
+    mine, theirs = (",".join(["mysql:5.7.22", *(f"{name}={value}" for name in names)]) for value in "12")
+    run = duel(shell, mine, theirs, "--workload", "oltp_update_non_index", "--budget", "100s", "--no-explain")
+    asked, effects = attributed(shell, run)
+    assert len(asked.candidates) == 5
+    assert next(iter(effects)) == "innodb_flush_log_at_trx_commit"
+    assert effects["innodb_flush_log_at_trx_commit"].effect.mean > math.log(1.05)

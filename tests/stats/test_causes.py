@@ -1,0 +1,92 @@
+"""Waits of two arms, on figures whose truth is known."""
+
+import numpy as np
+import pytest
+
+from bakeoff.run.sessions import _tree_line
+from bakeoff.stats.causes import CellWaits, Wait, instruments_cost, wait_differences
+
+CELL = "oltp_write_only/4"
+FSYNC, MUTEX, LOCK = (
+    "wait/io/file/innodb/innodb_log_file",
+    "wait/synch/mutex/innodb/trx_sys_mutex",
+    "innodb/semaphore: mutex",
+)
+
+
+def epochs(times, *, count=4, noise=0.03, seed=1):
+    """Epochs in which an arm has these ns an event: {arm: {name: ns}}; of `innodb/semaphore…` these counts."""
+    rng = np.random.default_rng(seed)
+
+    def wait(name, amount):
+        amount *= 10_000 * (1 + noise * rng.standard_normal())
+        return Wait(count=round(amount), ns=0) if name == LOCK else Wait(count=10_000, ns=amount)
+
+    return [
+        {
+            arm: {CELL: CellWaits(events=10_000, waits={name: wait(name, amount) for name, amount in own.items()})}
+            for arm, own in times.items()
+        }
+        for _ in range(count)
+    ]
+
+
+def compared(times, **noise):
+    return wait_differences(epochs(times, **noise), cell=CELL, baseline="A", contender="B", event_ns=1e6)
+
+
+def test_the_wait_that_differs_comes_first_and_is_named():
+    found = compared({"A": {FSYNC: 400_000, MUTEX: 5_000, LOCK: 2}, "B": {FSYNC: 20_000, MUTEX: 5_000, LOCK: 2}})
+    assert [each.name for each in found] == [FSYNC, MUTEX, LOCK]
+    assert [each.differs for each in found] == [True, False, False]
+    assert found[0].difference.mean == pytest.approx(-380_000, rel=0.05)
+    assert found[0].ratio.interval.holds(np.log(0.05))
+    assert not found[2].timed
+
+
+def test_a_wait_of_one_arm_alone_has_a_difference_and_no_ratio():
+    (found,) = compared({"A": {}, "B": {FSYNC: 30_000}})
+    assert found.baseline == 0
+    assert found.ratio is None
+    assert found.differs
+
+
+def test_waits_that_are_nothing_beside_an_event_are_left_out():
+    assert compared({"A": {MUTEX: 1_000}, "B": {MUTEX: 30}}) == ()
+
+
+def test_equal_waits_are_seldom_named():
+    """In 400 pairs of equal arms with twenty waits and three epochs one is named in at most one of twenty."""
+    names = {f"wait/synch/mutex/{number}": 10_000 for number in range(20)}
+    named = sum(
+        any(each.differs for each in compared({"A": names, "B": names}, count=3, noise=0.1, seed=seed))
+        for seed in range(400)
+    )
+    assert named <= 20
+
+
+def test_what_instruments_cost_is_a_ratio_of_throughputs():
+    cost = instruments_cost({0: 900.0, 1: 905.0, 2: 895.0}, {0: 1000.0, 1: 1010.0, 2: 990.0, 3: 1000.0})
+    assert cost.estimate.interval.holds(np.log(0.9))
+    assert cost.p_value < 0.01
+    assert instruments_cost({}, {0: 1.0}) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (
+            "-> Limit: 10 row(s)  (cost=0.35 rows=1) (actual time=0.024..0.031 rows=1 loops=1)",
+            "-> Limit: ? row(s): 1 rows",
+        ),
+        (
+            "    -> Index lookup on t using k_1 (k=42)  (cost=0.35 rows=1) (actual time=0.02..0.03 rows=7 loops=3)",
+            "    Index lookup on t using k_1 (k=?): 7 rows, 3 times",
+        ),
+        ("  -> Filter: (t.name = 'Müller')  (cost=1.2e+3 rows=9) (never executed)", "  Filter: (t.name = ?): never"),
+        ("  -> Sort: t.id", "  Sort: t.id"),
+        ("no plan", ""),
+    ],
+)
+def test_a_line_of_explain_analyze_has_no_times_and_no_literals(line, shown):
+    assert _tree_line(line) == shown.removeprefix("-> ")

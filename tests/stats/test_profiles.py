@@ -1,0 +1,194 @@
+"""CPU samples per event: what functions and parts of the server take, and whether differences are claimed rightly."""
+
+import numpy as np
+import pytest
+from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, contender_stacks, profile
+
+from bakeoff.results.profiles import Profile
+from bakeoff.stats.profile import Subsystems, compare_processors, compare_profiles, shown_name, tree_of
+
+
+def compared(epochs=5, seed=1, baseline=STACKS, contender=None):
+    rng = np.random.default_rng(seed)
+    sides = [{}, {}]
+    for epoch in range(epochs):
+        for side, stacks in zip(sides, (baseline, contender or contender_stacks()), strict=True):
+            side[epoch] = profile(stacks, rng)
+    return compare_profiles(*sides)
+
+
+def test_a_sample_is_a_time_and_the_parts_add_up_to_all():
+    found = compare_profiles({0: profile(STACKS)}, {0: profile(contender_stacks())})
+    whole = sum(STACKS.values()) * 500_000 / 10_000
+    assert found.all.baseline == pytest.approx(whole)
+    assert found.all.difference.mean == pytest.approx(0.3 * STACKS[READ] * 50)
+    for costs in ([cost for _, cost in found.groups], [each.own for each in found.functions]):
+        assert sum(cost.baseline for cost in costs) == pytest.approx(whole)
+        assert sum(cost.difference.mean for cost in costs) == pytest.approx(found.all.difference.mean)
+    assert found.all.difference.interval.low is None, "one epoch has no interval"
+
+
+def test_the_function_that_takes_more_is_first_and_its_callers_hold_it():
+    found = compared()
+    first = found.functions[0]
+    assert (first.name, first.group) == ("row_search_mvcc", "row access") and first.own.is_clear
+    assert first.own.difference.interval.holds(0.3 * STACKS[READ] * 50)
+    assert found.groups[0][0] == "row access"
+    root = next(each for each in found.functions if each.name == "handle_connection")
+    assert root.total.difference.mean == pytest.approx(found.all.difference.mean) and not root.own.is_clear
+
+
+def test_intervals_of_equal_arms_hold_zero_as_often_as_they_say():
+    misses = sum(compared(4, seed, contender=STACKS).all.is_clear for seed in range(200))
+    assert misses <= 19  # 5 % are 10, with a standard deviation of 3.1
+
+
+def test_a_function_that_calls_itself_is_counted_once():
+    item = Function("Item_func::val_int", SERVER)
+    found = compare_profiles(*[{0: profile({(*BASE, item, item, item): 100, (*BASE, item): 50})}] * 2)
+    costs = {each.name: each for each in found.functions}
+    assert costs["Item_func::val_int"].total.baseline == pytest.approx(150 * 50)
+    assert costs["Item_func::val_int"].own.baseline == pytest.approx(150 * 50)
+
+
+def test_a_sample_belongs_to_the_innermost_function_that_has_a_part():
+    tree = tree_of([profile(STACKS)])
+    by_group = {name: float(costs[0]) / 50 for name, costs in tree.by_group().items()}
+    assert by_group["row access"] == 1500 + 800, "memmove is its caller's"
+    assert by_group["B-tree pages"] == 1200 and by_group["parser"] == 900
+    assert by_group["kernel: network"] == 1400 and by_group["kernel: scheduler"] == 600
+
+
+OF_PARTS = {
+    "parser": "MYSQLparse Lex_input_stream::yyPeek",
+    "preparing and optimising": "best_access_path JOIN::optimize SELECT_LEX::prepare",
+    "executor and expressions": "JOIN::exec",
+    "row access": "row_search_for_mysql ha_innobase::index_read rec_get_offsets_func",
+    "B-tree pages": "btr_cur_search_to_nth_level page_cur_search_with_match",
+    "adaptive hash index": "btr_search_guess_on_hash",
+    "buffer pool": "buf_page_get_gen Buf_fetch_normal::get",
+    "latches and mutexes": "rw_lock_s_lock_func pfs_rw_lock_s_lock_func ssux_lock_impl::rd_wait ut_delay",
+    "transactions and row locks": "trx_commit lock_rec_lock MVCC::view_open",
+    "purge": "row_purge_step",
+    "redo log": "log_write_up_to mtr_t::commit mtr_t::Command::execute",
+    "binary log": "MYSQL_BIN_LOG::ordered_commit",
+    "temporary tables and sorts": "filesort temptable::Handler::write_row heap_write",
+    "network and protocol": "net_write_packet Protocol_classic::end_row vio_read",
+    "memory allocation": "malloc mem_heap_create_block_func MEM_ROOT::AllocSlow",
+    "performance schema": "pfs_start_mutex_wait_v1 start_statement_v1",
+    "dispatching and statement management": "pfs_spawn_thread dispatch_command log_slow_statement",
+    "tables and metadata locks": "MDL_context::acquire_lock open_tables",
+    "query cache": "Query_cache::send_result_to_client",
+    "character sets": "my_strnncollsp_utf8mb4",
+}
+
+
+@pytest.mark.parametrize("group", OF_PARTS)
+def test_functions_of_all_versions_have_their_part(group):
+    functions = OF_PARTS[group].split()
+    assert [(name, Subsystems.load().group_of(Function(name, SERVER))) for name in functions] == [
+        (name, group) for name in functions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "where", "group"),
+    [
+        ("tcp_sendmsg", KERNEL, "kernel: network"),
+        ("finish_task_switch.isra.0", KERNEL, "kernel: scheduler"),
+        ("__x64_sys_futex", KERNEL, "kernel: scheduler"),
+        ("ext4_sync_file", KERNEL, "kernel: files and disk"),
+        ("do_user_addr_fault", KERNEL, "kernel: memory"),
+        ("asm_sysvec_apic_timer_interrupt", KERNEL, "kernel: interrupts and hypervisor"),
+        ("je_malloc", "libjemalloc.so.2", "memory allocation"),
+        ("anything", "libtcmalloc_minimal.so.4", "memory allocation"),
+        ("burn", "libburn.so", "library libburn.so"),
+        ("recv", "libburn.so", "library libburn.so"),
+        ("recv", LIBC, "network and protocol"),
+        ("malloc", LIBC, "memory allocation"),
+        ("memcpy", LIBC, ""),
+        ("foo", "libstdc++.so.6.0.30", ""),
+        ("foo", "libpthread-2.31.so", ""),
+        ("[unknown]", "[unknown]", ""),
+        ("aes_gcm", "libcrypto.so.3", "network and protocol"),
+    ],
+)
+def test_files_and_the_kernel_have_their_part(function, where, group):
+    assert Subsystems.load().group_of(Function(function, where)) == group
+
+
+def test_functions_without_a_symbol_are_told_apart_by_their_callers():
+    nameless = Function("[unknown]", SERVER)
+    tree = tree_of([profile({(*READ, nameless, nameless): 30, (*READ, nameless): 12, (nameless, *BASE): 7})])
+    own = {name: float(costs[0][0]) / 50 for name, costs in tree.by_function().items()}
+    assert own["(no symbol) below row_search_mvcc"] == 42 and own["dispatch_command"] == 7
+    assert tree.by_group()["row access"][0] / 50 == 42
+
+
+def test_a_library_without_symbols_or_callers_keeps_its_group():
+    nowhere, allocator = Function("[unknown]", "[unknown]"), Function("[unknown]", "libjemalloc.so.2")
+    tree = tree_of([profile({(nowhere, allocator): 40, (allocator, allocator): 30, (nowhere,): 5, READ: 9})])
+    assert tree.by_group()["memory allocation"][0] / 50 == 70
+    own = {name: times[0][0] / 50 for name, times in tree.by_function().items()}
+    assert own["(no symbol) in libjemalloc"] == 70 and own["(no symbol)"] == 5
+
+
+def test_a_library_whose_caller_is_not_known_has_a_line_of_its_own():
+    tree = tree_of([profile({(Function("__vfprintf_internal", LIBC),): 9, (Function("odd", SERVER),): 4})])
+    assert {name: costs[0] / 50 for name, costs in tree.by_group().items()} == {
+        "libraries, caller unknown": 9,
+        "other server code": 4,
+    }
+
+
+def test_a_function_has_one_name_in_all_versions():
+    renamed = Subsystems.load().renamed
+    assert shown_name(Function("row_search_for_mysql", "mysqld"), renamed) == "row_search_mvcc"
+    assert shown_name(Function("row_search_mvcc", "mariadbd"), renamed) == "row_search_mvcc"
+    assert shown_name(Function("memcpy", "libc-2.36.so"), renamed) == "memcpy (libc)"
+    assert shown_name(Function("schedule", KERNEL), renamed) == "schedule (kernel)"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"parents": (0,)}, {"parents": (-2,)}, {"calls": (7,)}, {"counts": ()}, {"counts": (-1,)}, {"period_ns": 0}],
+)
+def test_a_profile_that_is_no_tree_is_refused(change):
+    good = profile({BASE[:1]: 5}).model_dump()
+    Profile.model_validate(good)
+    with pytest.raises(ValueError, match="1 validation error"):
+        Profile.model_validate(good | change)
+
+
+def counted(instructions, cycles, *, epochs=4, seed=1):
+    """By epoch what the processor counted in 1,000 events, with noise of a hundredth."""
+    rng = np.random.default_rng(seed)
+    return {
+        epoch: {
+            "events": 1000,
+            "seconds": 1.0,
+            "counters": {
+                "pmu.instructions": 1000 * instructions * (1 + rng.normal(0, 0.01)),
+                "pmu.cycles": 1000 * cycles * (1 + rng.normal(0, 0.01)),
+                "pmu.cache_misses": 5000,
+            },
+        }
+        for epoch in range(epochs)
+    }
+
+
+def test_what_the_processor_counted_is_compared_per_event():
+    found = dict(compare_processors(counted(200_000, 100_000), counted(260_000, 100_000, seed=2)))
+    assert list(found) == ["instructions", "cycles", "instructions per cycle", "cache misses"]
+    assert found["instructions"].is_clear and found["instructions"].difference.interval.holds(60_000)
+    assert found["instructions per cycle"].baseline == pytest.approx(2.0, rel=0.02)
+    assert found["instructions per cycle"].difference.interval.holds(0.6)
+    assert not found["cycles"].is_clear
+    assert (found["cache misses"].contender, found["cache misses"].difference.mean) == (5.0, 0.0)
+
+
+def test_what_one_processor_does_not_count_is_left_out():
+    both = counted(200_000, 100_000)
+    alone = {epoch: {**each, "counters": {"pmu.cycles": 1.0}} for epoch, each in both.items()}
+    assert [name for name, _ in compare_processors(both, alone)] == ["cycles"]
+    assert compare_processors(both, {}) == ()

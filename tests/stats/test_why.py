@@ -1,0 +1,117 @@
+"""What explains a difference: causes that no counter sees are named by their part of the CPU."""
+
+import numpy as np
+import pytest
+from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
+
+from bakeoff.stats.causes import WaitDifference
+from bakeoff.stats.costs import Cost, Explanation
+from bakeoff.stats.interval import Paired
+from bakeoff.stats.model import Estimate, Interval
+from bakeoff.stats.profile import compare_profiles
+from bakeoff.stats.why import Evidence, causes, sentence
+
+LOOP, MALLOC = (*BASE, Function("recv", "loop.so")), (*READ, Function("malloc", LIBC))
+FILLED = (*READ, Function("malloc", "libjemalloc.so.2"))
+INSTRUMENT = (*READ, Function("pfs_start_mutex_wait_v1", SERVER))
+LOG, TABLE = "wait/io/file/innodb/innodb_log_file", "wait/io/table/sql/handler"
+
+
+def of_time(mean):
+    return Estimate(mean=mean, interval=Interval(low=mean - 0.01, high=mean + 0.01), n=8)
+
+
+def counted(*, slower=0.2, named=(), claimed=True):
+    """Counters of which none, or those given, are a cause."""
+    cost = Cost(
+        counter="status.Questions", family="network", baseline=1.0, contender=1.0, estimate=of_time(0.0),
+        p_adjusted=1.0, word="unclear", carries=None,
+    )  # fmt: skip
+    best = tuple(cost.model_copy(update={"family": name, "word": "more", "carries": 1.0}) for name in named)
+    return Explanation(cell="c", contender="B", time=of_time(slower), claimed=claimed, costs=(cost, *best), causes=best)
+
+
+def profiles(rng, more=None, *, epochs=3, restart=0.02):
+    """Two arms' profiles; each restart is slower or faster by its own factors, the whole of it and by stack."""
+
+    def drawn(stacks):
+        own = np.exp(restart * rng.standard_normal())
+        return profile({s: n * own * np.exp(restart * rng.standard_normal()) for s, n in stacks.items()}, rng)
+
+    sides = [{epoch: drawn(stacks) for epoch in range(epochs)} for stacks in (STACKS, STACKS | (more or {}))]
+    return compare_profiles(*sides)
+
+
+@pytest.mark.parametrize(
+    ("stack", "name", "function"),
+    [
+        (LOOP, "library loop.so", "recv (loop)"),
+        (MALLOC, "memory allocation", "malloc (libc)"),
+        (FILLED, "memory allocation", "malloc (libjemalloc)"),
+        (INSTRUMENT, "performance schema", "pfs_start_mutex_wait_v1"),
+        ((*BASE, Function("log_write_up_to", SERVER)), "logging and durability", "log_write_up_to"),
+    ],
+)
+def test_what_no_counter_sees_is_named_by_its_part_of_the_cpu(stack, name, function):
+    found = Evidence(counted(), profiles(np.random.default_rng(1), {stack: 2500}))
+    assert causes(found)[:1] == (name,)
+    text = sentence(found, "mysql:8.0")
+    assert f"(`{function}`)" in text and "% of it in " in text
+    assert "No counter explains it" not in text
+
+
+def test_no_part_is_named_that_counters_have_explained():
+    found = Evidence(counted(named=("row access",)), profiles(np.random.default_rng(1), {LOOP: 2500}))
+    assert causes(found) == ("row access",)
+    assert "Row access can carry all of it" in sentence(found, "B") and "library loop.so" in sentence(found, "B")
+
+
+def test_a_slower_arm_that_takes_less_cpu_is_not_explained_by_it():
+    found = Evidence(counted(slower=-0.2), profiles(np.random.default_rng(1), {LOOP: 2500}))
+    assert causes(found) == () and sentence(found, "B").endswith("No counter explains it.")
+    assert causes(Evidence(counted(claimed=False), found.profile)) == ()
+
+
+def test_kernel_interrupts_are_no_cause():
+    found = Evidence(counted(), profiles(np.random.default_rng(1), {(*BASE, Function("irq_exit", KERNEL)): 2500}))
+    assert causes(found) == ()
+
+
+@pytest.mark.parametrize("epochs", [3, 6])
+@pytest.mark.parametrize("restart", [0.0, 0.02, 0.1])
+def test_equal_servers_have_no_part_named(epochs, restart):
+    """In 400 pairs of equal arms, of which one is pretended to be slower, one of 20 at most has a part named."""
+    rng = np.random.default_rng(3)
+    named = sum(bool(causes(Evidence(counted(), profiles(rng, epochs=epochs, restart=restart)))) for _ in range(400))
+    assert named <= 20
+
+
+def wait(name, baseline, contender, *, spread=1_000.0):
+    change = contender - baseline
+    difference = Estimate(mean=change, interval=Interval(low=change - spread, high=change + spread), n=4)
+    differs = abs(change) > spread
+    p = 0.0 if differs else 1.0
+    return WaitDifference(baseline, contender, difference, name, timed=True, ratio=None, p_adjusted=p)
+
+
+def test_a_wait_that_has_grown_is_said_with_its_times():
+    found = Evidence(counted(), waits=(wait(LOG, 20_000, 400_000),), longer_ns=400_000)
+    assert sentence(found, "B").endswith(f"Waits an event: `{LOG}` 20 µs → 400 µs.")
+
+
+def test_waits_that_have_not_changed_are_said_to_be_so_only_where_intervals_show_it():
+    still = Evidence(counted(), waits=(wait(LOG, 20_000, 20_100),), longer_ns=100_000)
+    assert "No wait changes by as much as 30% of it. No counter explains it." in sentence(still, "B")
+    vague = Evidence(counted(), waits=(wait(LOG, 20_000, 20_100, spread=50_000.0),), longer_ns=100_000)
+    assert "wait" not in sentence(vague, "B")
+
+
+def test_time_in_a_handler_is_no_wait():
+    found = Evidence(counted(), waits=(wait(TABLE, 20_000, 400_000),), longer_ns=400_000)
+    assert TABLE not in sentence(found, "B") and sentence(found, "B").endswith("No counter explains it.")
+
+
+def test_two_epochs_have_no_interval():
+    two, three = (Paired.of([1.0] * n, [2.0, 2.1, 2.2][:n]) for n in (2, 3))
+    assert two.difference.interval.low is None and not two.is_clear
+    assert three.is_clear and three.difference.mean == pytest.approx(1.1)

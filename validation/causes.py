@@ -1,0 +1,235 @@
+"""Planted causes on real servers: one setting makes the difference, and the section "Why" must name its family first.
+
+Each cause is a study of two arms and one cell, run as a user runs it. What no counter of a server sees (an instrument,
+an allocator, a loop) is explained, too: its part of the CPU time must be named.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from bakeoff.report.causes import compared_waits
+from bakeoff.report.context import Context
+from bakeoff.report.flame import compared_profiles
+from bakeoff.report.why import evidence
+from bakeoff.results import open_run
+from bakeoff.stats.model import Analysis
+from bakeoff.stats.why import Evidence, causes, sentence
+
+_LIMIT_S = 900.0  # beyond the budget: fetching, loading, a busy machine
+
+
+class Cause(BaseModel):
+    """One planted cause.
+
+    Attributes:
+        arms: settings of the baseline and of the contender, as in a study file.
+        families: any of these may be named first.
+        common: settings of both arms.
+        options: of the workload's script.
+        explain_budget: for profiles and waits; empty: counters alone.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    arms: tuple[dict[str, Any], dict[str, Any]]
+    families: tuple[str, ...]
+    workload: str = "oltp_point_select"
+    options: dict[str, Any] = {}
+    server: str = "mysql:8.0.15"
+    common: dict[str, Any] = {}
+    table_size: int = 20_000
+    threads: int = 4
+    budget: str = "4m"
+    explain_budget: str = ""
+
+    def study(self, name: str, *, seed: int) -> dict[str, Any]:
+        """The study file's content."""
+        return {
+            "title": name,
+            "servers": [self.server],
+            "factors": {"cause": {"without": dict(self.arms[0]), "with": dict(self.arms[1])}},
+            "settings": dict(self.common),
+            "workloads": [{"script": self.workload, "options": dict(self.options)}],
+            "threads": [self.threads],
+            "tables": 1,
+            "table_size": self.table_size,
+            "builds": 1,
+            "warm_up": "2s",
+            "precision": "2%",
+            "budget": self.budget,
+            "seed": seed,
+        }
+
+
+def _option(name: str, without: str, with_it: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {f"option.{name}": without}, {f"option.{name}": with_it}
+
+
+_SORTS = {"point_selects": 0, "simple_ranges": 0, "sum_ranges": 0, "distinct_ranges": 0, "order_ranges": 1}
+_LOGGING = ("logging and durability",)
+
+CAUSES = {
+    "dropped index": Cause(
+        arms=({"script.create_secondary": True}, {"script.create_secondary": False}),
+        families=("row access",),
+        workload="select_random_ranges",
+    ),
+    "log flush": Cause(
+        arms=_option("innodb_flush_log_at_trx_commit", "2", "1"), families=_LOGGING, workload="oltp_update_non_index"
+    ),
+    "sync_binlog": Cause(
+        arms=_option("sync_binlog", "0", "1"),
+        families=_LOGGING,
+        workload="oltp_update_non_index",
+        common={"option.log_bin": "binlog", "option.server_id": "1", "option.innodb_flush_log_at_trx_commit": "2"},
+    ),
+    "buffer pool": Cause(
+        arms=({"buffer_pool": "2x"}, {"buffer_pool": "0.25x"}), families=("buffer pool",), table_size=400_000
+    ),
+    "sort spill": Cause(
+        arms=_option("sort_buffer_size", "4M", "32K"),
+        families=("temporary tables and sorts",),
+        workload="oltp_read_only",
+        options=_SORTS | {"range_size": 5000},
+    ),
+    "query cache": Cause(
+        arms=(
+            {"option.query_cache_type": "0", "option.query_cache_size": "0"},
+            {"option.query_cache_type": "1", "option.query_cache_size": "64M"},
+        ),
+        families=("query cache",),
+        server="mysql:5.7.22",
+        workload="oltp_read_only",
+        table_size=1000,
+    ),
+    "adaptive hash index": Cause(
+        arms=_option("innodb_adaptive_hash_index", "ON", "OFF"),
+        families=("row access",),
+        table_size=100_000,
+        budget="5m",
+    ),
+    "performance schema": Cause(
+        arms=_option("performance_schema", "OFF", "ON"),
+        families=("performance schema",),
+        budget="5m",
+        explain_budget="3m",
+    ),
+    "allocator": Cause(
+        arms=({"preload": "default"}, {"preload": "libjemalloc.so.2"}),
+        families=("memory allocation",),
+        workload="oltp_read_only",
+        budget="5m",
+        explain_budget="3m",
+    ),
+    "CPU loop": Cause(
+        arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), explain_budget="2m"
+    ),
+}
+"""What is planted, by name."""
+
+# Overrides what a server calls once a statement or so.
+_LOOP = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/socket.h>
+ssize_t recv(int descriptor, void *buffer, size_t length, int flags) {
+    static ssize_t (*real)(int, void *, size_t, int);
+    if (!real) real = dlsym(RTLD_NEXT, "recv");
+    for (volatile int i = 0; i < 20000; i++) {}
+    return real(descriptor, buffer, length, flags);
+}
+"""
+
+
+class Told(BaseModel):
+    """What the report of one run said.
+
+    Attributes:
+        claimed: the verdict was FASTER or SLOWER; without one there is nothing to explain.
+        named: families in order.
+        right: as the cause has it.
+    """
+
+    cause: str
+    claimed: bool
+    named: tuple[str, ...]
+    right: bool
+    sentence: str
+
+
+def plant(name: str, folder: Path, *, seed: int) -> Told:
+    """Run the study of one cause in a folder that servers can enter, and read what its report says.
+
+    Raises:
+        RuntimeError: the command failed.
+    """
+    cause = CAUSES[name]
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(cause.study(name, seed=seed)).replace(
+        "LOOP", str(_loop(folder)) if name == "CPU loop" else "LOOP"
+    )
+    study = folder / "study.yaml"  # YAML holds JSON
+    study.write_text(text, encoding="utf-8")
+    explaining = ("--explain-budget", cause.explain_budget) if cause.explain_budget else ("--no-explain",)
+    command = (sys.executable, "-m", "bakeoff.cli.start", "run", str(study), "--runs", str(folder / "runs"), "--quiet")
+    try:
+        ran = subprocess.run(
+            [*command, "--no-verdict", *explaining],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LIMIT_S,
+            env=os.environ,
+        )
+        if ran.returncode != 0:
+            raise RuntimeError(f"{name}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
+        return judge(name, found_in(next((folder / "runs").iterdir())))
+    finally:
+        shutil.rmtree(folder / "runs", ignore_errors=True)
+
+
+def found_in(path: Path) -> Evidence:
+    """What the run directory of a study of two arms and one cell says."""
+    run = open_run(path)
+    context = Context.read(run, Analysis.model_validate(run.analysis()))
+    (explanation,) = context.explanations
+    return evidence(context, explanation, compared_profiles(context), compared_waits(context))
+
+
+def judge(name: str, found: Evidence) -> Told:
+    """Whether the right family is named first."""
+    named = causes(found)
+    return Told(
+        cause=name,
+        claimed=found.costs.claimed,
+        named=named,
+        right=found.costs.claimed and named[:1] != () and named[0] in CAUSES[name].families,
+        sentence=sentence(found, name),
+    )
+
+
+def _loop(folder: Path) -> Path:
+    source, library = folder / "loop.c", folder / "loop.so"
+    source.write_text(_LOOP, encoding="ascii")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    library.chmod(0o755)
+    return library
+
+
+def table(told: Sequence[Told]) -> str:
+    """A line for each cause: how often it was right, and the last sentence."""
+    lines = ["| cause | right | named first | what was said last |", "|---|---|---|---|"]
+    for name in dict.fromkeys(each.cause for each in told):
+        own = [each for each in told if each.cause == name]
+        first = sorted({each.named[0] if each.named else "nothing" for each in own if each.claimed})
+        right = sum(each.right for each in own)
+        lines.append(f"| {name} | {right} of {len(own)} | {', '.join(first)} | {own[-1].sentence} |")
+    return "\n".join(lines)
