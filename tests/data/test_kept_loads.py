@@ -121,7 +121,7 @@ class KillingAt(Listening):
 def start(pool, name, home):
     spec = parse_server(name)
     installation = servers.install(spec)
-    memory = servers.ServerMemory(buffer_pool_bytes=64 << 20)
+    memory = servers.ServerMemory(buffer_pool_bytes=64 << 20, redo_bytes=64 << 20)
     settings = servers.settings_for(installation, spec, Profile.STOCK, Data(), memory, connections=50)
     instance = pool.create("A", installation, settings, home=home)
     instance.start()

@@ -231,11 +231,7 @@ impl Loading<'_> {
             Effect::Lock => Ok(()),
             Effect::Transaction | Effect::Data if was_done => Ok(()),
             Effect::Transaction => self.send(sql, line, None),
-            Effect::Data => {
-                self.send(sql, line, Some(&mark))?;
-                self.in_doubt = false;
-                Ok(())
-            }
+            Effect::Data => self.send(sql, line, Some(&mark)),
         }
     }
 
@@ -274,7 +270,10 @@ impl Loading<'_> {
                 None => self.run_one(sql),
             };
             let error = match ran {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.in_doubt &= mark.is_none();
+                    return Ok(());
+                }
                 Err(error) => error,
             };
             let is_set = sql.len() < 1000 && beginning(sql).starts_with("SET");
@@ -286,6 +285,7 @@ impl Loading<'_> {
                 continue;
             }
             if let Some(mark) = mark.filter(|_| self.in_doubt && DONE_BEFORE.contains(&error.code)) {
+                self.in_doubt = false;
                 return self.run_together(&[mark]).map_err(|error| self.refused(sql, line, &error));
             }
             renames += 1;

@@ -33,8 +33,13 @@ MARKS = "bakeoff_marks"
 # Less is as soon loaded again: nothing is kept of it when the run ends in order.
 _WORTH_KEEPING_S = 10.0
 _RECORD_PERIOD_S = 5.0
+_RECOVERY_LIMIT_S = 3600.0
 _RECORD = "load.json"
 _TORN_PAGES = ("OFF", "0", "DETECT_ONLY")
+
+
+class CannotGoOnError(Exception):
+    """What is kept of a load is not to be used, and why: the load begins anew."""
 
 
 class Loaded(BaseModel, frozen=True):
@@ -84,11 +89,24 @@ class KeptLoad:
     _begun: float | None = None
     _written: float = 0.0
 
-    def begin(self) -> None:
-        """Say that the folder has a whole data directory, of this load."""
-        self.record = _Record(basis=self.record.basis)
-        self.resumed, self.before_s = False, 0.0
-        self.write()
+    def start(self, server: Instance) -> None:
+        """Start the load's server, whose data directory is whole.
+
+        Raises:
+            CannotGoOnError: what an earlier process left is not to be used.
+            ServerError: it does not start.
+        """
+        if not self.resumed:
+            self.record, self.before_s, self._begun = _Record(basis=self.record.basis), 0.0, None
+            self.write()
+            server.start()
+            return
+        try:
+            server.start(_RECOVERY_LIMIT_S)
+        except ServerError:
+            raise CannotGoOnError("the server does not start on what there was of it") from None
+        if not self.record.complete:
+            _check_safe_from_crash(server)
 
     def filling(self) -> None:
         """Say that from now on the load costs time."""
@@ -107,17 +125,6 @@ class KeptLoad:
         self.record.loaded = loaded
         self.write()
         server.query(f"DROP DATABASE IF EXISTS {MARKS}")
-
-    def objection(self, server: Server) -> str:
-        """Why the data of a server that was killed is not used; empty: it is."""
-        if server.variables().get("innodb_doublewrite", "ON") in _TORN_PAGES:
-            return "the server writes without innodb_doublewrite"
-        rows = server.query(
-            "SELECT table_schema, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
-        )
-        engines = {str(engine) for schema, engine in rows if str(schema) not in SYSTEM_SCHEMAS}
-        others = ", ".join(sorted(engines - {"InnoDB"}))
-        return f"it has tables of {others}, and only those of InnoDB are safe from a crash" if others else ""
 
     @property
     def seconds(self) -> float:
@@ -160,7 +167,7 @@ class KeptLoads:
                 "`bakeoff cache prune` deletes it"
             )
             return
-        shutil.rmtree(_folder(self.run), ignore_errors=True)
+        delete_kept(self.run)
         if value is not None and not self.resumed:
             self.run.discard_if_empty()
 
@@ -258,9 +265,25 @@ class Marks:
         return left, ended_bytes
 
 
+def _check_safe_from_crash(server: Server) -> None:
+    if server.variables().get("innodb_doublewrite", "ON") in _TORN_PAGES:
+        raise CannotGoOnError("the server writes without innodb_doublewrite")
+    rows = server.query("SELECT table_schema, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'")
+    engines = {str(engine or "no engine") for schema, engine in rows if str(schema) not in SYSTEM_SCHEMAS} - {"InnoDB"}
+    if engines:
+        raise CannotGoOnError(
+            f"it has tables of {', '.join(sorted(engines))}, and only those of InnoDB are safe from a crash"
+        )
+
+
 def kept_bytes(run: RunDirectory) -> int:
     """Bytes on disk of what is kept of a run's loads."""
     return bytes_on_disk(_folder(run))
+
+
+def delete_kept(run: RunDirectory) -> None:
+    """Delete what is kept of a run's loads; no bakeoff may hold the run."""
+    shutil.rmtree(_folder(run), ignore_errors=True)
 
 
 def _folder(run: RunDirectory) -> Path:

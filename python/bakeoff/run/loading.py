@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pymysql
@@ -20,7 +20,7 @@ from bakeoff.plan.model import database_of, database_on, row_count, seed_for
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
-from bakeoff.run.kept_loads import KeptLoad, KeptLoads, Loaded
+from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
 from bakeoff.run.listener import Listener
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
@@ -30,7 +30,6 @@ from bakeoff.stats.differences import Answer
 from bakeoff.units import parse_bytes
 
 _READINESS_LIMIT_S = 120.0
-_RECOVERY_LIMIT_S = 3600.0
 _LOADER_THREADS_MAX = 8
 # One build of every setup together: so little that no load is the longest part of a run.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
@@ -170,11 +169,9 @@ class Loader:
         arm = setup.arm
         self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
         kept = self.kept.open(setup, build) if self.kept and arm.data.source else None
-        before_s = kept.before_s if kept else 0.0
-        started_at, started = datetime.now(UTC) - timedelta(seconds=before_s), time.monotonic() - before_s
-        instance = self._start(setup, build, kept)
+        started_at, started = datetime.now(UTC), time.monotonic()
+        instance, loaded = self._filled(setup, build, kept)
         try:
-            loaded = self._fill_all(setup, instance, build=build, kept=kept)
             for database in loaded.databases if not (kept and kept.record.complete) else ():
                 readiness.analyze(instance, database)
             data_bytes = {database: instance.data_bytes(database) for database in loaded.databases}
@@ -203,7 +200,7 @@ class Loader:
                 "rows": row_count(self.study, arm.data),
                 "threads": loader_threads(),
                 "started_at": started_at.isoformat(),
-                "seconds": round(time.monotonic() - started, 3),
+                "seconds": round(time.monotonic() - started + (kept.before_s if kept else 0.0), 3),
                 "data_bytes": data_bytes,
                 "rows_bytes": {database: rows for database, (rows, _) in parts.items()},
                 "index_bytes": {database: indexes for database, (_, indexes) in parts.items()},
@@ -213,39 +210,30 @@ class Loader:
         )
         return snapshot
 
-    def _start(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> Instance:
-        """A server to be filled, running; with what is kept of the load, if the server can use it."""
-        if self.kept and kept and kept.resumed:
-            instance = self._create(setup, kept)
-            try:
-                instance.start(_RECOVERY_LIMIT_S)
-                reason = "" if kept.record.complete else kept.objection(instance)
-            except ServerError:
-                reason = "the server does not start on what there was of it"
-            except BaseException:
-                instance.remove(keep_files=True)
-                raise
-            if not reason:
-                return instance
-            instance.remove()
-            self.kept.note_anew(setup, build, reason)
-        instance = self._create(setup, kept)
-        try:
-            if kept:
-                kept.begin()
-            instance.start()
-        except BaseException:
-            instance.remove()
-            raise
-        return instance
-
-    def _create(self, setup: ArmSetup, kept: KeptLoad | None) -> Instance:
+    def _filled(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> tuple[Instance, Loaded]:
+        """A running server with all data; what is kept of the load is deleted if the server cannot go on with it."""
         assert setup.installation
         assert setup.settings
-        arm, home = setup.arm, kept.home if kept else None
-        return self.pool.create(
-            f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env), home=home
-        )
+        name, home = f"load-{setup.arm.name}", kept.home if kept else None
+        instance = self.pool.create(name, setup.installation, setup.settings, env=dict(setup.arm.server.env), home=home)
+        try:
+            if kept:
+                kept.start(instance)
+            else:
+                instance.start()
+            return instance, self._fill_all(setup, instance, build=build, kept=kept)
+        except CannotGoOnError as error:
+            instance.remove()
+            assert self.kept
+            assert kept
+            self.kept.note_anew(setup, build, str(error))
+            kept.resumed = False
+        except BaseException:
+            instance.remove(keep_files=kept is not None)
+            if kept:
+                kept.write()
+            raise
+        return self._filled(setup, build, kept)
 
     def _fill_all(self, setup: ArmSetup, instance: Instance, *, build: int, kept: KeptLoad | None) -> Loaded:
         """Load the arm's dump, or all databases of the workloads."""
@@ -267,7 +255,10 @@ class Loader:
                     self.engine, setup, instance, self.study, self.listener, threads=loader_threads(), kept=kept
                 )
             except EngineError as error:
-                raise _load_failed(error, setup.arm) from None
+                failed = _load_failed(error, setup.arm)
+                if kept and kept.resumed and isinstance(failed, SpecError):  # or what the crash has left is at fault
+                    raise CannotGoOnError(failed.message.rstrip(".")) from None
+                raise failed from None
         self._end_if_stopped()
         check_databases(self.study, loaded)
         if kept:
