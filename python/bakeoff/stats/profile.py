@@ -135,6 +135,7 @@ def _nameless(function: Function, group: str, caller: str) -> str:
     """How a function without a symbol is named; empty: its caller has none either, and they are taken as one.
 
     Args:
+        function: the one without a symbol.
         group: of its file, when that alone tells it, as an allocator's does.
         caller: name of the node that calls it; empty: it is the first of its stack.
     """
