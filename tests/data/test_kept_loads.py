@@ -166,7 +166,7 @@ def pool():
 
 @pytest.mark.server
 @pytest.mark.parametrize("make", [mysqldump, mydumper, mysql_shell])
-@pytest.mark.parametrize("name", [*NAMES, "mariadb:11.8.6"])
+@pytest.mark.parametrize("name", [*NAMES, pytest.param("mariadb:11.8.6", marks=pytest.mark.slow)])
 def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, tmp_path, name, make):
     source = make(tmp_path / "dump")
     whole, inserts, listener = load_kept(pool, name, pool.work / "whole", source)
@@ -194,9 +194,18 @@ INSERT INTO t VALUES (6);
 """
 
 
-def begin_duel(shell, seconds):
+# What the connection alone had is gone when the load goes on.
+TEMPORARY = """CREATE TABLE t (a int PRIMARY KEY);
+CREATE TEMPORARY TABLE apart (a int PRIMARY KEY);
+INSERT INTO apart VALUES (7);
+INSERT INTO t SELECT 5 + SLEEP({seconds});
+INSERT INTO t SELECT a FROM apart;
+"""
+
+
+def begin_duel(shell, seconds, sql=SLOW):
     (shell.folder / "own.lua").write_text(OWN)
-    (shell.folder / "slow.sql").write_text(SLOW.format(seconds=seconds))
+    (shell.folder / "slow.sql").write_text(sql.format(seconds=seconds))
     options = ["--threads", "1", "--budget", "30s", "--no-verdict", "--builds", "1", "--warm-up", "1s", "--quiet"]
     duel = [*shell.command, "duel", "mysql:8.0.15", "mysql:5.7.22", "--data", "slow.sql", "-w", "own.lua", *options]
     return subprocess.Popen(
@@ -242,6 +251,22 @@ def test_a_killed_run_goes_on_with_its_loads(shell):
     ran = resumed(shell)
     assert ran.err.count("goes on; ") == 2, ran.err
     assert "begins anew" not in ran.err
+
+
+@pytest.mark.server
+def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
+    process = begin_duel(shell, 5, TEMPORARY)
+    try:
+        wait_for(lambda: "A-0" in records(shell), "the first load")
+        time.sleep(3)
+        children = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.kill()
+        process.wait()
+    psutil.wait_procs(children, 20)
+    ran = resumed(shell)
+    assert "mysql:8.0.15: the load of build 1 goes on; " in ran.err
+    assert "mysql:8.0.15: the load of build 1 begins anew: data: slow.sql:5: Table " in ran.err
 
 
 @pytest.mark.server
@@ -300,6 +325,18 @@ def test_another_dump_server_or_program_begins_anew_and_is_said(pool, tmp_path):
         dump.write_text("SELECT 2;")
         assert opened(setup_of(dump, "b"), "2") == (False, "begins anew: the dump changed")
     assert kept_loads.kept_bytes(run) == 0
+
+
+def test_a_deleted_run_takes_its_loads_along(pool, tmp_path, inside):
+    dump = tmp_path / "a.sql"
+    dump.write_text("SELECT 1;")
+    run = RunDirectory.create(tmp_path / "runs", study_of(dump))
+    load = KeptLoads(pool, run, Listening(), "1", resumed=False).open(setup_of(dump), 0)
+    load.home.mkdir()
+    (load.home / "data").write_bytes(b"x" * 5_000_000)
+    removed = inside("runs", "rm", str(run.path))
+    assert "deleted, 5." in removed.out, removed
+    assert not load.home.parent.exists()
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt(), ServerError("gone"), ValueError()])
