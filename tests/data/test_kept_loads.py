@@ -67,7 +67,8 @@ def mydumper(folder):
     """A directory as mydumper writes it; each table's rows are in four files."""
     files = {
         "shop-schema-create": "CREATE DATABASE `shop`;\n",
-        "shop-schema-view": f"{VIEW};\n",
+        "shop.seen-schema": "CREATE TABLE `seen` (`id` int) ENGINE=MyISAM;\n",
+        "shop.seen-schema-view": f"DROP TABLE IF EXISTS `seen`;\nDROP VIEW IF EXISTS `seen`;\n{VIEW};\n",
         "shop-schema-post": f"{ROUTINE};\n",
         "shop.parent-schema-triggers": f"{TRIGGER};\n",
     }
@@ -132,6 +133,7 @@ def load_kept(pool, name, home, source, share=None):
     """Load into the server of a folder; what is in it afterwards and what this load has inserted, None when killed."""
     server, study = start(pool, name, home), study_of(source, name=name)
     listener, kept = KillingAt(server, share), KeptLoad(home, _Record(basis={}))
+    kept_loads._check_safe_from_crash(server, same_boot=True)
     if "shop" not in databases_in(str(source)):
         server.query("CREATE DATABASE IF NOT EXISTS shop")
     try:
@@ -179,6 +181,22 @@ def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, t
     assert parts == whole
     assert inserts_at_last < 0.6 * inserts
     assert all(done == total for done, total, _ in listener.seen[-1:])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_that_a_crash_can_damage_are_not_gone_on_with(pool, name):
+    server = start(pool, name, pool.work / "server")
+    server.query("CREATE DATABASE shop")
+    server.query("CREATE TABLE shop.`in` (a int) ENGINE = InnoDB")
+    kept_loads._check_safe_from_crash(server, same_boot=False)
+    server.query("CREATE TABLE shop.`view's` (a int) ENGINE = MyISAM")
+    kept_loads._check_safe_from_crash(server, same_boot=True)
+    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
+        kept_loads._check_safe_from_crash(server, same_boot=False)
+    server.query("INSERT INTO shop.`view's` VALUES (1)")
+    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
+        kept_loads._check_safe_from_crash(server, same_boot=True)
 
 
 OWN = """

@@ -207,7 +207,7 @@ class Owner:
         """This process as an owner."""
         process = ProcessId.of(os.getpid())
         assert process is not None
-        return cls(_boot_id(), process, servers, kept_for)
+        return cls(boot_id(), process, servers, kept_for)
 
     def as_json(self) -> dict[str, Any]:
         """As written to owner.json."""
@@ -230,7 +230,7 @@ class Owner:
 
     def dead(self) -> bool:
         """Whether the owner has ended."""
-        return self.boot != _boot_id() or not self.process.alive()
+        return self.boot != boot_id() or not self.process.alive()
 
 
 def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> list[Path]:
@@ -315,7 +315,7 @@ def _stale(folder: Path, kept_s: float) -> bool:
             return False
     if not owner.dead():
         return False
-    if owner.boot == _boot_id():
+    if owner.boot == boot_id():
         for server in owner.servers:
             if server.alive():
                 os.kill(server.pid, signal.SIGKILL)
@@ -323,5 +323,6 @@ def _stale(folder: Path, kept_s: float) -> bool:
     return not (owner.kept_for and Path(owner.kept_for).is_dir() and age_s < kept_s)
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The kernel's; another one after every boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
