@@ -291,7 +291,7 @@ def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
     psutil.wait_procs(children, 20)
     ran = resumed(shell)
     assert "mysql:8.0.15: the load of build 1 goes on; " in ran.err
-    assert "mysql:8.0.15: the load of build 1 begins anew: data: slow.sql:5: Table " in ran.err
+    assert "mysql:8.0.15: the load of build 1 begins anew: data: arm A: slow.sql:5: Table " in ran.err
 
 
 @pytest.mark.server
